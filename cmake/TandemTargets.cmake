@@ -1,0 +1,45 @@
+# One library per folder of src/, linked only to the folders below it: an include in the wrong
+# direction finds no header's symbols and fails to link.
+
+add_library(tandem_options INTERFACE)
+target_compile_features(tandem_options INTERFACE cxx_std_20)
+target_compile_options(tandem_options INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Woverloaded-virtual
+  $<$<BOOL:${TANDEM_WERROR}>:-Werror>)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # GCC 12 sees overlapping copies inside std::string that cannot happen (GCC bug 105651).
+  target_compile_options(tandem_options INTERFACE -Wno-restrict)
+endif()
+if(TANDEM_NATIVE)
+  target_compile_options(tandem_options INTERFACE -march=native)
+endif()
+if(TANDEM_SANITIZE)
+  target_compile_options(tandem_options INTERFACE
+    -fsanitize=${TANDEM_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(tandem_options INTERFACE -fsanitize=${TANDEM_SANITIZE})
+endif()
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Kind of build" FORCE)
+endif()
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+
+# tandem_library(NAME SOURCES ... [PUBLIC targets...] [PRIVATE targets...])
+function(tandem_library name)
+  cmake_parse_arguments(arg "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  set(target tandem_${name})
+  add_library(${target} STATIC ${arg_SOURCES})
+  add_library(tandem::${name} ALIAS ${target})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
+  target_include_directories(${target} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>
+    $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/generated>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/tandem>)
+  target_link_libraries(${target} PUBLIC ${arg_PUBLIC} PRIVATE $<BUILD_INTERFACE:tandem_options>)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  foreach(dependency IN LISTS arg_PRIVATE)
+    target_link_libraries(${target} PRIVATE ${dependency})
+  endforeach()
+  set_property(GLOBAL APPEND PROPERTY TANDEM_LIBRARIES ${target})
+endfunction()

@@ -1,0 +1,37 @@
+# tandem_test(NAME SOURCES ... LIBRARIES ... [TIMEOUT seconds]): a GoogleTest program whose cases run
+# in one process and are listed one by one under the label `unit`.
+function(tandem_test name)
+  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LIBRARIES" ${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} GTest::gtest_main tandem_options)
+  gtest_discover_tests(${name} PROPERTIES LABELS unit TIMEOUT ${arg_TIMEOUT}
+    DISCOVERY_TIMEOUT 60)
+endfunction()
+
+# tandem_mpi_test(NAME RANKS 1 2 4 SOURCES ... LIBRARIES ...): a GoogleTest program with its own
+# main() that initialises MPI; it runs whole under `mpirun -n N` for every N, label `mpi`. Ranks that
+# cannot start fail the test.
+function(tandem_mpi_test name)
+  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LIBRARIES;RANKS" ${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  add_executable(${name} ${arg_SOURCES})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} GTest::gtest tandem_options)
+  foreach(ranks IN LISTS arg_RANKS)
+    add_test(NAME ${name}.${ranks} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks}
+      ${TANDEM_MPIRUN_FLAGS} $<TARGET_FILE:${name}>)
+    set_tests_properties(${name}.${ranks} PROPERTIES LABELS mpi TIMEOUT ${arg_TIMEOUT}
+      PROCESSORS ${ranks} ENVIRONMENT "${TANDEM_MPI_TEST_ENVIRONMENT}")
+  endforeach()
+endfunction()
+
+# As root (containers, CI) and with more ranks than cores mpirun wants to be told that it is meant.
+set(TANDEM_MPIRUN_FLAGS --oversubscribe)
+set(TANDEM_MPI_TEST_ENVIRONMENT
+  "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMP_NUM_THREADS=1;OMPI_MCA_mpi_yield_when_idle=1;OMPI_MCA_rmaps_base_oversubscribe=1;OMPI_MCA_hwloc_base_binding_policy=none")

@@ -1,0 +1,64 @@
+#include "base/atomic_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "base/error.h"
+
+namespace tandem {
+namespace {
+
+[[noreturn]] void fail(std::string_view what, const std::filesystem::path& path, int code) {
+  input_error("{} '{}': {}", what, path.string(), std::generic_category().message(code));
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)), temporary_(path_) {
+  temporary_ += ".tmp." + std::to_string(::getpid());
+  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (descriptor_ < 0) fail("cannot create", temporary_, errno);
+}
+
+AtomicFile::~AtomicFile() {
+  if (descriptor_ < 0) return;
+  ::close(descriptor_);
+  ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::write(const void* data, std::size_t bytes) {
+  const auto* cursor = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t written = ::write(descriptor_, cursor, bytes);
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      fail("cannot write", temporary_, errno);
+    }
+    cursor += written;
+    bytes -= static_cast<std::size_t>(written);
+  }
+}
+
+void AtomicFile::commit() {
+  if (::fsync(descriptor_) != 0) fail("cannot sync", temporary_, errno);
+  const int closed = ::close(std::exchange(descriptor_, -1));
+  if (closed != 0 || ::rename(temporary_.c_str(), path_.c_str()) != 0) {
+    const int code = errno;
+    ::unlink(temporary_.c_str());
+    fail("cannot finish", path_, code);
+  }
+  const std::filesystem::path folder = path_.has_parent_path() ? path_.parent_path() : ".";
+  const int directory = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (directory < 0) fail("cannot open", folder, errno);
+  // Some file systems refuse to sync a folder (EINVAL); the rename is then as durable as they make it.
+  const int synced = ::fsync(directory);
+  const int code = errno;
+  ::close(directory);
+  if (synced != 0 && code != EINVAL) fail("cannot sync", folder, code);
+}
+
+}  // namespace tandem

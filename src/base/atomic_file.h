@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string_view>
+
+namespace tandem {
+
+/// Writes a file that appears whole or not at all: the bytes go to a temporary name in the same
+/// folder, are fsynced, and are renamed over `path` by commit(), which syncs the folder too. A
+/// writer destroyed without commit() removes its temporary file and leaves `path` untouched.
+/// Every failed call throws Error with the path and the system's reason.
+class AtomicFile {
+ public:
+  explicit AtomicFile(std::filesystem::path path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(const void* data, std::size_t bytes);
+  void write(std::string_view text) { write(text.data(), text.size()); }
+  void commit();
+
+ private:
+  std::filesystem::path path_;
+  std::filesystem::path temporary_;
+  int descriptor_ = -1;
+};
+
+}  // namespace tandem

@@ -1,0 +1,336 @@
+#include "base/config_table.h"
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace tandem {
+
+struct ConfigTable::Document {
+  toml::table root;
+  std::string origin;
+  std::filesystem::path folder = ".";
+};
+
+/// One table of the document, with what has been asked of it. Children are kept so that finish()
+/// reaches every table that was handed out.
+struct ConfigTable::Node {
+  const toml::table* table = nullptr;  // null: the table is absent
+  std::string path;                    // dotted name of the table, "" for the root
+  std::set<std::string, std::less<>> known;
+  std::map<std::string, std::vector<std::shared_ptr<Node>>, std::less<>> children;
+};
+
+namespace {
+
+const toml::node* find(const toml::table* table, std::string_view key) {
+  return table == nullptr ? nullptr : table->get(key);
+}
+
+std::string_view type_name(const toml::node& node) {
+  switch (node.type()) {
+    case toml::node_type::string:
+      return "a string";
+    case toml::node_type::integer:
+      return "an integer";
+    case toml::node_type::floating_point:
+      return "a real number";
+    case toml::node_type::boolean:
+      return "a boolean";
+    case toml::node_type::array:
+      return "an array";
+    case toml::node_type::table:
+      return "a table";
+    default:
+      return "a date or time";
+  }
+}
+
+toml::table parse(std::string_view text, std::string_view origin) {
+  try {
+    return toml::parse(text, origin);
+  } catch (const toml::parse_error& error) {
+    input_error("{}:{}: not valid TOML: {}", origin, error.source().begin.line,
+                error.description());
+  }
+}
+
+}  // namespace
+
+ConfigTable::ConfigTable(std::shared_ptr<Document> document, std::shared_ptr<Node> node)
+    : document_(std::move(document)), node_(std::move(node)) {}
+
+ConfigTable ConfigTable::from_text(std::string_view text, std::string_view origin) {
+  auto document = std::make_shared<Document>();
+  document->root = parse(text, origin);
+  document->origin = origin;
+  auto node = std::make_shared<Node>();
+  node->table = &document->root;
+  return {document, node};
+}
+
+ConfigTable ConfigTable::from_file(const std::filesystem::path& file) {
+  std::error_code code;
+  if (!std::filesystem::is_regular_file(file, code)) {
+    input_error("{}: no such file; give the path of a TOML file", file.string());
+  }
+  std::string text;
+  {
+    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> stream(std::fopen(file.c_str(), "rb"),
+                                                                 &std::fclose);
+    if (!stream) input_error("{}: cannot be read; check its permissions", file.string());
+    char chunk[65536];
+    for (std::size_t n = 0; (n = std::fread(chunk, 1, sizeof chunk, stream.get())) > 0;) {
+      text.append(chunk, n);
+    }
+  }
+  ConfigTable made = from_text(text, file.string());
+  made.document_->folder = file.has_parent_path() ? file.parent_path() : ".";
+  return made;
+}
+
+void ConfigTable::override_key(std::string_view assignment) {
+  const std::size_t equals = assignment.find('=');
+  if (equals == std::string_view::npos || equals == 0) {
+    input_error("--set {}: expected key=value, for instance optimizer.lr=0.1", assignment);
+  }
+  const std::string key(assignment.substr(0, equals));
+  const std::string value(assignment.substr(equals + 1));
+  const std::string origin = fmt::format("--set {}", assignment);
+  toml::table parsed;
+  try {
+    parsed = toml::parse(fmt::format("{} = {}", key, value), origin);
+  } catch (const toml::parse_error&) {
+    std::string quoted = value;
+    for (std::size_t at = 0; (at = quoted.find_first_of("\\\"", at)) != std::string::npos; at += 2) {
+      quoted.insert(at, "\\");
+    }
+    parsed = parse(fmt::format("{} = \"{}\"", key, quoted), origin);
+  }
+  toml::table* into = &document_->root;
+  toml::table* from = &parsed;
+  for (;;) {
+    const auto entry = from->begin();
+    const std::string name(entry->first.str());
+    toml::table* inner = entry->second.as_table();
+    toml::node* existing = into->get(name);
+    if (inner == nullptr || inner->is_inline() || inner->size() != 1 || existing == nullptr ||
+        !existing->is_table()) {
+      into->insert_or_assign(name, std::move(entry->second));
+      return;
+    }
+    from = inner;
+    into = existing->as_table();
+  }
+}
+
+bool ConfigTable::has(std::string_view key) const {
+  node_->known.emplace(key);
+  return find(node_->table, key) != nullptr;
+}
+
+std::vector<std::string> ConfigTable::keys() const {
+  std::vector<std::string> all;
+  if (node_->table == nullptr) return all;
+  for (const auto& [key, value] : *node_->table) all.emplace_back(key.str());
+  return all;
+}
+
+std::string ConfigTable::where(std::string_view key) const {
+  const toml::node* node = find(node_->table, key);
+  if (node == nullptr) node = node_->table;
+  if (node == nullptr) return document_->origin;
+  const toml::source_region& source = node->source();
+  if (source.path != nullptr && *source.path != document_->origin) return *source.path;
+  const auto line = source.begin.line;
+  return line == 0 ? document_->origin : fmt::format("{}:{}", document_->origin, line);
+}
+
+void ConfigTable::fail(std::string_view key, std::string_view message) const {
+  const std::string full =
+      node_->path.empty() ? std::string(key) : fmt::format("{}.{}", node_->path, key);
+  input_error("{}: {}: {}", where(key), full, message);
+}
+
+namespace {
+
+/// Reads `key` as T or calls `fail` with what was expected.
+template <typename T, typename Fail>
+T value_of(const toml::node* node, std::string_view expected, Fail&& fail) {
+  if (node == nullptr) fail(fmt::format("missing; expected {}", expected));
+  if (const std::optional<T> value = node->value_exact<T>()) return *value;
+  fail(fmt::format("expected {}, found {}", expected, type_name(*node)));
+  throw Error("unreachable");
+}
+
+template <typename Fail>
+double real_of(const toml::node* node, Fail&& fail) {
+  if (node != nullptr && node->is_integer()) {
+    return static_cast<double>(*node->value_exact<std::int64_t>());
+  }
+  return value_of<double>(node, "a number", fail);
+}
+
+template <typename Read>
+auto elements(const toml::node* node, Read&& read) {
+  std::vector<decltype(read(node))> all;
+  if (node == nullptr) return all;
+  if (const toml::array* array = node->as_array()) {
+    for (const toml::node& element : *array) all.push_back(read(&element));
+  } else {
+    all.push_back(read(node));
+  }
+  return all;
+}
+
+}  // namespace
+
+std::string ConfigTable::get_string(std::string_view key) const {
+  node_->known.emplace(key);
+  return value_of<std::string>(find(node_->table, key), "a string",
+                               [&](const std::string& m) { fail(key, m); });
+}
+
+std::int64_t ConfigTable::get_int(std::string_view key, std::int64_t low, std::int64_t high) const {
+  node_->known.emplace(key);
+  const auto value = value_of<std::int64_t>(find(node_->table, key), "an integer",
+                                            [&](const std::string& m) { fail(key, m); });
+  if (value < low) fail(key, fmt::format("{} is too small; the least is {}", value, low));
+  if (value > high) fail(key, fmt::format("{} is too large; the most is {}", value, high));
+  return value;
+}
+
+double ConfigTable::get_real(std::string_view key, double low, double high) const {
+  node_->known.emplace(key);
+  const double value =
+      real_of(find(node_->table, key), [&](const std::string& m) { fail(key, m); });
+  if (!(value >= low && value <= high)) {
+    fail(key, fmt::format("{} is out of range; expected {} to {}", value, low, high));
+  }
+  return value;
+}
+
+bool ConfigTable::get_bool(std::string_view key) const {
+  node_->known.emplace(key);
+  return value_of<bool>(find(node_->table, key), "true or false",
+                        [&](const std::string& m) { fail(key, m); });
+}
+
+std::string ConfigTable::get_string(std::string_view key, std::string_view fallback) const {
+  return has(key) ? get_string(key) : std::string(fallback);
+}
+
+std::int64_t ConfigTable::get_int_or(std::string_view key, std::int64_t fallback, std::int64_t low,
+                                     std::int64_t high) const {
+  return has(key) ? get_int(key, low, high) : fallback;
+}
+
+double ConfigTable::get_real_or(std::string_view key, double fallback, double low,
+                                double high) const {
+  return has(key) ? get_real(key, low, high) : fallback;
+}
+
+bool ConfigTable::get_bool_or(std::string_view key, bool fallback) const {
+  return has(key) ? get_bool(key) : fallback;
+}
+
+std::string ConfigTable::get_choice(std::string_view key,
+                                    std::span<const std::string> choices) const {
+  std::string value = get_string(key);
+  for (const std::string& choice : choices) {
+    if (choice == value) return value;
+  }
+  fail(key, fmt::format("'{}' is not one of {}{}", value, join(choices, ", "),
+                        did_you_mean(value, choices)));
+}
+
+std::string ConfigTable::get_choice_or(std::string_view key, std::string_view fallback,
+                                       std::span<const std::string> choices) const {
+  return has(key) ? get_choice(key, choices) : std::string(fallback);
+}
+
+std::vector<std::string> ConfigTable::get_strings(std::string_view key) const {
+  node_->known.emplace(key);
+  return elements(find(node_->table, key), [&](const toml::node* node) {
+    return value_of<std::string>(node, "a string", [&](const std::string& m) { fail(key, m); });
+  });
+}
+
+std::vector<std::int64_t> ConfigTable::get_ints(std::string_view key) const {
+  node_->known.emplace(key);
+  return elements(find(node_->table, key), [&](const toml::node* node) {
+    return value_of<std::int64_t>(node, "an integer", [&](const std::string& m) { fail(key, m); });
+  });
+}
+
+std::vector<double> ConfigTable::get_reals(std::string_view key) const {
+  node_->known.emplace(key);
+  return elements(find(node_->table, key), [&](const toml::node* node) {
+    return real_of(node, [&](const std::string& m) { fail(key, m); });
+  });
+}
+
+ConfigTable ConfigTable::table(std::string_view key) const {
+  node_->known.emplace(key);
+  std::vector<std::shared_ptr<Node>>& made = node_->children[std::string(key)];
+  if (made.empty()) {
+    const toml::node* node = find(node_->table, key);
+    if (node != nullptr && !node->is_table()) {
+      fail(key, fmt::format("expected a table, found {}", type_name(*node)));
+    }
+    auto child = std::make_shared<Node>();
+    child->table = node == nullptr ? nullptr : node->as_table();
+    child->path = node_->path.empty() ? std::string(key) : fmt::format("{}.{}", node_->path, key);
+    made.push_back(std::move(child));
+  }
+  return {document_, made.front()};
+}
+
+std::vector<ConfigTable> ConfigTable::tables(std::string_view key) const {
+  node_->known.emplace(key);
+  std::vector<std::shared_ptr<Node>>& made = node_->children[std::string(key)];
+  const toml::node* node = find(node_->table, key);
+  if (made.empty() && node != nullptr) {
+    const toml::array* array = node->as_array();
+    if (array == nullptr) fail(key, fmt::format("expected [[{}]] tables", key));
+    for (const toml::node& element : *array) {
+      if (!element.is_table()) fail(key, fmt::format("expected [[{}]] tables", key));
+      auto child = std::make_shared<Node>();
+      child->table = element.as_table();
+      child->path = fmt::format("{}[{}]", key, made.size());
+      made.push_back(std::move(child));
+    }
+  }
+  std::vector<ConfigTable> all;
+  for (const std::shared_ptr<Node>& child : made) all.push_back(ConfigTable(document_, child));
+  return all;
+}
+
+void ConfigTable::finish() const {
+  if (node_->table == nullptr) return;
+  for (const auto& [key, value] : *node_->table) {
+    if (node_->known.contains(key.str())) continue;
+    const std::vector<std::string> known(node_->known.begin(), node_->known.end());
+    fail(key.str(), fmt::format("unknown key{}; known here: {}", did_you_mean(key.str(), known),
+                                join(known, ", ")));
+  }
+  for (const auto& [name, children] : node_->children) {
+    for (const std::shared_ptr<Node>& child : children) ConfigTable(document_, child).finish();
+  }
+}
+
+std::string ConfigTable::to_toml() const {
+  std::ostringstream text;
+  if (node_->table != nullptr) text << *node_->table << '\n';
+  return text.str();
+}
+
+std::filesystem::path ConfigTable::folder() const { return document_->folder; }
+
+}  // namespace tandem

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <fmt/core.h>
+
+#include <source_location>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace tandem {
+
+/// The rank that messages of this process carry. -1 until a communicator is made, which prints no
+/// rank. It labels messages only: no computation may depend on it.
+void set_process_rank(int rank);
+int process_rank();
+
+/// A broken invariant or a failed call: something that a developer mends. what() holds the message,
+/// the failed expression, the file, the line and the rank.
+class Error : public std::runtime_error {
+ public:
+  explicit Error(std::string_view message, std::string_view expression = {},
+                 std::source_location where = std::source_location::current());
+
+ protected:
+  struct Verbatim {};
+  Error(Verbatim, const std::string& message) : std::runtime_error(message) {}
+};
+
+/// Something that the user mends: a config, a data file, an argument. what() is one line that says
+/// what is wrong, where (file and line, key, or sample path) and what to do.
+class InputError : public Error {
+ public:
+  explicit InputError(const std::string& message) : Error(Verbatim{}, message) {}
+};
+
+/// Throws InputError with a formatted message.
+template <typename... Args>
+[[noreturn]] void input_error(fmt::format_string<Args...> format, Args&&... args) {
+  throw InputError(fmt::format(format, std::forward<Args>(args)...));
+}
+
+}  // namespace tandem
+
+/// Throws tandem::Error with a formatted message unless `condition` holds. Always evaluated once.
+#define TANDEM_CHECK(condition, ...)                          \
+  do {                                                        \
+    if (!(condition)) {                                       \
+      throw ::tandem::Error(fmt::format(__VA_ARGS__), #condition); \
+    }                                                         \
+  } while (false)

@@ -1,0 +1,83 @@
+#include "base/log.h"
+
+#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+#include "base/error.h"
+
+namespace tandem {
+namespace {
+
+std::atomic<void (*)()> g_clear_line{nullptr};
+std::mutex g_file_mutex;
+std::shared_ptr<spdlog::logger> g_file;
+
+spdlog::level::level_enum to_spdlog(LogLevel level) {
+  switch (level) {
+    case LogLevel::debug:
+      return spdlog::level::debug;
+    case LogLevel::info:
+      return spdlog::level::info;
+    case LogLevel::warning:
+      return spdlog::level::warn;
+    case LogLevel::error:
+      return spdlog::level::err;
+  }
+  return spdlog::level::err;
+}
+
+spdlog::logger& terminal() {
+  static const std::shared_ptr<spdlog::logger> logger = [] {
+    auto made = std::make_shared<spdlog::logger>("tandem",
+                                                 std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    made->set_pattern("%v");
+    made->set_level(spdlog::level::info);
+    made->flush_on(spdlog::level::info);
+    return made;
+  }();
+  return *logger;
+}
+
+std::string prefix(LogLevel level) {
+  std::string text;
+  if (process_rank() > 0) text += fmt::format("[rank {}] ", process_rank());
+  if (level == LogLevel::warning) text += "warning: ";
+  if (level == LogLevel::error) text += "error: ";
+  return text;
+}
+
+}  // namespace
+
+void open_log_file(const std::filesystem::path& file) {
+  auto logger = std::make_shared<spdlog::logger>(
+      "tandem-file", std::make_shared<spdlog::sinks::basic_file_sink_mt>(file.string()));
+  logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
+  logger->set_level(spdlog::level::debug);
+  logger->flush_on(spdlog::level::info);
+  const std::scoped_lock lock(g_file_mutex);
+  g_file = std::move(logger);
+}
+
+void close_log_file() {
+  const std::scoped_lock lock(g_file_mutex);
+  if (g_file) g_file->flush();
+  g_file.reset();
+}
+
+void write_log(LogLevel level, const std::string& message) {
+  if (process_rank() <= 0 || level == LogLevel::error) {
+    if (auto* clear = g_clear_line.load(); clear != nullptr) clear();
+    terminal().log(to_spdlog(level), prefix(level) + message);
+  }
+  const std::scoped_lock lock(g_file_mutex);
+  if (g_file) g_file->log(to_spdlog(level), message);
+}
+
+void set_log_interrupt(void (*clear_line)()) { g_clear_line = clear_line; }
+
+}  // namespace tandem

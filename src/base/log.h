@@ -1,0 +1,47 @@
+#pragma once
+
+#include <fmt/core.h>
+
+#include <filesystem>
+#include <string>
+#include <utility>
+
+namespace tandem {
+
+enum class LogLevel { debug, info, warning, error };
+
+/// Opens `file` (appending) as this process's log beside standard error. Until then, and where it
+/// is never called, messages go to standard error alone.
+///
+/// Rank 0 (or an unranked process) speaks at every level; other ranks print only errors, each line
+/// carrying its rank. The file, which only rank 0 should open, takes everything with a time stamp.
+void open_log_file(const std::filesystem::path& file);
+
+/// Flushes and closes the log file.
+void close_log_file();
+
+/// Writes one already formatted message. Thread-safe.
+void write_log(LogLevel level, const std::string& message);
+
+/// Called before any line goes to the terminal, so that a live progress line can be cleared first.
+/// An empty function removes it.
+void set_log_interrupt(void (*clear_line)());
+
+template <typename... Args>
+void log_debug(fmt::format_string<Args...> format, Args&&... args) {
+  write_log(LogLevel::debug, fmt::format(format, std::forward<Args>(args)...));
+}
+template <typename... Args>
+void log_info(fmt::format_string<Args...> format, Args&&... args) {
+  write_log(LogLevel::info, fmt::format(format, std::forward<Args>(args)...));
+}
+template <typename... Args>
+void log_warning(fmt::format_string<Args...> format, Args&&... args) {
+  write_log(LogLevel::warning, fmt::format(format, std::forward<Args>(args)...));
+}
+template <typename... Args>
+void log_error(fmt::format_string<Args...> format, Args&&... args) {
+  write_log(LogLevel::error, fmt::format(format, std::forward<Args>(args)...));
+}
+
+}  // namespace tandem

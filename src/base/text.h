@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tandem {
+
+/// Levenshtein distance in bytes.
+std::size_t edit_distance(std::string_view a, std::string_view b);
+
+/// The candidate nearest to `word`, or "" where none is near enough to be a likely typing error
+/// (distance at most max(2, a third of the word)).
+std::string nearest(std::string_view word, std::span<const std::string> candidates);
+
+/// " (did you mean 'x'?)" for the nearest candidate, else "".
+std::string did_you_mean(std::string_view word, std::span<const std::string> candidates);
+
+/// "12.3 MiB", "640 B".
+std::string format_bytes(std::uint64_t bytes);
+
+/// "1:02:03" from an hour on, "2:03" below.
+std::string format_duration(double seconds);
+
+/// "11,689,512".
+std::string format_count(std::int64_t value);
+
+std::string join(std::span<const std::string> words, std::string_view separator);
+
+}  // namespace tandem

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstddef>
+
+#include "device/any_context.h"
+
+namespace tandem {
+
+/// One block of a device's memory, 64-byte aligned, cleared to zero, freed with the arena. Views into
+/// it (Tensor) do not keep it alive. The context must outlive the arena.
+class Arena {
+ public:
+  static constexpr std::size_t alignment = 64;
+
+  Arena() = default;
+  /// Throws Error naming `purpose` and the size where the memory cannot be had.
+  Arena(AnyContext& context, std::size_t bytes, const char* purpose);
+  ~Arena();
+  Arena(Arena&& other) noexcept;
+  Arena& operator=(Arena&& other) noexcept;
+
+  std::byte* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+
+  /// `offset` rounded up to the next aligned one.
+  static constexpr std::size_t align(std::size_t offset) {
+    return (offset + alignment - 1) / alignment * alignment;
+  }
+
+ private:
+  void release() noexcept;
+
+  AnyContext* context_ = nullptr;
+  std::byte* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace tandem

@@ -1,0 +1,35 @@
+#include "device/cpu_context.h"
+
+#include <omp.h>
+
+#include <cstdlib>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "device/onednn.h"
+
+namespace tandem {
+
+CpuContext::CpuContext(int threads) : threads_(threads) {
+  TANDEM_CHECK(threads >= 1, "a CPU context needs at least one thread, not {}", threads);
+  activate();
+  onednn_ = std::make_unique<OneDnn>();
+}
+
+CpuContext::~CpuContext() = default;
+CpuContext::CpuContext(CpuContext&&) noexcept = default;
+CpuContext& CpuContext::operator=(CpuContext&&) noexcept = default;
+
+void CpuContext::activate() const { omp_set_num_threads(threads_); }
+
+void* CpuContext::allocate(std::size_t bytes) {
+  constexpr std::size_t alignment = 64;
+  const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+  void* memory = std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded);
+  TANDEM_CHECK(memory != nullptr, "out of memory: {} could not be allocated", format_bytes(bytes));
+  return memory;
+}
+
+void CpuContext::deallocate(void* memory) noexcept { std::free(memory); }
+
+}  // namespace tandem
