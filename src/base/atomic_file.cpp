@@ -54,7 +54,8 @@ void AtomicFile::commit() {
   const std::filesystem::path folder = path_.has_parent_path() ? path_.parent_path() : ".";
   const int directory = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (directory < 0) fail("cannot open", folder, errno);
-  // Some file systems refuse to sync a folder (EINVAL); the rename is then as durable as they make it.
+  // Some file systems refuse to sync a folder (EINVAL); the rename is then as durable as they make
+  // it.
   const int synced = ::fsync(directory);
   const int code = errno;
   ::close(directory);

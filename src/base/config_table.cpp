@@ -108,7 +108,8 @@ void ConfigTable::override_key(std::string_view assignment) {
     parsed = toml::parse(fmt::format("{} = {}", key, value), origin);
   } catch (const toml::parse_error&) {
     std::string quoted = value;
-    for (std::size_t at = 0; (at = quoted.find_first_of("\\\"", at)) != std::string::npos; at += 2) {
+    for (std::size_t at = 0; (at = quoted.find_first_of("\\\"", at)) != std::string::npos;
+         at += 2) {
       quoted.insert(at, "\\");
     }
     parsed = parse(fmt::format("{} = \"{}\"", key, quoted), origin);

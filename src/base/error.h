@@ -42,9 +42,9 @@ template <typename... Args>
 }  // namespace tandem
 
 /// Throws tandem::Error with a formatted message unless `condition` holds. Always evaluated once.
-#define TANDEM_CHECK(condition, ...)                          \
-  do {                                                        \
-    if (!(condition)) {                                       \
+#define TANDEM_CHECK(condition, ...)                               \
+  do {                                                             \
+    if (!(condition)) {                                            \
       throw ::tandem::Error(fmt::format(__VA_ARGS__), #condition); \
-    }                                                         \
+    }                                                              \
   } while (false)

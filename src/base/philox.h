@@ -74,8 +74,7 @@ class RandomStream {
   float normal() {
     const double u = (static_cast<double>(next_u32()) + 1.0) * 0x1.0p-32;
     const double v = static_cast<double>(next_u32()) * 0x1.0p-32;
-    return static_cast<float>(std::sqrt(-2.0 * std::log(u)) *
-                              std::cos(2.0 * std::numbers::pi * v));
+    return static_cast<float>(std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v));
   }
 
  private:

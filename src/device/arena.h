@@ -6,8 +6,8 @@
 
 namespace tandem {
 
-/// One block of a device's memory, 64-byte aligned, cleared to zero, freed with the arena. Views into
-/// it (Tensor) do not keep it alive. The context must outlive the arena.
+/// One block of a device's memory, 64-byte aligned, cleared to zero, freed with the arena. Views
+/// into it (Tensor) do not keep it alive. The context must outlive the arena.
 class Arena {
  public:
   static constexpr std::size_t alignment = 64;

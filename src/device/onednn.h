@@ -1,8 +1,8 @@
 #pragma once
 
 // The one place that knows oneDNN's versions: primitive descriptors took an operation descriptor in
-// 2.x and take its arguments directly in 3.x. Everything else says `onednn::make_pd<Primitive>(...)`
-// with 3.x's arguments. Included by .cpp files only.
+// 2.x and take its arguments directly in 3.x. Everything else says
+// `onednn::make_pd<Primitive>(...)` with 3.x's arguments. Included by .cpp files only.
 
 #include <oneapi/dnnl/dnnl.hpp>
 #include <string>
@@ -25,8 +25,7 @@ namespace onednn {
 /// Primitive descriptor of a forward primitive: make_pd<P>(engine, attributes, 3.x arguments...).
 template <typename Primitive, typename... Args>
 typename Primitive::primitive_desc make_pd(const dnnl::engine& engine,
-                                           const dnnl::primitive_attr& attributes,
-                                           Args&&... args) {
+                                           const dnnl::primitive_attr& attributes, Args&&... args) {
   return typename Primitive::primitive_desc(engine, std::forward<Args>(args)..., attributes);
 }
 
@@ -42,18 +41,17 @@ typename Primitive::primitive_desc make_backward_pd(const dnnl::engine& engine,
 
 template <typename Primitive, typename... Args>
 typename Primitive::primitive_desc make_pd(const dnnl::engine& engine,
-                                           const dnnl::primitive_attr& attributes,
-                                           Args&&... args) {
-  return typename Primitive::primitive_desc(
-      typename Primitive::desc(std::forward<Args>(args)...), attributes, engine);
+                                           const dnnl::primitive_attr& attributes, Args&&... args) {
+  return typename Primitive::primitive_desc(typename Primitive::desc(std::forward<Args>(args)...),
+                                            attributes, engine);
 }
 
 template <typename Primitive, typename Hint, typename... Args>
 typename Primitive::primitive_desc make_backward_pd(const dnnl::engine& engine,
                                                     const dnnl::primitive_attr& attributes,
                                                     const Hint& hint, Args&&... args) {
-  return typename Primitive::primitive_desc(
-      typename Primitive::desc(std::forward<Args>(args)...), attributes, engine, hint);
+  return typename Primitive::primitive_desc(typename Primitive::desc(std::forward<Args>(args)...),
+                                            attributes, engine, hint);
 }
 
 #endif
