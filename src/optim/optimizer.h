@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "device/any_context.h"
+#include "tensor/tensor.h"
+
+namespace tandem {
+
+/// A run of the parameter arena, counted in f32 elements, that is updated in one way. What no slice
+/// covers (padding between parameters, frozen parameters) is never written.
+struct ParameterGroupSlice {
+  std::int64_t offset = 0;
+  std::int64_t elements = 0;
+  float weight_decay = 0.0F;
+};
+
+/// A tensor of an optimizer's state under the name that checkpoints give it.
+struct OptimizerState {
+  std::string name;
+  Tensor tensor;
+};
+
+/// What one update needs beside the tensors.
+struct UpdateSettings {
+  float learning_rate = 0.0F;
+  /// Gradients are multiplied by this before anything else: 1/micro-batches, 1/loss scale.
+  float gradient_scale = 1.0F;
+};
+
+/// Updates the parameter arena in place from the gradient arena. State lies in arenas of the same
+/// layout, so that whatever holds for a slice of the gradients (a bucket, a shard) holds for it.
+///
+/// An optimizer belongs to one context, which outlives it, and to one plan's arena layout.
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+
+  /// The name that run files give it: "sgd".
+  virtual std::string_view kind() const = 0;
+
+  /// One update. Both tensors are f32 and hold as many elements as the arena; gradients are only
+  /// read. Throws Error where they do not fit.
+  void step(Tensor parameters, Tensor gradients, const UpdateSettings& settings);
+
+  /// Views of the state, in a fixed order; writing them (after which set_steps_taken()) restores a
+  /// checkpoint. Empty where the rule keeps none.
+  virtual std::vector<OptimizerState> state() = 0;
+
+  /// Updates made so far, those before a restored checkpoint included.
+  std::int64_t steps_taken() const { return steps_taken_; }
+  void set_steps_taken(std::int64_t steps);
+
+  std::int64_t arena_elements() const { return arena_elements_; }
+
+ protected:
+  /// Throws Error unless the slices lie in the arena, in ascending order and without overlap.
+  Optimizer(AnyContext& context, std::int64_t arena_elements,
+            std::span<const ParameterGroupSlice> slices);
+
+  /// The rule itself; the tensors have been checked.
+  virtual void update(AnyContext& context, float* parameters, const float* gradients,
+                      const UpdateSettings& settings) = 0;
+
+ private:
+  AnyContext* context_;
+  std::int64_t arena_elements_;
+  std::int64_t steps_taken_ = 0;
+};
+
+}  // namespace tandem

@@ -1,0 +1,56 @@
+#include "optim/sgd.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace tandem {
+namespace {
+
+/// 64 KiB of each of the three arenas: fits a core's second-level cache, and there are enough
+/// blocks to share out evenly.
+constexpr std::int64_t block_elements = 16384;
+
+std::vector<SgdBlock> cut(std::span<const ParameterGroupSlice> slices) {
+  std::vector<SgdBlock> blocks;
+  for (const ParameterGroupSlice& slice : slices) {
+    for (std::int64_t done = 0; done < slice.elements; done += block_elements) {
+      blocks.push_back({slice.offset + done, std::min(block_elements, slice.elements - done),
+                        slice.weight_decay});
+    }
+  }
+  return blocks;
+}
+
+}  // namespace
+
+Sgd::Sgd(AnyContext& context, std::int64_t arena_elements,
+         std::span<const ParameterGroupSlice> slices, const SgdOptions& options)
+    : Optimizer(context, arena_elements, slices), options_(options), blocks_(cut(slices)) {
+  TANDEM_CHECK(options.momentum >= 0.0F, "a momentum of {}", options.momentum);
+  TANDEM_CHECK(!options.nesterov || options.momentum > 0.0F, "Nesterov's rule needs momentum");
+  if (options.momentum > 0.0F) {
+    momentum_ = Arena(context, static_cast<std::size_t>(arena_elements) * sizeof(float),
+                      "the optimizer's momentum");
+  }
+}
+
+std::vector<OptimizerState> Sgd::state() {
+  if (momentum_.data() == nullptr) return {};
+  return {{"momentum", Tensor(momentum_.data(), {arena_elements()})}};
+}
+
+void Sgd::update(AnyContext& context, float* parameters, const float* gradients,
+                 const UpdateSettings& settings) {
+  const SgdUpdate update{.blocks = blocks_,
+                         .learning_rate = settings.learning_rate,
+                         .gradient_scale = settings.gradient_scale,
+                         .momentum = options_.momentum,
+                         .nesterov = options_.nesterov,
+                         .parameters = parameters,
+                         .gradients = gradients,
+                         .momentum_buffer = reinterpret_cast<float*>(momentum_.data())};
+  std::visit([&](auto& device) { sgd_update(device, update); }, context);
+}
+
+}  // namespace tandem
