@@ -1,0 +1,125 @@
+#include "parallel/communicator.h"
+
+#include <functional>
+
+namespace tandem {
+namespace {
+
+void check_memory(const Tensor& tensor, const char* operation) {
+  TANDEM_CHECK(tensor.elements() == 0 || tensor.defined(), "{}: a tensor of {} without memory",
+               operation, tensor.shape().text());
+}
+
+void check_reducible(const Tensor& tensor, const char* operation) {
+  const DType dtype = tensor.dtype();
+  TANDEM_CHECK(
+      dtype == DType::f32 || dtype == DType::i32 || dtype == DType::i64 || dtype == DType::u8,
+      "{}: {} elements can be moved, not reduced", operation, name_of(dtype));
+}
+
+void check_rank(const Communicator& communicator, int rank, const char* operation) {
+  TANDEM_CHECK(rank >= 0 && rank < communicator.size(), "{}: there is no rank {} among {}",
+               operation, rank, communicator.size());
+}
+
+void check_peer(const Communicator& communicator, int peer, const char* operation) {
+  check_rank(communicator, peer, operation);
+  TANDEM_CHECK(peer != communicator.rank(), "{}: rank {} named itself as the other end", operation,
+               peer);
+}
+
+void check_disjoint(const Tensor& a, const Tensor& b, const char* operation) {
+  if (a.elements() == 0 || b.elements() == 0) return;
+  const auto* a_begin = static_cast<const std::byte*>(a.raw());
+  const auto* b_begin = static_cast<const std::byte*>(b.raw());
+  const std::less_equal<> not_after;
+  TANDEM_CHECK(not_after(a_begin + a.bytes(), b_begin) || not_after(b_begin + b.bytes(), a_begin),
+               "{}: input and output overlap", operation);
+}
+
+/// `blocks` holds `count` blocks of the size of `block`.
+void check_blocks(const Tensor& block, const Tensor& blocks, int count, const char* operation) {
+  TANDEM_CHECK(block.dtype() == blocks.dtype(), "{}: dtypes {} and {} differ", operation,
+               name_of(block.dtype()), name_of(blocks.dtype()));
+  TANDEM_CHECK(blocks.elements() == block.elements() * count,
+               "{}: {} elements where {} ranks times {} are needed", operation, blocks.elements(),
+               count, block.elements());
+  check_memory(block, operation);
+  check_memory(blocks, operation);
+  check_disjoint(block, blocks, operation);
+}
+
+}  // namespace
+
+void Communicator::send(const Tensor& tensor, int to) {
+  check_memory(tensor, "send");
+  check_peer(*this, to, "send");
+  do_send(tensor, to);
+}
+
+void Communicator::recv(const Tensor& tensor, int from) {
+  check_memory(tensor, "recv");
+  check_peer(*this, from, "recv");
+  do_recv(tensor, from);
+}
+
+void Communicator::broadcast(const Tensor& tensor, int root) {
+  check_memory(tensor, "broadcast");
+  check_rank(*this, root, "broadcast");
+  do_broadcast(tensor, root);
+}
+
+void Communicator::all_reduce(const Tensor& tensor, ReduceOp op) {
+  check_memory(tensor, "all_reduce");
+  check_reducible(tensor, "all_reduce");
+  do_all_reduce(tensor, op);
+}
+
+std::unique_ptr<Request> Communicator::all_reduce_async(const Tensor& tensor, ReduceOp op) {
+  check_memory(tensor, "all_reduce_async");
+  check_reducible(tensor, "all_reduce_async");
+  return do_all_reduce_async(tensor, op);
+}
+
+void Communicator::reduce(const Tensor& tensor, ReduceOp op, int root) {
+  check_memory(tensor, "reduce");
+  check_reducible(tensor, "reduce");
+  check_rank(*this, root, "reduce");
+  do_reduce(tensor, op, root);
+}
+
+void Communicator::all_gather(const Tensor& input, const Tensor& output) {
+  check_blocks(input, output, size(), "all_gather");
+  do_all_gather(input, output);
+}
+
+void Communicator::gather(const Tensor& input, const Tensor& output, int root) {
+  check_rank(*this, root, "gather");
+  check_memory(input, "gather");
+  if (rank() == root) check_blocks(input, output, size(), "gather");
+  do_gather(input, output, root);
+}
+
+void Communicator::scatter(const Tensor& input, const Tensor& output, int root) {
+  check_rank(*this, root, "scatter");
+  check_memory(output, "scatter");
+  if (rank() == root) check_blocks(output, input, size(), "scatter");
+  do_scatter(input, output, root);
+}
+
+void Communicator::reduce_scatter(const Tensor& input, const Tensor& output, ReduceOp op) {
+  check_blocks(output, input, size(), "reduce_scatter");
+  check_reducible(input, "reduce_scatter");
+  do_reduce_scatter(input, output, op);
+}
+
+void Communicator::all_to_all(const Tensor& input, const Tensor& output) {
+  check_blocks(input, output, 1, "all_to_all");
+  TANDEM_CHECK(input.elements() % size() == 0, "all_to_all: {} elements do not divide among {}",
+               input.elements(), size());
+  do_all_to_all(input, output);
+}
+
+void Communicator::barrier() { do_barrier(); }
+
+}  // namespace tandem

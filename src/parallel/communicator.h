@@ -1,0 +1,118 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "tensor/tensor.h"
+
+namespace tandem {
+
+/// How all_reduce, reduce and reduce_scatter combine the ranks' elements. There is no average: a
+/// sum scaled once by its reader costs no pass of its own.
+enum class ReduceOp { sum, max, min };
+
+/// A collective under way. Its tensor must neither be read nor written until it is done, and its
+/// memory must outlive it. Only a job that is about to be aborted may drop a request unfinished:
+/// the operation then stays outstanding, because waiting for a peer that failed would hang.
+class Request {
+ public:
+  virtual ~Request() = default;
+  Request(const Request&) = delete;
+  Request& operator=(const Request&) = delete;
+
+  /// Lets the operation progress; true once it is done, and from then on.
+  virtual bool test() = 0;
+  /// Returns once the operation is done; at once where it is done already.
+  virtual void wait() = 0;
+
+ protected:
+  Request() = default;
+};
+
+/// A fixed group of ranks that exchange tensors.
+///
+/// Rules for every operation:
+/// - All ranks of the group call the same collectives in the same order, with the same dtype and
+///   element count. The count alone matters, not how a shape spells it; zero elements are legal
+///   everywhere, and a tensor without elements may have no memory.
+/// - Element counts are 64-bit: an implementation over a 32-bit interface splits the message.
+/// - f32, i32, i64 and u8 can be reduced; every dtype can be moved. Integer sums must not overflow.
+/// - all_reduce leaves the same bits on every rank (max and min: of zeros of both signs and of NaNs
+///   none is promised). The order of a sum is fixed by group, count and kind, so runs repeat; it
+///   may differ between all_reduce and all_reduce_async.
+/// - Input and output must not overlap.
+/// - A rule broken locally throws Error before anything is sent; a failed transfer throws Error
+///   with the transport's text. After an Error the group is in no defined state: end the job.
+/// - One thread at a time uses a communicator, the one that made it.
+///
+/// Where the memory lies and when an operation is done belong to the kind. Host kinds (Self, Mpi,
+/// Colocated over POSIX shared memory) take host memory and are done on return. A device kind
+/// (Nccl, Colocated over CUDA IPC) is constructed with its device's context and takes that device's
+/// memory; its operations are enqueued after the work already enqueued there, and return before
+/// they are done. Its Request::test() asks an event, and its wait() makes the context's stream, not
+/// the host, wait; so code that touches a tensor only after wait(), through the context, is right
+/// for both. Hierarchical is constructed from two communicators (the co-located ranks', and the
+/// leaders') and composes these same operations. A new kind implements the do_ functions, which see
+/// only arguments that passed the checks here.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  /// This process's place, 0 <= rank() < size().
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  /// "self", "mpi", ...
+  virtual std::string_view name() const = 0;
+
+  /// Sends to another rank; may wait for its recv. Messages between two ranks arrive in order.
+  /// Sending to oneself is an error.
+  void send(const Tensor& tensor, int to);
+  /// Receives from another rank. Throws Error where the message is not exactly the tensor's size.
+  void recv(const Tensor& tensor, int from);
+
+  /// Overwrites every rank's tensor with the root's.
+  void broadcast(const Tensor& tensor, int root);
+  /// Combines in place, result on every rank.
+  void all_reduce(const Tensor& tensor, ReduceOp op);
+  /// As all_reduce, returning at once. Several may be outstanding; every rank starts them in the
+  /// same order.
+  std::unique_ptr<Request> all_reduce_async(const Tensor& tensor, ReduceOp op);
+  /// Combines into the root's tensor, in place; the other ranks' tensors keep their values.
+  void reduce(const Tensor& tensor, ReduceOp op, int root);
+  /// output (size() * input.elements()) = every rank's input, in rank order, on every rank.
+  void all_gather(const Tensor& input, const Tensor& output);
+  /// As all_gather, on the root alone. Elsewhere `output` is ignored and may be Tensor().
+  void gather(const Tensor& input, const Tensor& output, int root);
+  /// output = the rank's block of the root's input (size() * output.elements()). Elsewhere than on
+  /// the root `input` is ignored and may be Tensor().
+  void scatter(const Tensor& input, const Tensor& output, int root);
+  /// output = the rank's block of the combined inputs (size() * output.elements() each).
+  void reduce_scatter(const Tensor& input, const Tensor& output, ReduceOp op);
+  /// Block r of output = block rank() of rank r's input. Both have the same element count, a
+  /// multiple of size().
+  void all_to_all(const Tensor& input, const Tensor& output);
+  /// Returns once every rank has called it.
+  void barrier();
+
+ protected:
+  Communicator() = default;
+
+ private:
+  virtual void do_send(const Tensor& tensor, int to) = 0;
+  virtual void do_recv(const Tensor& tensor, int from) = 0;
+  virtual void do_broadcast(const Tensor& tensor, int root) = 0;
+  virtual void do_all_reduce(const Tensor& tensor, ReduceOp op) = 0;
+  virtual std::unique_ptr<Request> do_all_reduce_async(const Tensor& tensor, ReduceOp op) = 0;
+  virtual void do_reduce(const Tensor& tensor, ReduceOp op, int root) = 0;
+  virtual void do_all_gather(const Tensor& input, const Tensor& output) = 0;
+  virtual void do_gather(const Tensor& input, const Tensor& output, int root) = 0;
+  virtual void do_scatter(const Tensor& input, const Tensor& output, int root) = 0;
+  virtual void do_reduce_scatter(const Tensor& input, const Tensor& output, ReduceOp op) = 0;
+  virtual void do_all_to_all(const Tensor& input, const Tensor& output) = 0;
+  virtual void do_barrier() = 0;
+};
+
+}  // namespace tandem

@@ -1,0 +1,42 @@
+#include "parallel/gather_text.h"
+
+#include <algorithm>
+
+namespace tandem {
+
+std::vector<std::int64_t> all_gather_values(Communicator& communicator,
+                                            std::span<const std::int64_t> values) {
+  const auto count = static_cast<std::int64_t>(values.size());
+  std::vector<std::int64_t> mine(values.begin(), values.end());
+  std::vector<std::int64_t> all(values.size() * static_cast<std::size_t>(communicator.size()));
+  communicator.all_gather(Tensor(mine.data(), {count}, DType::i64),
+                          Tensor(all.data(), {communicator.size(), count}, DType::i64));
+  return all;
+}
+
+std::vector<std::string> all_gather_text(Communicator& communicator, std::string_view text) {
+  const auto length = static_cast<std::int64_t>(text.size());
+  const std::vector<std::int64_t> lengths = all_gather_values(communicator, {&length, 1});
+  const std::int64_t longest = *std::max_element(lengths.begin(), lengths.end());
+  std::string mine(text);
+  mine.resize(static_cast<std::size_t>(longest));
+  std::string all(mine.size() * lengths.size(), '\0');
+  communicator.all_gather(Tensor(mine.data(), {longest}, DType::u8),
+                          Tensor(all.data(), {communicator.size(), longest}, DType::u8));
+  std::vector<std::string> texts;
+  for (std::size_t rank = 0; rank < lengths.size(); ++rank) {
+    texts.push_back(all.substr(rank * mine.size(), static_cast<std::size_t>(lengths[rank])));
+  }
+  return texts;
+}
+
+std::string ranks_text(std::span<const int> ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (i > 0) text += i + 1 == ranks.size() ? " and " : ", ";
+    text += std::to_string(ranks[i]);
+  }
+  return text;
+}
+
+}  // namespace tandem

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "parallel/communicator.h"
+
+namespace tandem {
+
+/// Every rank's text, in rank order, on every rank; lengths may differ. Collective.
+std::vector<std::string> all_gather_text(Communicator& communicator, std::string_view text);
+
+/// Every rank's values, rank after rank, on every rank; the same number of them everywhere.
+std::vector<std::int64_t> all_gather_values(Communicator& communicator,
+                                            std::span<const std::int64_t> values);
+
+/// "rank 3", "ranks 0, 2 and 3", for messages.
+std::string ranks_text(std::span<const int> ranks);
+
+}  // namespace tandem

@@ -1,0 +1,119 @@
+#include "parallel/gradient_bucketer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace tandem {
+namespace {
+
+constexpr auto element_bytes = static_cast<std::int64_t>(size_of(DType::f32));
+
+std::int64_t end_of(const ParameterSlice& slice) { return slice.offset + slice.elements; }
+
+}  // namespace
+
+std::vector<Bucket> cut_buckets(std::span<const ParameterSlice> slices,
+                                const BucketOptions& options) {
+  TANDEM_CHECK(options.first_bytes > 0 && options.bytes > 0, "bucket sizes {} and {} bytes",
+               options.first_bytes, options.bytes);
+  std::vector<Bucket> buckets;
+  std::int64_t previous_end = 0;
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    const ParameterSlice& slice = slices[i];
+    TANDEM_CHECK(slice.elements >= 0 && slice.offset >= previous_end,
+                 "gradient slice {} ({} elements at {}) overlaps the one before it, which ends at "
+                 "{}; slices must ascend",
+                 slice.name, slice.elements, slice.offset, previous_end);
+    previous_end = end_of(slice);
+    const std::int64_t limit = buckets.size() <= 1 ? options.first_bytes : options.bytes;
+    if (!buckets.empty() && (end_of(slice) - buckets.back().offset) * element_bytes <= limit) {
+      buckets.back().last = i + 1;
+      buckets.back().elements = end_of(slice) - buckets.back().offset;
+    } else {
+      buckets.push_back({i, i + 1, slice.offset, slice.elements});
+    }
+  }
+  return buckets;
+}
+
+GradientBucketer::GradientBucketer(Communicator& communicator, const Tensor& gradients,
+                                   std::vector<ParameterSlice> slices, const BucketOptions& options)
+    : communicator_(communicator),
+      gradients_(gradients),
+      slices_(std::move(slices)),
+      buckets_(cut_buckets(slices_, options)),
+      ready_(slices_.size()),
+      pending_(buckets_.size()) {
+  TANDEM_CHECK(gradients.dtype() == DType::f32, "gradients are {}, not f32",
+               name_of(gradients.dtype()));
+  TANDEM_CHECK(slices_.empty() || end_of(slices_.back()) <= gradients.elements(),
+               "gradient slice {} ends at {}, the arena at {}", slices_.back().name,
+               end_of(slices_.back()), gradients.elements());
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    bucket_of_.insert(bucket_of_.end(), buckets_[b].last - buckets_[b].first, b);
+  }
+  requests_.reserve(buckets_.size());
+}
+
+void GradientBucketer::begin_step() {
+  TANDEM_CHECK(!in_step_, "a reduction step begins before the last one was finished");
+  std::fill(ready_.begin(), ready_.end(), false);
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    pending_[b] = buckets_[b].last - buckets_[b].first;
+  }
+  next_ = 0;
+  oldest_ = 0;
+  requests_.clear();
+  in_step_ = true;
+}
+
+void GradientBucketer::ready(std::size_t i) {
+  TANDEM_CHECK(i < slices_.size(), "gradient {} of {}", i, slices_.size());
+  TANDEM_CHECK(in_step_, "the gradient of {} is ready outside of a reduction step",
+               slices_[i].name);
+  TANDEM_CHECK(!ready_[i], "the gradient of {} is ready twice in one step", slices_[i].name);
+  ready_[i] = true;
+  --pending_[bucket_of_[i]];
+  launch_complete_buckets();
+}
+
+void GradientBucketer::launch_complete_buckets() {
+  for (; next_ < buckets_.size() && pending_[next_] == 0; ++next_) {
+    if (communicator_.size() == 1) continue;
+    const Bucket& bucket = buckets_[next_];
+    const Tensor message(gradients_.data<float>() + bucket.offset, {bucket.elements});
+    requests_.push_back(communicator_.all_reduce_async(message, ReduceOp::sum));
+    stats_.bytes += static_cast<std::int64_t>(message.bytes());
+    ++stats_.messages;
+  }
+}
+
+void GradientBucketer::progress() {
+  while (oldest_ < requests_.size() && requests_[oldest_]->test()) ++oldest_;
+}
+
+void GradientBucketer::check_all_ready() const {
+  const auto missing = std::find(ready_.begin(), ready_.end(), false);
+  if (missing == ready_.end()) return;
+  const auto count = std::count(ready_.begin(), ready_.end(), false);
+  throw Error(fmt::format(
+      "the gradient of {} was never ready in this step ({} of {} were not); a parameter that "
+      "backward does not reach must be left out of the reduction",
+      slices_[static_cast<std::size_t>(missing - ready_.begin())].name, count, slices_.size()));
+}
+
+void GradientBucketer::finish() {
+  TANDEM_CHECK(in_step_, "a reduction step is finished that was not begun");
+  check_all_ready();
+  const auto start = std::chrono::steady_clock::now();
+  for (; oldest_ < requests_.size(); ++oldest_) requests_[oldest_]->wait();
+  stats_.exposed_seconds +=
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  requests_.clear();
+  in_step_ = false;
+}
+
+ReductionStats GradientBucketer::take_stats() { return std::exchange(stats_, {}); }
+
+}  // namespace tandem

@@ -1,0 +1,105 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "parallel/communicator.h"
+
+namespace tandem {
+
+/// One parameter's gradient in the gradient arena, in elements.
+struct ParameterSlice {
+  std::string name;
+  std::int64_t offset = 0;
+  std::int64_t elements = 0;
+};
+
+/// Bucket sizes of PyTorch's DistributedDataParallel (Li et al., VLDB 2020): the first is small, so
+/// that communication starts early in backward.
+struct BucketOptions {
+  std::int64_t first_bytes = std::int64_t{1} << 20;
+  std::int64_t bytes = std::int64_t{25} << 20;
+};
+
+/// The slices [first, last), which lie within `elements` elements of the arena from `offset` on:
+/// reduced as one message, gaps included.
+struct Bucket {
+  std::size_t first = 0;
+  std::size_t last = 0;
+  std::int64_t offset = 0;
+  std::int64_t elements = 0;
+
+  bool operator==(const Bucket&) const = default;
+};
+
+/// Cuts slices, given in the order in which backward finishes them, into buckets. A bucket takes
+/// slices while it stays within its limit (first_bytes for the first bucket, bytes for the others,
+/// f32 elements, gaps included); a slice is never split, and one beyond the limit gets a bucket of
+/// its own. Offsets ascend and slices do not overlap; alignment gaps between them are allowed.
+/// Throws Error naming the slice where that does not hold.
+std::vector<Bucket> cut_buckets(std::span<const ParameterSlice> slices,
+                                const BucketOptions& options = {});
+
+/// What reduction cost since it was last asked for.
+struct ReductionStats {
+  std::int64_t bytes = 0;        ///< reduced by this rank, each byte counted once a step
+  std::int64_t messages = 0;     ///< buckets launched
+  double exposed_seconds = 0.0;  ///< spent in finish() waiting, not hidden behind computing
+};
+
+/// Sums gradients over ranks while backward still computes (DESIGN.md section 4, Algorithm 1).
+///
+/// A step: begin_step(); ready(i) as each gradient is done, in any order; progress() between
+/// layers; finish(). A bucket is launched when its last gradient is ready, and always in bucket
+/// order, so that all ranks start the same collectives in the same order however their backward
+/// passes race. Between ready(i) and finish() the gradient belongs to the bucketer. After finish()
+/// the arena holds sums; averaging is a factor in the optimizer's update. With gradient
+/// accumulation only the last micro-batch's backward is put between begin_step() and finish().
+///
+/// Frozen parameters are left out of the slices. Gaps are reduced with their bucket, so they must
+/// hold finite numbers (arenas start as zeros). World size 1 launches nothing.
+class GradientBucketer {
+ public:
+  /// `gradients`: the f32 arena, in the memory that the communicator takes; it and the communicator
+  /// outlive the bucketer. Slices are the same on all ranks (see check_same_plan).
+  GradientBucketer(Communicator& communicator, const Tensor& gradients,
+                   std::vector<ParameterSlice> slices, const BucketOptions& options = {});
+
+  /// Throws Error where the step before was not finished.
+  void begin_step();
+  /// The gradient of slice `i` is done. Throws Error naming it where it was done already.
+  void ready(std::size_t i);
+  /// Lets what was launched progress. Cheap; called between layers.
+  void progress();
+  /// Waits for every bucket. Throws Error naming a parameter that was never ready.
+  void finish();
+
+  const std::vector<ParameterSlice>& slices() const { return slices_; }
+  const std::vector<Bucket>& buckets() const { return buckets_; }
+
+  /// The counts since the last call, which it sets back to zero.
+  ReductionStats take_stats();
+
+ private:
+  void launch_complete_buckets();
+  void check_all_ready() const;
+
+  Communicator& communicator_;
+  Tensor gradients_;
+  std::vector<ParameterSlice> slices_;
+  std::vector<Bucket> buckets_;
+  std::vector<std::size_t> bucket_of_;  // by slice
+
+  bool in_step_ = false;
+  std::vector<bool> ready_;           // by slice
+  std::vector<std::size_t> pending_;  // by bucket: gradients not yet ready
+  std::size_t next_ = 0;              // first bucket not launched
+  std::size_t oldest_ = 0;            // first request not known to be done
+  std::vector<std::unique_ptr<Request>> requests_;
+  ReductionStats stats_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+
+#include "parallel/communicator.h"
+
+namespace tandem {
+
+struct MpiOptions {
+  /// Elements of the longest message; longer tensors travel in several. MPI counts with an int, and
+  /// this bound keeps a message of any dtype at 1 GiB or less. Every rank uses the same.
+  std::int64_t message_elements = std::int64_t{1} << 27;
+};
+
+/// All processes of the MPI job, over tensors in host memory. Needs an initialised MPI, which is
+/// what MpiSession is for, and must be destroyed before it ends.
+///
+/// An asynchronous all-reduce progresses only inside MPI calls, so that whoever wants it to overlap
+/// with computing calls Request::test() now and then.
+class MpiCommunicator final : public Communicator {
+ public:
+  /// Collective: duplicates MPI's world, so that this communicator's messages are its own.
+  explicit MpiCommunicator(const MpiOptions& options = {});
+  ~MpiCommunicator() override;
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  std::string_view name() const override { return "mpi"; }
+
+ private:
+  void do_send(const Tensor& tensor, int to) override;
+  void do_recv(const Tensor& tensor, int from) override;
+  void do_broadcast(const Tensor& tensor, int root) override;
+  void do_all_reduce(const Tensor& tensor, ReduceOp op) override;
+  std::unique_ptr<Request> do_all_reduce_async(const Tensor& tensor, ReduceOp op) override;
+  void do_reduce(const Tensor& tensor, ReduceOp op, int root) override;
+  void do_all_gather(const Tensor& input, const Tensor& output) override;
+  void do_gather(const Tensor& input, const Tensor& output, int root) override;
+  void do_scatter(const Tensor& input, const Tensor& output, int root) override;
+  void do_reduce_scatter(const Tensor& input, const Tensor& output, ReduceOp op) override;
+  void do_all_to_all(const Tensor& input, const Tensor& output) override;
+  void do_barrier() override;
+
+  /// MPI's handle, kept out of this header with mpi.h.
+  struct Handle;
+  std::unique_ptr<Handle> handle_;
+  MpiOptions options_;
+  int rank_ = 0;
+  int size_ = 1;
+};
+
+}  // namespace tandem

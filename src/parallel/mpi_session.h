@@ -1,0 +1,53 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "parallel/communicator.h"
+
+namespace tandem {
+
+/// Reads one environment variable; nullptr where it is not set.
+using ReadEnvironment = std::function<const char*(const char*)>;
+
+/// Whether an MPI launcher (mpirun, mpiexec, srun with PMI or PMIx) started this process, read from
+/// the environment that launchers leave. Throws InputError where srun started several tasks without
+/// MPI support: each would believe that it is alone.
+bool started_by_mpi(const ReadEnvironment& environment);
+
+/// Holds MPI for as long as it lives. main() makes one, before anything that communicates.
+///
+/// A process that no MPI launcher started is a job of its own: MPI is not initialised at all, which
+/// costs nothing and works where mpirun is absent.
+class MpiSession {
+ public:
+  /// Initialises MPI (only the thread that constructs may communicate) where this process was
+  /// started by MPI; MPI takes its own arguments out of argc and argv, failures become Error, and
+  /// messages carry the rank from here on.
+  MpiSession(int& argc, char**& argv);
+  /// Ends MPI, which waits for the other ranks. Where it runs because an exception unwinds this
+  /// rank, it does not: the others may be waiting for this one. The process must then end with a
+  /// code other than 0, upon which the launcher ends the others.
+  ~MpiSession();
+  MpiSession(const MpiSession&) = delete;
+  MpiSession& operator=(const MpiSession&) = delete;
+
+  /// True where MPI runs, be it with one rank.
+  bool distributed() const { return distributed_; }
+
+  /// The communicator of the whole job: Mpi, or Self where MPI does not run. Collective. It must be
+  /// destroyed before the session.
+  std::unique_ptr<Communicator> make_world() const;
+
+  /// Ends all processes of the job at once; the launcher exits with `code` (not 0). Call it when an
+  /// error that the other ranks do not share reaches main(). Does not return where MPI runs;
+  /// returns where it does not, for there is then nobody else to end and main() returns the code
+  /// itself.
+  void abort(int code) const;
+
+ private:
+  bool distributed_;
+  int exceptions_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,118 @@
+#include "parallel/replica_check.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+#include "base/hash.h"
+#include "parallel/gather_text.h"
+
+namespace tandem {
+namespace {
+
+std::string text_of(const PlanEntry& entry) {
+  const std::string bucket =
+      entry.bucket < 0 ? "in no bucket" : fmt::format("in bucket {}", entry.bucket);
+  return fmt::format("'{}' {} {} {}", entry.name, entry.shape.text(), name_of(entry.dtype), bucket);
+}
+
+bool all_equal(std::span<const std::int64_t> values) {
+  return std::adjacent_find(values.begin(), values.end(), std::not_equal_to<>()) == values.end();
+}
+
+/// `table` holds one row of `columns` values for each rank. The first column in which the rows
+/// differ; `columns` where none does.
+std::size_t first_difference(std::span<const std::int64_t> table, std::size_t columns) {
+  for (std::size_t column = 0; column < columns; ++column) {
+    for (std::size_t i = column; i < table.size(); i += columns) {
+      if (table[i] != table[column]) return column;
+    }
+  }
+  return columns;
+}
+
+/// "rank 0 has A; ranks 1 and 2 have B".
+std::string who_has_what(const std::vector<std::string>& texts) {
+  std::vector<std::string> kinds;
+  for (const std::string& text : texts) {
+    if (std::find(kinds.begin(), kinds.end(), text) == kinds.end()) kinds.push_back(text);
+  }
+  std::string message;
+  for (const std::string& kind : kinds) {
+    std::vector<int> ranks;
+    for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+      if (texts[rank] == kind) ranks.push_back(static_cast<int>(rank));
+    }
+    if (!message.empty()) message += "; ";
+    message += fmt::format("{} {} {}", ranks_text(ranks), ranks.size() == 1 ? "has" : "have", kind);
+  }
+  return message;
+}
+
+std::int64_t hash_value(const void* data, std::size_t bytes) {
+  // No bytes may mean no address, which the hash's copies must not be given.
+  return std::bit_cast<std::int64_t>(bytes == 0 ? std::uint64_t{0} : hash_bytes(data, bytes));
+}
+
+}  // namespace
+
+void check_same_plan(Communicator& communicator, std::span<const PlanEntry> entries) {
+  std::vector<std::int64_t> hashes;
+  for (const PlanEntry& entry : entries) {
+    const std::string text = text_of(entry);
+    hashes.push_back(hash_value(text.data(), text.size()));
+  }
+  const std::int64_t whole = hash_value(hashes.data(), hashes.size() * sizeof(std::int64_t));
+  if (all_equal(all_gather_values(communicator, {&whole, 1}))) return;
+
+  // They differ, and every rank knows it: so all of them can go on to find out where.
+  const auto count = static_cast<std::int64_t>(hashes.size());
+  const std::vector<std::int64_t> counts = all_gather_values(communicator, {&count, 1});
+  const auto longest = static_cast<std::size_t>(*std::max_element(counts.begin(), counts.end()));
+  hashes.resize(longest, 0);
+  const std::size_t where = first_difference(all_gather_values(communicator, hashes), longest);
+  const std::string mine =
+      where < entries.size() ? text_of(entries[where]) : std::string("nothing");
+  throw Error(
+      fmt::format("the ranks' plans differ at entry {}: {}; start every rank with the same "
+                  "program, model and settings",
+                  where, who_has_what(all_gather_text(communicator, mine))));
+}
+
+void check_replicas(Communicator& communicator, const Tensor& arena,
+                    std::span<const ParameterSlice> slices) {
+  const std::int64_t whole = hash_value(arena.raw(), arena.bytes());
+  if (all_equal(all_gather_values(communicator, {&whole, 1}))) return;
+
+  std::vector<std::int64_t> hashes;
+  for (const ParameterSlice& slice : slices) {
+    TANDEM_CHECK(slice.offset >= 0 && slice.offset + slice.elements <= arena.elements(),
+                 "slice {} lies outside the arena", slice.name);
+    const std::size_t element = size_of(arena.dtype());
+    const auto* data = static_cast<const std::byte*>(arena.raw()) +
+                       static_cast<std::size_t>(slice.offset) * element;
+    hashes.push_back(hash_value(data, static_cast<std::size_t>(slice.elements) * element));
+  }
+  std::vector<std::int64_t> table = all_gather_values(communicator, hashes);
+  std::size_t where = first_difference(table, hashes.size());
+  const bool inside = where < hashes.size();
+  if (!inside) {
+    table = all_gather_values(communicator, {&whole, 1});
+    hashes.resize(1);
+    where = 0;
+  }
+  std::vector<int> different;
+  for (std::size_t i = where; i < table.size(); i += hashes.size()) {
+    if (table[i] != table[where]) different.push_back(static_cast<int>(i / hashes.size()));
+  }
+  throw Error(fmt::format("the replicas are no longer equal: {} on {} differs from rank 0's",
+                          inside ? fmt::format("'{}'", slices[where].name)
+                                 : std::string("the padding between parameters"),
+                          ranks_text(different)));
+}
+
+void broadcast_state(Communicator& communicator, std::span<const Tensor> tensors, int root) {
+  for (const Tensor& tensor : tensors) communicator.broadcast(tensor, root);
+}
+
+}  // namespace tandem

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "parallel/communicator.h"
+
+namespace tandem {
+
+/// The group of one: every collective is the identity (a copy where there is an output), requests
+/// are done when made, and there is nobody to send to.
+class SelfCommunicator final : public Communicator {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 1; }
+  std::string_view name() const override { return "self"; }
+
+ private:
+  void do_send(const Tensor& tensor, int to) override;
+  void do_recv(const Tensor& tensor, int from) override;
+  void do_broadcast(const Tensor& tensor, int root) override;
+  void do_all_reduce(const Tensor& tensor, ReduceOp op) override;
+  std::unique_ptr<Request> do_all_reduce_async(const Tensor& tensor, ReduceOp op) override;
+  void do_reduce(const Tensor& tensor, ReduceOp op, int root) override;
+  void do_all_gather(const Tensor& input, const Tensor& output) override;
+  void do_gather(const Tensor& input, const Tensor& output, int root) override;
+  void do_scatter(const Tensor& input, const Tensor& output, int root) override;
+  void do_reduce_scatter(const Tensor& input, const Tensor& output, ReduceOp op) override;
+  void do_all_to_all(const Tensor& input, const Tensor& output) override;
+  void do_barrier() override;
+};
+
+}  // namespace tandem
