@@ -304,11 +304,13 @@ std::vector<ConfigTable> ConfigTable::tables(std::string_view key) const {
       if (!element.is_table()) fail(key, fmt::format("expected [[{}]] tables", key));
       auto child = std::make_shared<Node>();
       child->table = element.as_table();
-      child->path = fmt::format("{}[{}]", key, made.size());
+      child->path = node_->path.empty() ? fmt::format("{}[{}]", key, made.size())
+                                        : fmt::format("{}.{}[{}]", node_->path, key, made.size());
       made.push_back(std::move(child));
     }
   }
   std::vector<ConfigTable> all;
+  all.reserve(made.size());
   for (const std::shared_ptr<Node>& child : made) all.push_back(ConfigTable(document_, child));
   return all;
 }

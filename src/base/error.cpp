@@ -7,13 +7,12 @@ namespace {
 
 std::atomic<int> g_rank{-1};
 
-std::string describe(std::string_view message, std::string_view expression,
-                     const std::source_location& where) {
-  std::string_view file = where.file_name();
+std::string describe(std::string_view message, std::string_view expression, std::string_view file,
+                     int line) {
   if (const auto src = file.rfind("src/"); src != std::string_view::npos) file.remove_prefix(src);
   std::string text = fmt::format("{} [", message);
   if (!expression.empty()) text += fmt::format("check '{}' failed ", expression);
-  text += fmt::format("at {}:{}", file, where.line());
+  text += fmt::format("at {}:{}", file, line);
   if (process_rank() >= 0) text += fmt::format(", rank {}", process_rank());
   return text + "]";
 }
@@ -23,7 +22,7 @@ std::string describe(std::string_view message, std::string_view expression,
 void set_process_rank(int rank) { g_rank = rank; }
 int process_rank() { return g_rank; }
 
-Error::Error(std::string_view message, std::string_view expression, std::source_location where)
-    : std::runtime_error(describe(message, expression, where)) {}
+Error::Error(std::string_view message, std::string_view expression, const char* file, int line)
+    : std::runtime_error(describe(message, expression, file, line)) {}
 
 }  // namespace tandem

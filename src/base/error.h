@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <source_location>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -18,8 +17,9 @@ int process_rank();
 /// the failed expression, the file, the line and the rank.
 class Error : public std::runtime_error {
  public:
+  /// The place is that of the caller. (std::source_location says the same, but clang 14 has none.)
   explicit Error(std::string_view message, std::string_view expression = {},
-                 std::source_location where = std::source_location::current());
+                 const char* file = __builtin_FILE(), int line = __builtin_LINE());
 
  protected:
   struct Verbatim {};

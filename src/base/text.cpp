@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <numeric>
 
 namespace tandem {
@@ -53,7 +54,8 @@ std::string format_bytes(std::uint64_t bytes) {
 }
 
 std::string format_duration(double seconds) {
-  const auto total = static_cast<std::int64_t>(std::max(0.0, seconds) + 0.5);
+  constexpr double longest = 1e9;  // an estimate before the first step may be infinite
+  const std::int64_t total = std::llround(std::min(longest, std::max(0.0, seconds)));
   const std::int64_t hours = total / 3600;
   const std::int64_t minutes = total / 60 % 60;
   return hours > 0 ? fmt::format("{}:{:02}:{:02}", hours, minutes, total % 60)
