@@ -24,6 +24,11 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
 endif()
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+
+# Used inside .cpp files only and with nothing to link: the package's users need not have them.
+set(TANDEM_HEADER_ONLY
+  tandem_tomlplusplus nlohmann_json::nlohmann_json CLI11::CLI11 Eigen3::Eigen)
 
 # tandem_library(NAME SOURCES ... [PUBLIC targets...] [PRIVATE targets...])
 function(tandem_library name)
@@ -39,6 +44,9 @@ function(tandem_library name)
   target_link_libraries(${target} PUBLIC ${arg_PUBLIC} PRIVATE $<BUILD_INTERFACE:tandem_options>)
   target_compile_features(${target} PUBLIC cxx_std_20)
   foreach(dependency IN LISTS arg_PRIVATE)
+    if(dependency IN_LIST TANDEM_HEADER_ONLY)
+      set(dependency $<BUILD_INTERFACE:${dependency}>)
+    endif()
     target_link_libraries(${target} PRIVATE ${dependency})
   endforeach()
   set_property(GLOBAL APPEND PROPERTY TANDEM_LIBRARIES ${target})

@@ -8,7 +8,8 @@ function(tandem_test name)
   add_executable(${name} ${arg_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} GTest::gtest_main tandem_options)
-  gtest_discover_tests(${name} PROPERTIES LABELS unit TIMEOUT ${arg_TIMEOUT}
+  # Pretty values would print a parameter's bytes, padding included, into the test's name.
+  gtest_discover_tests(${name} NO_PRETTY_VALUES PROPERTIES LABELS unit TIMEOUT ${arg_TIMEOUT}
     DISCOVERY_TIMEOUT 60)
 endfunction()
 

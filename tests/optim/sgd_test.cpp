@@ -78,7 +78,11 @@ TEST_P(SgdRule, FollowsTheReferenceOverManySteps) {
 
 INSTANTIATE_TEST_SUITE_P(Rules, SgdRule,
                          testing::Values(SgdOptions{}, SgdOptions{.momentum = 0.9F},
-                                         SgdOptions{.momentum = 0.9F, .nesterov = true}));
+                                         SgdOptions{.momentum = 0.9F, .nesterov = true}),
+                         [](const auto& suite) {
+                           if (suite.param.nesterov) return "Nesterov";
+                           return suite.param.momentum > 0.0F ? "Momentum" : "Plain";
+                         });
 
 TEST(Sgd, LeavesWhatNoSliceCovers) {
   AnyContext context = CpuContext(1);

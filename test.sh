@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Installs, builds and runs every test that this machine can run.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+usage() {
+  cat <<'TEXT'
+Usage: ./test.sh [--sanitize address,undefined|thread]
+
+Installs the packages that are missing, builds into build/ci with warnings as errors, and runs all
+tests. Safe to run again: what is installed and built is left as it is.
+
+  --sanitize address,undefined   builds into build/asan instead, runs the unit and MPI tests
+  --sanitize thread              builds into build/tsan instead, runs the unit and MPI tests
+  --help                         this text
+TEXT
+}
+
+preset=ci
+while (($# > 0)); do
+  case $1 in
+    --sanitize)
+      case ${2:-} in
+        address,undefined) preset=asan ;;
+        thread) preset=tsan ;;
+        *) echo "test.sh: --sanitize takes address,undefined or thread" >&2 && exit 2 ;;
+      esac
+      shift
+      ;;
+    --help | -h) usage && exit 0 ;;
+    *) echo "test.sh: unknown option '$1'; see --help" >&2 && exit 2 ;;
+  esac
+  shift
+done
+
+echo "== 1/3 Packages"
+tools/install_dependencies.sh
+echo "== 2/3 Build"
+tools/build_preset.sh "$preset"
+echo "== 3/3 Tests"
+log=build/$preset/test.log
+status=0
+ctest --preset "$preset" 2>&1 | tee "$log" || status=$?
+
+ran=$(sed -n 's/^.*tests passed, .* out of \([0-9]*\)$/\1/p' "$log")
+gpu_ran=$(ctest --preset "$preset" -N -L gpu | sed -n 's/^Total Tests: //p')
+left_out=$(cat "build/$preset/gpu_tests_left_out")
+gpus=0
+if command -v nvidia-smi >/dev/null; then gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU' || true); fi
+echo
+echo "Ran ${ran:-0} tests, $gpu_ran of them on a GPU; $left_out GPU tests were left out ($gpus GPUs seen)."
+grep -E '^[0-9]+% tests passed' "$log" || echo "No test result: see $log"
+exit "$status"

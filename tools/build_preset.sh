@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# tools/build_preset.sh PRESET [TARGET...]: configures where needed, then builds what changed.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+preset=$1
+targets=("${@:2}")
+folder=build/$preset
+if ((${#targets[@]} == 0)); then targets=(all); fi
+
+# CMake runs again by itself when a CMake file changes; only the presets escape it.
+if [[ ! -f $folder/build.ninja || CMakePresets.json -nt $folder/build.ninja ]]; then
+  echo "Configuring $folder (preset $preset)"
+  mkdir -p "$folder"
+  if ! cmake --preset "$preset" >"$folder/configure.log" 2>&1; then
+    cat "$folder/configure.log" >&2
+    exit 1
+  fi
+  touch "$folder/build.ninja"
+fi
+
+echo "Build: $folder, ${targets[*]}, on $(nproc) cores"
+cmake --build "$folder" --parallel "$(nproc)" --target "${targets[@]}"
