@@ -8,14 +8,14 @@
 
 namespace tandem {
 
-void check_mpi(int code, const char* call, std::source_location where) {
+void check_mpi(int code, const char* call, const char* file, int line) {
   if (code == MPI_SUCCESS) return;
   std::array<char, MPI_MAX_ERROR_STRING> text{};
   int length = 0;
   const bool known = MPI_Error_string(code, text.data(), &length) == MPI_SUCCESS;
   throw Error(fmt::format("{} failed: {}", call,
                           known ? text.data() : fmt::format("error code {}", code).c_str()),
-              call, where);
+              call, file, line);
 }
 
 }  // namespace tandem
