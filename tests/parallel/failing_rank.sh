@@ -1,0 +1,22 @@
+#!/bin/sh
+# failing_rank.sh PROGRAM MPIRUN...: a rank that fails must end the whole job, soon, with its code.
+program=$1
+shift
+status=0
+
+for case in abort:3 unwind:5; do
+  kind=${case%:*}
+  expected=${case#*:}
+  output=$(timeout -k 5 40 "$@" "$program" "$kind" 2>&1)
+  code=$?
+  if [ "$code" -ne "$expected" ]; then
+    echo "$kind: the job ended with code $code, not $expected"
+    echo "$output"
+    status=1
+  fi
+  case $output in
+    *"this rank fails on purpose"*"rank"*) ;;
+    *) echo "$kind: the error does not name its rank: $output"; status=1 ;;
+  esac
+done
+exit $status

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "parallel/communicator.h"
+#include "parallel/gather_text.h"
+#include "support/message.h"
+
+// For tests that run whole on every rank of an mpirun. A case must make the same collective calls
+// on all ranks whatever its expectations say: so it uses EXPECT_, and an ASSERT_ that fails, an
+// exception that escapes or a case that takes too long ends the whole job with an error code.
+
+namespace tandem {
+
+/// The communicator of all ranks.
+Communicator& world();
+
+/// A message without the rank that Error appends, the part that ranks must agree upon.
+inline std::string without_rank(const std::string& message) {
+  return message.substr(0, message.rfind("rank"));
+}
+
+/// Expects `text` to be the same on all ranks.
+inline void expect_same_everywhere(std::string_view text) {
+  for (const std::string& other : all_gather_text(world(), text)) EXPECT_EQ(other, text);
+}
+
+/// View of a vector.
+template <typename T>
+Tensor view(std::vector<T>& values) {
+  return {values.data(), {static_cast<std::int64_t>(values.size())}, DTypeOf<T>::value};
+}
+
+/// Element i that `rank` contributes: small whole numbers, so that sums are exact in every type and
+/// do not depend on their order.
+template <typename T>
+T contribution(int rank, std::size_t i) {
+  return static_cast<T>((i * 7 + static_cast<std::size_t>(rank) * 13 + 5) % 23);
+}
+
+template <typename T>
+std::vector<T> contributions(int rank, std::size_t count) {
+  std::vector<T> values(count);
+  for (std::size_t i = 0; i < count; ++i) values[i] = contribution<T>(rank, i);
+  return values;
+}
+
+}  // namespace tandem

@@ -1,0 +1,101 @@
+#include "parallel/self_communicator.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <vector>
+
+#include "parallel/gather_text.h"
+#include "parallel/replica_check.h"
+#include "support/message.h"
+
+namespace tandem {
+namespace {
+
+class SelfTest : public testing::Test {
+ protected:
+  static Tensor view(std::vector<float>& values) {
+    return Tensor(values.data(), {static_cast<std::int64_t>(values.size())});
+  }
+  SelfCommunicator self_;
+  std::vector<float> input_{1.0F, -2.0F, 3.5F};
+  const std::vector<float> expected_ = input_;
+};
+
+TEST_F(SelfTest, IsAloneAndRankZero) {
+  EXPECT_EQ(self_.rank(), 0);
+  EXPECT_EQ(self_.size(), 1);
+  EXPECT_EQ(self_.name(), "self");
+  self_.barrier();
+}
+
+TEST_F(SelfTest, InPlaceCollectivesAreTheIdentity) {
+  self_.broadcast(view(input_), 0);
+  self_.reduce(view(input_), ReduceOp::max, 0);
+  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::max, ReduceOp::min}) {
+    self_.all_reduce(view(input_), op);
+    const auto request = self_.all_reduce_async(view(input_), op);
+    EXPECT_TRUE(request->test());
+    request->wait();
+  }
+  EXPECT_EQ(input_, expected_);
+}
+
+TEST_F(SelfTest, OtherCollectivesCopy) {
+  const auto expect_copy = [&](auto&& collective) {
+    std::vector<float> output(3);
+    collective(view(output));
+    EXPECT_EQ(output, expected_);
+  };
+  expect_copy([&](const Tensor& output) { self_.all_gather(view(input_), output); });
+  expect_copy([&](const Tensor& output) { self_.gather(view(input_), output, 0); });
+  expect_copy([&](const Tensor& output) { self_.scatter(view(input_), output, 0); });
+  expect_copy([&](const Tensor& output) { self_.all_to_all(view(input_), output); });
+  expect_copy(
+      [&](const Tensor& output) { self_.reduce_scatter(view(input_), output, ReduceOp::sum); });
+}
+
+TEST_F(SelfTest, TakesTensorsWithoutElements) {
+  const Tensor none(nullptr, {0});
+  self_.all_reduce(none, ReduceOp::sum);
+  self_.all_gather(none, none);
+  self_.all_to_all(none, none);
+  EXPECT_TRUE(self_.all_reduce_async(none, ReduceOp::sum)->test());
+  EXPECT_EQ(all_gather_text(self_, ""), std::vector<std::string>{""});
+}
+
+TEST_F(SelfTest, HasNobodyToSendTo) {
+  EXPECT_NE(message_of<Error>([&] { self_.send(view(input_), 0); }).find("named itself"),
+            std::string::npos);
+  EXPECT_NE(message_of<Error>([&] { self_.recv(view(input_), 1); }).find("no rank 1 among 1"),
+            std::string::npos);
+}
+
+TEST_F(SelfTest, ChecksItsArguments) {
+  std::vector<float> longer(4);
+  std::vector<std::int32_t> integers(3);
+  const Tensor other_type(integers.data(), {3}, DType::i32);
+  const auto expect_error = [](const std::string& part, auto&& action) {
+    const std::string message = message_of<Error>(action);
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  expect_error("there is no rank 1", [&] { self_.broadcast(view(input_), 1); });
+  expect_error("there is no rank -1", [&] { self_.reduce(view(input_), ReduceOp::sum, -1); });
+  expect_error("4 elements where 1 ranks times 3",
+               [&] { self_.all_gather(view(input_), view(longer)); });
+  expect_error("dtypes f32 and i32", [&] { self_.all_gather(view(input_), other_type); });
+  expect_error("overlap", [&] { self_.all_to_all(view(input_), view(input_)); });
+  expect_error("without memory", [&] { self_.all_reduce(Tensor(), ReduceOp::sum); });
+  expect_error("moved, not reduced",
+               [&] { self_.all_reduce(Tensor(integers.data(), {3}, DType::f16), ReduceOp::sum); });
+}
+
+TEST_F(SelfTest, ChecksOfReplicasPass) {
+  EXPECT_NO_THROW(check_same_plan(self_, std::vector<PlanEntry>{{"w", {3}, DType::f32, 0}}));
+  EXPECT_NO_THROW(check_replicas(self_, view(input_), std::vector<ParameterSlice>{{"w", 0, 3}}));
+  EXPECT_EQ(ranks_text(std::array{4}), "rank 4");
+  EXPECT_EQ(ranks_text(std::array{0, 2, 5}), "ranks 0, 2 and 5");
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,66 @@
+#!/bin/sh
+# two_hosts.sh --probe
+# two_hosts.sh MPIRUN PROGRAM [RANKS_PER_HOST]
+#
+# Runs PROGRAM under mpirun on two hosts, ranks on each: two network namespaces with host names of
+# their own, joined by a veth pair and by nothing else. Instead of ssh, mpirun enters the other
+# namespace. Everything lives in mount, network and PID namespaces of this run alone, so that the
+# kernel takes it all away when the run ends, however it ends. Needs root or user namespaces, and
+# the commands ip (iproute2), unshare and nsenter (util-linux).
+set -eu
+
+address_a=10.213.0.1
+address_b=10.213.0.2
+
+# Runs a command on a host: enter NAMESPACE HOSTNAME COMMAND...
+enter() {
+  namespace=$1
+  name=$2
+  shift 2
+  ip netns exec "$namespace" unshare --uts sh -c 'hostname "$0" && exec "$@"' "$name" "$@"
+}
+
+case ${TANDEM_TWO_HOSTS:-outside} in
+  outside)
+    script=$(readlink -f "$0")
+    user=
+    [ "$(id -u)" -eq 0 ] || user="--user --map-root-user"
+    # shellcheck disable=SC2086
+    TANDEM_TWO_HOSTS=inside exec unshare $user --mount --net --pid --fork --kill-child --mount-proc \
+      "$script" "$@"
+    ;;
+  agent)
+    # mpirun calls its remote shell as: agent HOST COMMAND...
+    [ "$1" = "$address_b" ] || { echo "two_hosts.sh: no host $1" >&2; exit 1; }
+    shift
+    enter tandem-b node-b sh -c "$*"
+    exit
+    ;;
+esac
+
+mount -t tmpfs tmpfs /run
+ip netns add tandem-a
+ip netns add tandem-b
+ip link add veth-a netns tandem-a type veth peer name veth-b netns tandem-b
+for side in a b; do
+  eval "address=\$address_$side"
+  ip -n "tandem-$side" link set lo up
+  ip -n "tandem-$side" link set "veth-$side" up
+  ip -n "tandem-$side" address add "$address/24" dev "veth-$side"
+done
+
+if [ "$1" = --probe ]; then
+  enter tandem-b node-b true
+  exit
+fi
+
+mpirun=$1
+program=$2
+ranks=${3:-1}
+export TANDEM_TWO_HOSTS=agent
+export TANDEM_TEST_HOSTS=2
+enter tandem-a node-a "$mpirun" --host "$address_a:$ranks,$address_b:$ranks" \
+  -n $((2 * ranks)) --map-by slot --mca plm_rsh_agent "$(readlink -f "$0")" \
+  --mca btl self,vader,tcp --mca btl_tcp_if_include 10.213.0.0/24 \
+  --mca oob_tcp_if_include 10.213.0.0/24 --mca pml ob1 \
+  -x TANDEM_TEST_HOSTS -x OMP_NUM_THREADS -x ASAN_OPTIONS -x LSAN_OPTIONS "$program"
