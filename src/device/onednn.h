@@ -6,6 +6,7 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "base/error.h"
@@ -55,6 +56,66 @@ typename Primitive::primitive_desc make_backward_pd(const dnnl::engine& engine,
 }
 
 #endif
+
+/// A primitive with its arguments, made once. Between calls only the data pointers change, so a
+/// run neither creates nor allocates anything.
+class BoundPrimitive {
+ public:
+  BoundPrimitive() = default;
+  explicit BoundPrimitive(dnnl::primitive primitive) : primitive_(std::move(primitive)) {}
+
+  bool defined() const { return static_cast<bool>(primitive_); }
+  void declare(int argument, const dnnl::memory::desc& desc, const dnnl::engine& engine) {
+    arguments_.insert_or_assign(argument, dnnl::memory(desc, engine, DNNL_MEMORY_NONE));
+  }
+  /// oneDNN's interface takes mutable pointers also for what it only reads.
+  void set(int argument, const void* data) {
+    arguments_.at(argument).set_data_handle(const_cast<void*>(data));
+  }
+  void run(dnnl::stream& stream) { primitive_.execute(stream, arguments_); }
+
+ private:
+  dnnl::primitive primitive_;
+  std::unordered_map<int, dnnl::memory> arguments_;
+};
+
+/// Pooling's descriptor took no dilation in 2.x.
+template <typename Primitive, typename... Hint>
+typename Primitive::primitive_desc make_pooling_pd(
+    const dnnl::engine& engine, const dnnl::primitive_attr& attributes,
+    const dnnl::memory::desc& source, const dnnl::memory::desc& destination,
+    dnnl::algorithm algorithm, const dnnl::memory::dims& strides, const dnnl::memory::dims& kernel,
+    const dnnl::memory::dims& padding_low, const dnnl::memory::dims& padding_high,
+    const Hint&... hint) {
+  const dnnl::memory::dims dilation(kernel.size(), 0);
+  if constexpr (sizeof...(Hint) == 0) {
+#if DNNL_VERSION_MAJOR >= 3
+    return make_pd<Primitive>(engine, attributes, dnnl::prop_kind::forward_training, algorithm,
+                              source, destination, strides, kernel, dilation, padding_low,
+                              padding_high);
+#else
+    return make_pd<Primitive>(engine, attributes, dnnl::prop_kind::forward_training, algorithm,
+                              source, destination, strides, kernel, padding_low, padding_high);
+#endif
+  } else {
+#if DNNL_VERSION_MAJOR >= 3
+    return make_backward_pd<Primitive>(engine, attributes, hint..., algorithm, source, destination,
+                                       strides, kernel, dilation, padding_low, padding_high);
+#else
+    return make_backward_pd<Primitive>(engine, attributes, hint..., algorithm, source, destination,
+                                       strides, kernel, padding_low, padding_high);
+#endif
+  }
+}
+
+/// Relu as a post-op; 2.x asked for a scale too.
+inline void append_relu(dnnl::post_ops& operations) {
+#if DNNL_VERSION_MAJOR >= 3
+  operations.append_eltwise(dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
+#else
+  operations.append_eltwise(1.0F, dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
+#endif
+}
 
 /// "2.6.3"
 inline std::string version() {

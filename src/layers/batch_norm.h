@@ -1,0 +1,43 @@
+#pragma once
+
+#include "base/config_table.h"
+#include "layers/layer.h"
+
+namespace tandem {
+
+struct BatchNormOptions {
+  float epsilon = 1e-5F;
+  float momentum = 0.1F;
+};
+
+/// Reads `epsilon` (1e-5) and `momentum` (0.1).
+BatchNormOptions read_batch_norm_options(const ConfigTable& table);
+
+/// weight and bias (C), starting at one and zero; running_mean and running_var (C).
+std::vector<ParameterSpec> batch_norm_parameters(std::int64_t channels);
+std::vector<BufferSpec> batch_norm_buffers(std::int64_t channels);
+
+/// Batch normalisation over all but the last extent (Ioffe and Szegedy 2015):
+/// y = weight (x - mean) / sqrt(var + epsilon) + bias, in training with the batch's mean and biased
+/// variance, in evaluation with the running ones. running = (1 - momentum) running + momentum
+/// batch, the batch's variance unbiased there, as in torch.nn.BatchNorm2d.
+class BatchNorm : public Layer {
+ public:
+  explicit BatchNorm(const BatchNormOptions& options) : options_(options) {}
+  static LayerPtr from_config(const ConfigTable& table);
+
+  std::string_view kind() const override { return "batch_norm"; }
+  Shape output_shape(std::span<const Shape> inputs) const override;
+  std::vector<ParameterSpec> parameters(std::span<const Shape> inputs) const override;
+  std::vector<BufferSpec> buffers(std::span<const Shape> inputs) const override;
+  BackwardNeeds backward_needs() const override { return {.inputs = true, .output = false}; }
+  std::unique_ptr<LayerKernel> prepare(AnyContext& context,
+                                       const KernelRequest& request) const override;
+
+  const BatchNormOptions& options() const { return options_; }
+
+ private:
+  BatchNormOptions options_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,311 @@
+#include "layers/batch_norm_cpu.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "device/arena.h"
+
+namespace tandem {
+namespace {
+
+constexpr std::int64_t max_blocks = 64;
+/// Rows summed in float before they go to double.
+constexpr std::int64_t flush_rows = 128;
+
+/// Rows cut into blocks whose number depends on the shape alone.
+struct Blocks {
+  explicit Blocks(const BatchNormShape& shape)
+      : rows(shape.rows), count(std::clamp<std::int64_t>(shape.rows / flush_rows, 1, max_blocks)) {}
+  std::int64_t begin(std::int64_t block) const { return rows * block / count; }
+  std::int64_t rows;
+  std::int64_t count;
+};
+
+/// Per block: two double sums and two float accumulators of each channel.
+struct Partial {
+  double* first;
+  double* second;
+  float* running_first;
+  float* running_second;
+};
+
+std::size_t partial_bytes(std::int64_t channels) {
+  return Arena::align(static_cast<std::size_t>(channels) *
+                      (2 * sizeof(double) + 2 * sizeof(float)));
+}
+
+Partial partial(std::byte* scratch, std::int64_t channels, std::int64_t block) {
+  auto* first = reinterpret_cast<double*>(scratch + partial_bytes(channels) *
+                                                        static_cast<std::size_t>(block));
+  auto* running = reinterpret_cast<float*>(first + 2 * channels);
+  return {first, first + channels, running, running + channels};
+}
+
+/// Sums two quantities per channel over rows [begin, end): `add(row, first, second)` adds one row
+/// to float accumulators, which are moved to double often enough to stay exact to float rounding.
+template <typename AddRow>
+void sum_rows(const Partial& part, std::int64_t channels, std::int64_t begin, std::int64_t end,
+              AddRow&& add) {
+  std::fill_n(part.first, 2 * channels, 0.0);
+  for (std::int64_t at = begin; at < end; at += flush_rows) {
+    std::fill_n(part.running_first, 2 * channels, 0.0F);
+    const std::int64_t stop = std::min(end, at + flush_rows);
+    for (std::int64_t row = at; row < stop; ++row) {
+      add(row, part.running_first, part.running_second);
+    }
+    for (std::int64_t c = 0; c < channels; ++c) {
+      part.first[c] += static_cast<double>(part.running_first[c]);
+      part.second[c] += static_cast<double>(part.running_second[c]);
+    }
+  }
+}
+
+/// The blocks' sums added up in order, into block 0.
+Partial combine(std::byte* scratch, std::int64_t channels, std::int64_t blocks) {
+  const Partial total = partial(scratch, channels, 0);
+  for (std::int64_t block = 1; block < blocks; ++block) {
+    const Partial part = partial(scratch, channels, block);
+    for (std::int64_t c = 0; c < 2 * channels; ++c) total.first[c] += part.first[c];
+  }
+  return total;
+}
+
+}  // namespace
+
+std::size_t batch_norm_scratch(const BatchNormShape& shape) {
+  const std::size_t coefficients = 3 * static_cast<std::size_t>(shape.channels) * sizeof(float);
+  return partial_bytes(shape.channels) * static_cast<std::size_t>(Blocks(shape).count) +
+         coefficients;
+}
+
+void batch_norm_statistics(CpuContext& context, const BatchNormShape& shape,
+                           const BatchNormOptions& options, const float* x, float* mean,
+                           float* inverse_deviation, float* running_mean, float* running_variance,
+                           std::byte* scratch) {
+  const Blocks blocks(shape);
+  const std::int64_t channels = shape.channels;
+  // Sums are of x minus the first row: without the shift, a mean far from zero would cancel in
+  // E[x^2] - E[x]^2.
+  const float* pivot = x;
+#pragma omp parallel for schedule(static) num_threads(context.threads())
+  for (std::int64_t block = 0; block < blocks.count; ++block) {
+    sum_rows(partial(scratch, channels, block), channels, blocks.begin(block),
+             blocks.begin(block + 1),
+             [&](std::int64_t row, float* __restrict first, float* __restrict second) {
+               const float* __restrict in = x + row * channels;
+               for (std::int64_t c = 0; c < channels; ++c) {
+                 const float d = in[c] - pivot[c];
+                 first[c] += d;
+                 second[c] += d * d;
+               }
+             });
+  }
+  const Partial total = combine(scratch, channels, blocks.count);
+  const auto n = static_cast<double>(shape.rows);
+  const double unbiased = shape.rows > 1 ? n / (n - 1.0) : 1.0;
+  const double momentum = static_cast<double>(options.momentum);
+  const auto blend = [&](float old, double batch) {
+    return static_cast<float>((1.0 - momentum) * static_cast<double>(old) + momentum * batch);
+  };
+  for (std::int64_t c = 0; c < channels; ++c) {
+    const double shifted = total.first[c] / n;
+    const double variance = std::max(0.0, total.second[c] / n - shifted * shifted);
+    const double center = static_cast<double>(pivot[c]) + shifted;
+    mean[c] = static_cast<float>(center);
+    inverse_deviation[c] =
+        static_cast<float>(1.0 / std::sqrt(variance + static_cast<double>(options.epsilon)));
+    running_mean[c] = blend(running_mean[c], center);
+    running_variance[c] = blend(running_variance[c], variance * unbiased);
+  }
+}
+
+void batch_norm_apply(CpuContext& context, const BatchNormShape& shape, const float* x,
+                      const float* scale, const float* shift, const float* residual, bool relu,
+                      float* y) {
+  const std::int64_t channels = shape.channels;
+  // ReLU as max(v, floor), so that one loop serves both; NaN passes through either.
+  const float floor = relu ? 0.0F : -INFINITY;
+#pragma omp parallel for schedule(static) num_threads(context.threads())
+  for (std::int64_t row = 0; row < shape.rows; ++row) {
+    const float* in = x + row * channels;
+    float* out = y + row * channels;
+    if (residual != nullptr) {
+      const float* add = residual + row * channels;
+#pragma omp simd
+      for (std::int64_t c = 0; c < channels; ++c) {
+        const float v = in[c] * scale[c] + shift[c] + add[c];
+        out[c] = v < floor ? floor : v;
+      }
+    } else {
+#pragma omp simd
+      for (std::int64_t c = 0; c < channels; ++c) {
+        const float v = in[c] * scale[c] + shift[c];
+        out[c] = v < floor ? floor : v;
+      }
+    }
+  }
+}
+
+namespace {
+
+/// First pass: sums of dz and dz (x - mean), with dz the gradient behind the fused ReLU; stores dz
+/// as the residual's gradient where there is one.
+void sum_gradients(const BatchNormBackward& a, std::int64_t channels, std::int64_t row,
+                   float* __restrict first, float* __restrict second) {
+  const float* __restrict x = a.x + row * channels;
+  const float* dy = a.output_gradient + row * channels;
+  const float* y = a.y == nullptr ? nullptr : a.y + row * channels;
+  float* dz = a.residual_gradient == nullptr ? nullptr : a.residual_gradient + row * channels;
+#pragma omp simd
+  for (std::int64_t c = 0; c < channels; ++c) {
+    const float g = y == nullptr || y[c] > 0.0F ? dy[c] : 0.0F;
+    first[c] += g;
+    second[c] += g * (x[c] - a.mean[c]);
+    if (dz != nullptr) dz[c] = g;
+  }
+}
+
+/// Second pass over one row: dx = weight/deviation (dz - mean(dz) - xhat mean(dz xhat)), written as
+/// p dz + q x + r with per-channel p, q, r.
+void write_gradients(const BatchNormBackward& a, std::int64_t channels, std::int64_t row,
+                     const float* p, const float* q, const float* r) {
+  const float* x = a.x + row * channels;
+  const float* dy = a.output_gradient + row * channels;
+  const float* y = a.y == nullptr ? nullptr : a.y + row * channels;
+  float* dx = a.input_gradient + row * channels;
+#pragma omp simd
+  for (std::int64_t c = 0; c < channels; ++c) {
+    const float g = y == nullptr || y[c] > 0.0F ? dy[c] : 0.0F;
+    dx[c] = p[c] * g + q[c] * x[c] + r[c];
+  }
+}
+
+}  // namespace
+
+void batch_norm_backward(CpuContext& context, const BatchNormShape& shape,
+                         const BatchNormBackward& args, std::byte* scratch) {
+  const Blocks blocks(shape);
+  const std::int64_t channels = shape.channels;
+#pragma omp parallel for schedule(static) num_threads(context.threads())
+  for (std::int64_t block = 0; block < blocks.count; ++block) {
+    sum_rows(partial(scratch, channels, block), channels, blocks.begin(block),
+             blocks.begin(block + 1), [&](std::int64_t row, float* first, float* second) {
+               sum_gradients(args, channels, row, first, second);
+             });
+  }
+  const Partial total = combine(scratch, channels, blocks.count);
+  auto* p = reinterpret_cast<float*>(scratch + partial_bytes(channels) *
+                                                   static_cast<std::size_t>(blocks.count));
+  float* q = p + channels;
+  float* r = q + channels;
+  const double n = static_cast<double>(shape.rows);
+  for (std::int64_t c = 0; c < channels; ++c) {
+    const double deviation = static_cast<double>(args.inverse_deviation[c]);
+    const double sum = total.first[c];
+    const double product = total.second[c];
+    const double scale = static_cast<double>(args.weight[c]) * deviation;
+    const double slope = -scale * deviation * deviation * product / n;
+    args.bias_gradient[c] = static_cast<float>(sum);
+    args.weight_gradient[c] = static_cast<float>(product * deviation);
+    p[c] = static_cast<float>(scale);
+    q[c] = static_cast<float>(slope);
+    r[c] = static_cast<float>(-scale * sum / n - slope * static_cast<double>(args.mean[c]));
+  }
+#pragma omp parallel for schedule(static) num_threads(context.threads())
+  for (std::int64_t row = 0; row < shape.rows; ++row) {
+    write_gradients(args, channels, row, p, q, r);
+  }
+}
+
+void batch_norm_fold(std::int64_t channels, const float* weight, const float* bias,
+                     const float* mean, const float* inverse_deviation, float* scale,
+                     float* shift) {
+  for (std::int64_t c = 0; c < channels; ++c) {
+    scale[c] = weight[c] * inverse_deviation[c];
+    shift[c] = bias[c] - mean[c] * scale[c];
+  }
+}
+
+void batch_norm_inverse_deviation(std::int64_t channels, const float* running_variance,
+                                  float epsilon, float* inverse_deviation) {
+  for (std::int64_t c = 0; c < channels; ++c) {
+    inverse_deviation[c] = 1.0F / std::sqrt(running_variance[c] + epsilon);
+  }
+}
+
+namespace {
+
+class BatchNormCpuKernel : public LayerKernel {
+ public:
+  BatchNormCpuKernel(CpuContext& context, const BatchNormOptions& options,
+                     const KernelRequest& request)
+      : context_(&context),
+        options_(options),
+        training_(request.training),
+        shape_{.rows = request.output.elements() / request.output[request.output.rank() - 1],
+               .channels = request.output[request.output.rank() - 1]} {}
+
+  KernelMemory memory() const override {
+    const auto floats = static_cast<std::size_t>(2 * shape_.channels) * sizeof(float);
+    const std::size_t folded = Arena::align(floats);
+    return {.saved = training_ ? floats : 0,
+            .forward_scratch = folded + (training_ ? batch_norm_scratch(shape_) : 0),
+            .backward_scratch = training_ ? batch_norm_scratch(shape_) : 0};
+  }
+
+  void forward(const ForwardArgs& args) override {
+    auto* scale = reinterpret_cast<float*>(args.scratch);
+    float* shift = scale + shape_.channels;
+    const auto* x = args.inputs[0].data<float>();
+    const auto* weight = args.parameters[0].data<float>();
+    const auto* bias = args.parameters[1].data<float>();
+    auto* running_mean = args.buffers[0].data<float>();
+    auto* running_variance = args.buffers[1].data<float>();
+    if (training_) {
+      auto* mean = reinterpret_cast<float*>(args.saved);
+      float* deviation = mean + shape_.channels;
+      batch_norm_statistics(
+          *context_, shape_, options_, x, mean, deviation, running_mean, running_variance,
+          args.scratch + Arena::align(static_cast<std::size_t>(2 * shape_.channels * 4)));
+      batch_norm_fold(shape_.channels, weight, bias, mean, deviation, scale, shift);
+    } else {
+      batch_norm_inverse_deviation(shape_.channels, running_variance, options_.epsilon, shift);
+      // `shift` holds the deviation until its element is replaced.
+      batch_norm_fold(shape_.channels, weight, bias, running_mean, shift, scale, shift);
+    }
+    batch_norm_apply(*context_, shape_, x, scale, shift, nullptr, false, args.output.data<float>());
+  }
+
+  void backward(const BackwardArgs& args) override {
+    const auto* mean = reinterpret_cast<const float*>(args.saved);
+    auto* gradient = args.output_gradient.data<float>();
+    const bool wanted = args.input_gradients[0].defined();
+    batch_norm_backward(
+        *context_, shape_,
+        {.x = args.inputs[0].data<float>(),
+         .mean = mean,
+         .inverse_deviation = mean + shape_.channels,
+         .weight = args.parameters[0].data<float>(),
+         .output_gradient = gradient,
+         .input_gradient = wanted ? args.input_gradients[0].data<float>() : gradient,
+         .weight_gradient = args.parameter_gradients[0].data<float>(),
+         .bias_gradient = args.parameter_gradients[1].data<float>()},
+        args.scratch);
+  }
+
+ private:
+  CpuContext* context_;
+  BatchNormOptions options_;
+  bool training_;
+  BatchNormShape shape_;
+};
+
+}  // namespace
+
+std::unique_ptr<LayerKernel> make_batch_norm_kernel(CpuContext& context,
+                                                    const BatchNormOptions& options,
+                                                    const KernelRequest& request) {
+  return std::make_unique<BatchNormCpuKernel>(context, options, request);
+}
+
+}  // namespace tandem

@@ -1,0 +1,52 @@
+#include "layers/conv_bn.h"
+
+#include "layers/conv_bn_cpu.h"
+
+namespace tandem {
+
+ConvBn::ConvBn(const ConvBnOptions& options) : options_(options) {
+  TANDEM_CHECK(!options.conv.bias, "a convolution before a normalisation has no bias");
+}
+
+LayerPtr ConvBn::from_config(const ConfigTable& table) {
+  ConvBnOptions options;
+  options.conv = read_conv2d_options(table);
+  options.norm = read_batch_norm_options(table);
+  options.add = table.get_bool_or("add", false);
+  options.relu = table.get_bool_or("relu", false);
+  if (options.conv.bias) table.fail("bias", "conv_bn has no bias: the normalisation cancels it");
+  return std::make_shared<ConvBn>(options);
+}
+
+Shape ConvBn::output_shape(std::span<const Shape> inputs) const {
+  const Shape output = conv2d_output_shape(options_.conv, inputs[0]);
+  if (options_.add && inputs[1] != output) {
+    input_error("cannot add {} to the convolution's {}", inputs[1].text(), output.text());
+  }
+  return output;
+}
+
+std::vector<ParameterSpec> ConvBn::parameters(std::span<const Shape> inputs) const {
+  std::vector<ParameterSpec> specs = conv2d_parameters(options_.conv, inputs[0]);
+  for (ParameterSpec& spec : batch_norm_parameters(options_.conv.out_channels)) {
+    spec.name = "norm_" + spec.name;
+    specs.push_back(std::move(spec));
+  }
+  return specs;
+}
+
+std::vector<BufferSpec> ConvBn::buffers(std::span<const Shape> /*inputs*/) const {
+  return batch_norm_buffers(options_.conv.out_channels);
+}
+
+std::int64_t ConvBn::multiply_adds(std::span<const Shape> inputs) const {
+  return conv2d_multiply_adds(options_.conv, inputs[0]);
+}
+
+std::unique_ptr<LayerKernel> ConvBn::prepare(AnyContext& context,
+                                             const KernelRequest& request) const {
+  return std::visit([&](auto& device) { return make_conv_bn_kernel(device, options_, request); },
+                    context);
+}
+
+}  // namespace tandem

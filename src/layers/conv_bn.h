@@ -1,0 +1,44 @@
+#pragma once
+
+#include "layers/batch_norm.h"
+#include "layers/conv2d.h"
+
+namespace tandem {
+
+struct ConvBnOptions {
+  Conv2dOptions conv;  ///< without a bias: the normalisation would cancel it
+  BatchNormOptions norm;
+  bool add = false;  ///< a second input is added behind the normalisation
+  bool relu = false;
+};
+
+/// Convolution, batch normalisation and, where asked, a residual sum and ReLU as one layer:
+/// y = relu(batch_norm(conv(x)) + residual). Inputs: x, and with `add` the residual. The fusion
+/// pass makes it out of the plain layers; parameters are the convolution's weight and the
+/// normalisation's weight and bias. In evaluation the normalisation is folded into the
+/// convolution's weights.
+class ConvBn : public Layer {
+ public:
+  explicit ConvBn(const ConvBnOptions& options);
+  /// The keys of conv2d and batch_norm, `add` (false) and `relu` (false).
+  static LayerPtr from_config(const ConfigTable& table);
+
+  std::string_view kind() const override { return "conv_bn"; }
+  std::size_t arity() const override { return options_.add ? 2 : 1; }
+  Shape output_shape(std::span<const Shape> inputs) const override;
+  std::vector<ParameterSpec> parameters(std::span<const Shape> inputs) const override;
+  std::vector<BufferSpec> buffers(std::span<const Shape> inputs) const override;
+  BackwardNeeds backward_needs() const override {
+    return {.inputs = true, .output = options_.relu};
+  }
+  std::int64_t multiply_adds(std::span<const Shape> inputs) const override;
+  std::unique_ptr<LayerKernel> prepare(AnyContext& context,
+                                       const KernelRequest& request) const override;
+
+  const ConvBnOptions& options() const { return options_; }
+
+ private:
+  ConvBnOptions options_;
+};
+
+}  // namespace tandem

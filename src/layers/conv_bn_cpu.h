@@ -1,0 +1,11 @@
+#pragma once
+
+#include "device/cpu_context.h"
+#include "layers/conv_bn.h"
+
+namespace tandem {
+
+std::unique_ptr<LayerKernel> make_conv_bn_kernel(CpuContext& context, const ConvBnOptions& options,
+                                                 const KernelRequest& request);
+
+}  // namespace tandem

@@ -1,0 +1,126 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "device/any_context.h"
+#include "tensor/tensor.h"
+
+namespace tandem {
+
+/// What a parameter is for; decides whether weight decay may skip it.
+enum class ParameterRole : std::uint8_t { weight, bias, norm };
+
+/// How a parameter starts. Each element is drawn from (seed, parameter name, element index).
+struct Initializer {
+  enum class Kind : std::uint8_t { constant, normal, uniform };
+  Kind kind = Kind::constant;
+  /// The constant; the normal's standard deviation; the uniform's bound b in [-b, b).
+  double value = 0.0;
+};
+
+/// A trainable tensor of a layer; `name` is the last part of its full name ("weight").
+struct ParameterSpec {
+  std::string name;
+  Shape shape;
+  ParameterRole role = ParameterRole::weight;
+  Initializer init;
+};
+
+/// A tensor that training updates without a gradient, such as a running mean.
+struct BufferSpec {
+  std::string name;
+  Shape shape;
+  float initial = 0.0F;
+};
+
+/// Which of the forward pass's tensors a layer's backward pass reads. The memory plan keeps those
+/// and gives the rest away.
+struct BackwardNeeds {
+  bool inputs = false;
+  bool output = false;
+};
+
+/// What a kernel works on. Tensors are dense f32; images NHWC.
+struct ForwardArgs {
+  std::span<const Tensor> inputs;
+  Tensor output;
+  std::span<const Tensor> parameters;
+  std::span<const Tensor> buffers;
+  std::byte* saved = nullptr;    ///< KernelMemory::saved bytes, kept until backward
+  std::byte* scratch = nullptr;  ///< KernelMemory::forward_scratch bytes, for this call alone
+};
+
+struct BackwardArgs {
+  std::span<const Tensor> inputs;
+  Tensor output;
+  /// The kernel may overwrite it: nobody reads it afterwards.
+  Tensor output_gradient;
+  /// Overwritten, not added to. Undefined where no gradient is wanted.
+  std::span<const Tensor> input_gradients;
+  std::span<const Tensor> parameters;
+  /// Overwritten, not added to.
+  std::span<const Tensor> parameter_gradients;
+  std::byte* saved = nullptr;
+  std::byte* scratch = nullptr;
+};
+
+/// Bytes that a kernel needs beside its tensors; 64-byte aligned when handed over.
+struct KernelMemory {
+  std::size_t saved = 0;
+  std::size_t forward_scratch = 0;
+  std::size_t backward_scratch = 0;
+};
+
+/// A layer prepared for one device, batch and mode: primitives are made, nothing is allocated or
+/// decided any more. Holds no tensors, so that one kernel can run on any memory of its shapes.
+class LayerKernel {
+ public:
+  virtual ~LayerKernel() = default;
+  virtual KernelMemory memory() const { return {}; }
+  virtual void forward(const ForwardArgs& args) = 0;
+  /// Only for kernels prepared for training, after a forward on the same tensors.
+  virtual void backward(const BackwardArgs& args) = 0;
+};
+
+/// What prepare() is asked for. Shapes include the batch as their first extent.
+struct KernelRequest {
+  std::vector<Shape> inputs;
+  Shape output;
+  bool training = false;
+  /// One per input: whether backward writes its gradient.
+  std::vector<bool> input_gradients;
+};
+
+/// A kind of layer with its options: shape rule, parameters and kernels. Immutable and shared.
+class Layer {
+ public:
+  virtual ~Layer() = default;
+
+  /// The name in the registry and in model files.
+  virtual std::string_view kind() const = 0;
+  /// How many inputs it takes.
+  virtual std::size_t arity() const { return 1; }
+  /// The output's shape. Throws InputError that tells the sizes where the inputs do not fit.
+  virtual Shape output_shape(std::span<const Shape> inputs) const = 0;
+  /// Parameters and buffers for inputs of these shapes, in the order in which kernels get them.
+  virtual std::vector<ParameterSpec> parameters(std::span<const Shape> /*inputs*/) const {
+    return {};
+  }
+  virtual std::vector<BufferSpec> buffers(std::span<const Shape> /*inputs*/) const { return {}; }
+  virtual BackwardNeeds backward_needs() const { return {}; }
+  /// Multiply-adds of one forward pass over these inputs; elementwise work counts as none.
+  virtual std::int64_t multiply_adds(std::span<const Shape> /*inputs*/) const { return 0; }
+  /// The kernel may keep references to `context`, which outlives it.
+  virtual std::unique_ptr<LayerKernel> prepare(AnyContext& context,
+                                               const KernelRequest& request) const = 0;
+};
+
+using LayerPtr = std::shared_ptr<const Layer>;
+
+}  // namespace tandem

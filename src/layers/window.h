@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "tensor/shape.h"
+
+namespace tandem {
+
+/// A square sliding window over the rows and columns of an NHWC tensor.
+struct Window {
+  std::int64_t kernel = 1;
+  std::int64_t stride = 1;
+  std::int64_t padding = 0;
+  std::int64_t dilation = 1;
+
+  /// floor((extent + 2 padding - dilation (kernel - 1) - 1) / stride) + 1; below 1 where the window
+  /// does not fit.
+  std::int64_t output_extent(std::int64_t extent) const {
+    const std::int64_t span = extent + 2 * padding - dilation * (kernel - 1) - 1;
+    return span < 0 ? 0 : span / stride + 1;
+  }
+};
+
+/// The (rows, columns) shape of `window` over `input` with `channels` out channels. Throws
+/// InputError that tells the sizes where `input` is no image or the window does not fit it.
+Shape windowed_shape(const Window& window, const Shape& input, std::int64_t channels);
+
+/// Throws InputError unless `input` is a batch of images (N, H, W, C) with extents of at least one.
+void require_image(const Shape& input);
+
+}  // namespace tandem
