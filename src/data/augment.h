@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/philox.h"
+#include "data/image.h"
+
+namespace tandem {
+
+/// The random numbers of one sample in one epoch. They depend on nothing else, so neither the rank
+/// count nor the order in which threads decode changes an augmentation.
+RandomStream augmentation_stream(std::uint64_t seed, std::int64_t epoch, std::int64_t sample);
+
+/// Ranges of a random-resized crop: its share of the image's area, and its width over height.
+struct CropRanges {
+  double scale_low = 0.08;
+  double scale_high = 1.0;
+  double ratio_low = 3.0 / 4.0;
+  double ratio_high = 4.0 / 3.0;
+};
+
+/// A box of random area and ratio (uniform, uniform in the logarithm) inside height x width; after
+/// ten that do not fit, the largest centred one of an allowed ratio. torchvision's
+/// RandomResizedCrop.get_params (Szegedy et al., "Going deeper with convolutions", 2015).
+Window random_resized_crop(int height, int width, const CropRanges& ranges, RandomStream& random);
+
+/// A size x size window at a random place of an image that has `padding` more pixels on each side.
+/// The padded image must be at least size x size.
+Window random_crop(int height, int width, int size, int padding, RandomStream& random);
+
+/// The size x size window in the middle; odd rests are rounded half to even like torchvision's.
+Window center_crop(int height, int width, int size);
+
+/// An image's extents after its shorter side is resized to `shorter`; the longer one is rounded
+/// down like torchvision's Resize.
+Window resized_extents(int height, int width, int shorter);
+
+}  // namespace tandem

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "data/dataset.h"
+#include "data/distributed_sampler.h"
+#include "data/evaluation_sampler.h"
+#include "data/transform.h"
+#include "tensor/tensor.h"
+
+namespace tandem {
+
+/// What one batch is made of.
+struct BatchRequest {
+  std::int64_t epoch = 0;             ///< names the augmentations, with the seed and the sample
+  std::vector<std::int64_t> indices;  ///< at most the loader's batch; may be empty
+};
+
+/// The batches of a loader by their number from 0; nothing after the last one. The loader calls it
+/// in order, from the thread that calls start() and next().
+using BatchSource = std::function<std::optional<BatchRequest>(std::int64_t ordinal)>;
+
+/// The endless sequence of training micro-batches, epoch after epoch. Resume at
+/// sampler.ordinal(epoch, step).
+BatchSource training_batches(DistributedSampler sampler);
+
+/// One pass over an evaluation sampler's batches.
+BatchSource evaluation_batches(EvaluationSampler sampler);
+
+/// A batch in host memory. The views belong to the loader and last until its following next().
+struct Batch {
+  Tensor images;                      ///< f32, (B, height, width, channels); zeros beyond `valid`
+  Tensor labels;                      ///< i32, (B); zeros beyond `valid`
+  int valid = 0;                      ///< samples in it, 0..B
+  std::vector<std::int64_t> indices;  ///< the data set's index of each valid sample
+  std::int64_t epoch = 0;
+  std::int64_t ordinal = 0;
+};
+
+/// Decodes and augments ahead of the training loop with threads of its own. Up to `prefetch`
+/// batches are made beyond the one in use, in buffers that are reused. What it gives depends on the
+/// data set, the transform, the source and the seed, never on the threads.
+///
+/// One thread uses a loader. The data set and the transform must outlive it.
+class DataLoader {
+ public:
+  struct Options {
+    int batch = 1;           ///< B
+    int workers = 1;         ///< threads, >= 1
+    int prefetch = 4;        ///< batches, >= 1
+    std::uint64_t seed = 0;  ///< of the augmentations
+  };
+  DataLoader(const Dataset& dataset, const Transform& transform, BatchSource source,
+             const Options& options);
+  /// Drops what is not decoded yet; waits for at most one sample a thread.
+  ~DataLoader();
+  DataLoader(const DataLoader&) = delete;
+  DataLoader& operator=(const DataLoader&) = delete;
+
+  /// Goes to batch `ordinal` and begins to prefetch from there. Batches given out before are void.
+  void start(std::int64_t ordinal);
+
+  /// The next batch (the first one where start() was never called), or nullptr after the last. A
+  /// sample that could not be read throws here what its reading threw, when its batch's turn comes
+  /// (the first such sample of the batch); every later call throws it again, until start().
+  const Batch* next();
+
+  /// Seconds that next() has waited for batches so far.
+  double wait_seconds() const { return wait_seconds_; }
+
+ private:
+  struct Slot;
+
+  void stop();
+  void prefetch();
+  void submit(Slot& slot, BatchRequest request, std::int64_t ordinal);
+  void decode(Slot& slot, std::size_t begin, std::size_t end);
+  Slot& slot_of(std::int64_t ordinal);
+
+  const Dataset& dataset_;
+  const Transform& transform_;
+  BatchSource source_;
+  Options options_;
+  std::vector<std::unique_ptr<Slot>> slots_;
+  std::int64_t head_ = 0;       ///< ordinal that next() gives next
+  std::int64_t requested_ = 0;  ///< ordinal that is asked of the source next
+  bool exhausted_ = false;
+  double wait_seconds_ = 0.0;
+
+  std::mutex mutex_;  ///< guards the slots' counts and errors
+  std::condition_variable done_;
+  std::atomic<bool> stopping_{false};
+  std::unique_ptr<ThreadPool> pool_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,57 @@
+#include "data/distributed_sampler.h"
+
+#include <numeric>
+#include <utility>
+
+#include "base/error.h"
+#include "base/philox.h"
+#include "base/text.h"
+
+namespace tandem {
+
+DistributedSampler::DistributedSampler(const Options& options) : options_(options) {
+  TANDEM_CHECK(options.world >= 1 && options.rank >= 0 && options.rank < options.world &&
+                   options.accumulate >= 1 && options.global_batch >= 1 && options.size >= 0,
+               "a sampler of {} samples, global batch {}, rank {} of {}, {} micro-batches",
+               options.size, options.global_batch, options.rank, options.world, options.accumulate);
+  const std::int64_t parts = std::int64_t{options.world} * options.accumulate;
+  if (options.global_batch % parts != 0) {
+    input_error(
+        "global batch {} does not divide by {} ranks x {} micro-batches = {}; take a multiple of "
+        "{}, for instance {}",
+        options.global_batch, options.world, options.accumulate, parts, parts,
+        (options.global_batch / parts + 1) * parts);
+  }
+  if (options.size < options.global_batch) {
+    input_error(
+        "the training set has {} samples, fewer than one global batch of {}; take a smaller batch "
+        "or more data",
+        format_count(options.size), format_count(options.global_batch));
+  }
+  micro_batch_ = options.global_batch / parts;
+}
+
+void DistributedSampler::shuffle(std::int64_t epoch) {
+  permutation_.resize(static_cast<std::size_t>(options_.size));
+  std::iota(permutation_.begin(), permutation_.end(), std::int64_t{0});
+  shuffled_epoch_ = epoch;
+  if (!options_.shuffle) return;
+  RandomStream random(options_.seed ^ mix64(hash_text("shuffle")),
+                      static_cast<std::uint64_t>(epoch));
+  for (std::size_t i = permutation_.size(); i > 1; --i) {
+    std::swap(permutation_[i - 1], permutation_[random.below(i)]);
+  }
+}
+
+std::vector<std::int64_t> DistributedSampler::indices(std::int64_t epoch, std::int64_t step,
+                                                      int micro) {
+  TANDEM_CHECK(epoch >= 0 && step >= 0 && step < steps_per_epoch() && micro >= 0 &&
+                   micro < options_.accumulate,
+               "no micro-batch {} of step {} of epoch {}", micro, step, epoch);
+  if (epoch != shuffled_epoch_) shuffle(epoch);
+  const std::int64_t part = std::int64_t{micro} * options_.world + options_.rank;
+  const auto first = permutation_.begin() + step * options_.global_batch + part * micro_batch_;
+  return {first, first + micro_batch_};
+}
+
+}  // namespace tandem

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace tandem {
+
+/// Which samples each rank trains on in each step.
+///
+/// An epoch is one permutation of all samples, the same on every rank (Fisher-Yates from the random
+/// stream of (seed, epoch)). Step s takes its entries [s G, (s + 1) G), G the global batch. With
+/// B = G / (world * accumulate), micro-batch m of rank r takes [s G + (m world + r) B, + B). So the
+/// samples of a step depend on (seed, epoch, G) alone, never on the rank count, and every rank does
+/// the same number of steps. The last dropped() entries of each epoch's permutation are left out;
+/// which samples those are changes from epoch to epoch.
+class DistributedSampler {
+ public:
+  struct Options {
+    std::int64_t size = 0;          ///< samples in the data set
+    std::int64_t global_batch = 0;  ///< samples a step, over all ranks and micro-batches
+    int world = 1;
+    int rank = 0;
+    int accumulate = 1;  ///< micro-batches a step
+    std::uint64_t seed = 0;
+    bool shuffle = true;  ///< false: the order of the data set in every epoch
+  };
+  /// Throws InputError where the global batch does not divide by world * accumulate or the data set
+  /// is smaller than one global batch.
+  explicit DistributedSampler(const Options& options);
+
+  std::int64_t steps_per_epoch() const { return options_.size / options_.global_batch; }
+  /// Samples left out of each epoch.
+  std::int64_t dropped() const { return options_.size % options_.global_batch; }
+  /// B: samples of one micro-batch of this rank.
+  std::int64_t micro_batch() const { return micro_batch_; }
+  int accumulate() const { return options_.accumulate; }
+  const Options& options() const { return options_; }
+
+  /// This rank's samples in micro-batch `micro` of `step` of `epoch` (all from 0). Keeps the last
+  /// epoch's permutation, so ask in order; not for several threads at once.
+  std::vector<std::int64_t> indices(std::int64_t epoch, std::int64_t step, int micro);
+
+  /// Number of a micro-batch in the unbounded sequence of training: for DataLoader::start().
+  std::int64_t ordinal(std::int64_t epoch, std::int64_t step) const {
+    return (epoch * steps_per_epoch() + step) * options_.accumulate;
+  }
+
+ private:
+  void shuffle(std::int64_t epoch);
+
+  Options options_;
+  std::int64_t micro_batch_ = 0;
+  std::int64_t shuffled_epoch_ = -1;
+  std::vector<std::int64_t> permutation_;
+};
+
+}  // namespace tandem

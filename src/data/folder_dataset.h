@@ -1,0 +1,44 @@
+#pragma once
+
+#include <filesystem>
+
+#include "data/dataset.h"
+
+namespace tandem {
+
+/// ROOT/CLASS/*.jpg: one folder per class, sorted by name (bytes), its *.jpg and *.jpeg files (any
+/// case) sorted by name. Names that begin with a dot are passed over; other files are ignored and
+/// counted in one log line. Images are decoded when they are loaded.
+///
+/// Throws InputError where there is no class folder or one without a JPEG.
+class FolderDataset final : public Dataset {
+ public:
+  /// `channels` is 1 (decoded to gray) or 3. With `classes` (the training set's names, sorted) the
+  /// labels are positions in it: a folder that is not in it is an InputError, one that is missing
+  /// here gets a warning.
+  explicit FolderDataset(const std::filesystem::path& root, int channels = 3,
+                         const std::vector<std::string>& classes = {});
+
+  std::int64_t size() const override { return static_cast<std::int64_t>(samples_.size()); }
+  int classes() const override { return static_cast<int>(names_.size()); }
+  int channels() const override { return channels_; }
+  std::int32_t label(std::int64_t index) const override;
+  Image load(std::int64_t index) const override;
+  std::string describe(std::int64_t index) const override { return path_of(index).string(); }
+  std::vector<std::string> class_names() const override { return names_; }
+
+ private:
+  struct Sample {
+    std::int32_t label;
+    std::string file;
+  };
+  std::size_t add_class(const std::string& name, std::int32_t label);
+  std::filesystem::path path_of(std::int64_t index) const;
+
+  std::filesystem::path root_;
+  int channels_;
+  std::vector<std::string> names_;
+  std::vector<Sample> samples_;
+};
+
+}  // namespace tandem

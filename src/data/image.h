@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace tandem {
+
+/// A decoded image: rows from the top, pixels from the left, channels interleaved (HWC), 8 bits
+/// each. `pixels` holds height * width * channels values; channels is 1 (gray) or 3 (RGB).
+struct Image {
+  int height = 0;
+  int width = 0;
+  int channels = 0;
+  std::vector<std::uint8_t> pixels;
+};
+
+/// A rectangle of an image that somebody else owns. Rows lie `row_stride` bytes apart.
+struct ImageView {
+  const std::uint8_t* pixels = nullptr;
+  std::ptrdiff_t row_stride = 0;
+  int height = 0;
+  int width = 0;
+  int channels = 0;
+
+  const std::uint8_t* row(int y) const { return pixels + y * row_stride; }
+};
+
+/// A rectangle in pixels. Its corner may lie outside of the image that it is cut from.
+struct Window {
+  int top = 0;
+  int left = 0;
+  int height = 0;
+  int width = 0;
+
+  bool operator==(const Window&) const = default;
+};
+
+inline ImageView view_of(const Image& image) {
+  return {image.pixels.data(), std::ptrdiff_t{image.width} * image.channels, image.height,
+          image.width, image.channels};
+}
+
+/// The part of `image` under `window`, which must lie inside it.
+inline ImageView view_of(const Image& image, const Window& window) {
+  const ImageView whole = view_of(image);
+  return {whole.row(window.top) + std::ptrdiff_t{window.left} * image.channels, whole.row_stride,
+          window.height, window.width, image.channels};
+}
+
+/// Luma of ITU-R BT.601 in 16-bit fixed point, rounded: Pillow's conversion from RGB to "L".
+constexpr std::uint8_t luma(int red, int green, int blue) {
+  return static_cast<std::uint8_t>((red * 19595 + green * 38470 + blue * 7471 + 0x8000) >> 16);
+}
+
+}  // namespace tandem

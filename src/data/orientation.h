@@ -1,0 +1,12 @@
+#pragma once
+
+#include "data/image.h"
+
+namespace tandem {
+
+/// Turns an image upright by its EXIF orientation: 1 as it is, 2 mirrored left-right, 3 turned by
+/// 180 degrees, 4 mirrored top-bottom, 5 transposed, 6 to be turned by 90 degrees clockwise,
+/// 7 transposed over the other diagonal, 8 to be turned by 90 degrees counter-clockwise.
+Image upright(Image image, int orientation);
+
+}  // namespace tandem

@@ -1,0 +1,139 @@
+#include "data/transform.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "data/resample.h"
+
+namespace tandem {
+namespace {
+
+void normalize_row(const std::uint8_t* in, std::size_t count, const float* scale,
+                   const float* offset, float* out) {
+  for (std::size_t i = 0; i < count; ++i) {
+    out[i] = static_cast<float>(in[i]) * scale[i] + offset[i];
+  }
+}
+
+/// Copies `count` pixels, repeating gray or weighing RGB where the channel counts differ.
+void convert_pixels(const std::uint8_t* in, int in_channels, int count, int out_channels,
+                    std::uint8_t* out) {
+  if (in_channels == out_channels) {
+    std::memcpy(out, in, static_cast<std::size_t>(count) * static_cast<std::size_t>(in_channels));
+  } else if (out_channels == 3) {
+    for (int x = 0; x < count; ++x, out += 3) out[0] = out[1] = out[2] = in[x];
+  } else {
+    for (int x = 0; x < count; ++x, in += 3) out[x] = luma(in[0], in[1], in[2]);
+  }
+}
+
+void mirror_pixels(std::uint8_t* row, int count, int channels) {
+  if (channels == 1) {
+    std::reverse(row, row + count);
+    return;
+  }
+  for (int left = 0, right = count - 1; left < right; ++left, --right) {
+    std::swap_ranges(row + 3 * left, row + 3 * left + 3, row + 3 * right);
+  }
+}
+
+}  // namespace
+
+Transform::Transform(const TransformOptions& options) : options_(options) {
+  const auto channels = static_cast<std::size_t>(options.channels);
+  TANDEM_CHECK(options.size >= 1 && (options.channels == 1 || options.channels == 3),
+               "a transform to {0}x{0}x{1}", options.size, options.channels);
+  TANDEM_CHECK(options.mean.size() == channels && options.deviation.size() == channels,
+               "{} means and {} deviations for {} channels", options.mean.size(),
+               options.deviation.size(), channels);
+  TANDEM_CHECK(options.resize == 0 || options.resize >= options.size,
+               "images resized to {} have no {}x{} crop", options.resize, options.size,
+               options.size);
+  const auto values = static_cast<std::size_t>(options.size) * channels;
+  for (std::size_t i = 0; i < values; ++i) {
+    const float deviation = options.deviation[i % channels];
+    TANDEM_CHECK(deviation > 0.0F, "a deviation of {}", deviation);
+    row_scale_.push_back(1.0F / (255.0F * deviation));
+    row_offset_.push_back(-options.mean[i % channels] / deviation);
+  }
+}
+
+void Transform::apply(const Image& image, RandomStream& random, float* out) const {
+  TANDEM_CHECK((image.channels == 1 || image.channels == 3) && image.height > 0 &&
+                   image.width > 0 &&
+                   image.pixels.size() == static_cast<std::size_t>(image.height) *
+                                              static_cast<std::size_t>(image.width) *
+                                              static_cast<std::size_t>(image.channels),
+               "an image of {}x{}x{} with {} values", image.height, image.width, image.channels,
+               image.pixels.size());
+  if (!options_.train || !options_.random_resized_crop) {
+    apply_crop(image, random, out);
+    return;
+  }
+  const Window box = random_resized_crop(image.height, image.width, options_.ranges, random);
+  const bool flip = options_.flip && random.uniform() < 0.5F;
+  const Image resized = resize(view_of(image, box), options_.size, options_.size);
+  write(view_of(resized), 0, 0, flip, out);
+}
+
+void Transform::apply_crop(const Image& image, RandomStream& random, float* out) const {
+  const int size = options_.size;
+  Window whole{0, 0, image.height, image.width};
+  if (options_.resize > 0 || image.height != size || image.width != size) {
+    whole =
+        resized_extents(image.height, image.width, options_.resize > 0 ? options_.resize : size);
+  }
+  const bool random_place = options_.train && options_.crop_padding >= 0;
+  const Window crop =
+      random_place ? random_crop(whole.height, whole.width, size, options_.crop_padding, random)
+                   : center_crop(whole.height, whole.width, size);
+  const bool flip = options_.train && options_.flip && random.uniform() < 0.5F;
+  if (whole.height == image.height && whole.width == image.width) {
+    write(view_of(image), crop.top, crop.left, flip, out);
+    return;
+  }
+  // Only what the crop shows is resized.
+  Window part;
+  part.top = std::clamp(crop.top, 0, whole.height);
+  part.left = std::clamp(crop.left, 0, whole.width);
+  part.height = std::clamp(crop.top + size, 0, whole.height) - part.top;
+  part.width = std::clamp(crop.left + size, 0, whole.width) - part.left;
+  Image resized;
+  if (part.height > 0 && part.width > 0) {
+    resized = resize_part(view_of(image), whole.height, whole.width, part);
+  } else {
+    resized.channels = image.channels;  // the crop shows padding alone
+  }
+  write(view_of(resized), crop.top - part.top, crop.left - part.left, flip, out);
+}
+
+/// Writes the size x size window of `source` whose corner is (top, left); outside of the source
+/// lies black.
+void Transform::write(const ImageView& source, int top, int left, bool flip, float* out) const {
+  const int size = options_.size;
+  const int channels = options_.channels;
+  const auto values = row_scale_.size();
+  const int begin = std::clamp(-left, 0, size);
+  const int end = std::clamp(source.width - left, begin, size);
+  const bool as_it_is = !flip && begin == 0 && end == size && source.channels == channels;
+  std::vector<std::uint8_t> row(values);
+  for (int y = 0; y < size; ++y, out += values) {
+    const int from = top + y;
+    const bool inside = from >= 0 && from < source.height && begin < end;
+    const std::uint8_t* in =
+        inside ? source.row(from) + std::ptrdiff_t{left + begin} * source.channels : nullptr;
+    if (as_it_is && inside) {
+      normalize_row(in, values, row_scale_.data(), row_offset_.data(), out);
+      continue;
+    }
+    std::fill(row.begin(), row.end(), std::uint8_t{0});
+    if (inside) {
+      convert_pixels(in, source.channels, end - begin, channels, row.data() + begin * channels);
+      if (flip) mirror_pixels(row.data(), size, channels);
+    }
+    normalize_row(row.data(), values, row_scale_.data(), row_offset_.data(), out);
+  }
+}
+
+}  // namespace tandem

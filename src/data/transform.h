@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "data/augment.h"
+#include "data/image.h"
+
+namespace tandem {
+
+/// From a decoded image to the model's input.
+struct TransformOptions {
+  int size = 0;      ///< height and width of the output, pixels
+  int channels = 3;  ///< of the output: 1 or 3; gray is repeated, RGB becomes luma
+  /// One value a channel, on the scale where pixels lie in 0..1: out = (pixel - mean) / deviation.
+  std::vector<float> mean{0.5F, 0.5F, 0.5F};
+  std::vector<float> deviation{0.5F, 0.5F, 0.5F};
+  /// Shorter side to resize to before cropping, >= size. 0: images of size x size stay as they are,
+  /// others are resized to `size`.
+  int resize = 0;
+
+  // The rest is for training; evaluation crops the centre and draws nothing.
+  bool train = false;
+  bool random_resized_crop = false;  ///< in place of `resize` and of the crop
+  CropRanges ranges;
+  /// Black pixels added on each side before a random crop; -1: the centre is cropped.
+  int crop_padding = -1;
+  bool flip = false;  ///< mirrored left-right with probability one half
+};
+
+/// Crops, resizes, mirrors and normalises one image; see TransformOptions. Immutable, so threads
+/// may share it.
+class Transform {
+ public:
+  /// Throws Error where the options contradict each other.
+  explicit Transform(const TransformOptions& options);
+
+  /// Writes output_elements() floats, HWC, to `out`. What it draws, it draws from `random`: first
+  /// the crop, then the flip.
+  void apply(const Image& image, RandomStream& random, float* out) const;
+
+  const TransformOptions& options() const { return options_; }
+  std::int64_t output_elements() const {
+    return std::int64_t{options_.size} * options_.size * options_.channels;
+  }
+
+ private:
+  void write(const ImageView& source, int top, int left, bool flip, float* out) const;
+  void apply_crop(const Image& image, RandomStream& random, float* out) const;
+
+  TransformOptions options_;
+  // One row of factors and offsets, channels interleaved: the inner loop has no channel index.
+  std::vector<float> row_scale_;
+  std::vector<float> row_offset_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,226 @@
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "data/data_loader.h"
+#include "data/support.h"
+#include "data/synthetic_dataset.h"
+
+namespace tandem::testing {
+namespace {
+
+/// Synthetic images, with samples that fail or take long.
+class TroubledDataset final : public Dataset {
+ public:
+  explicit TroubledDataset(std::int64_t size)
+      : inner_({.size = size, .classes = 5, .height = 8, .width = 8, .channels = 1}) {}
+
+  std::int64_t size() const override { return inner_.size(); }
+  int classes() const override { return inner_.classes(); }
+  int channels() const override { return inner_.channels(); }
+  std::int32_t label(std::int64_t index) const override { return inner_.label(index); }
+  std::string describe(std::int64_t index) const override { return inner_.describe(index); }
+  std::vector<std::string> class_names() const override { return inner_.class_names(); }
+  Image load(std::int64_t index) const override {
+    ++loads;
+    if (delay.count() > 0) std::this_thread::sleep_for(delay);
+    if (index >= broken_from) input_error("sample {} is broken", index);
+    return inner_.load(index);
+  }
+
+  std::int64_t broken_from = INT64_MAX;
+  std::chrono::milliseconds delay{0};
+  mutable std::atomic<int> loads{0};
+
+ private:
+  SyntheticDataset inner_;
+};
+
+TransformOptions augmented() {
+  TransformOptions options;
+  options.size = 8;
+  options.channels = 1;
+  options.mean = {0.5F};
+  options.deviation = {0.5F};
+  options.train = options.flip = true;
+  options.crop_padding = 2;
+  return options;
+}
+
+struct Copy {
+  std::vector<float> images;
+  std::vector<std::int32_t> labels;
+  std::vector<std::int64_t> indices;
+  int valid = 0;
+  std::int64_t epoch = 0;
+  bool operator==(const Copy&) const = default;
+};
+
+Copy copy_of(const Batch& batch) {
+  const auto images = batch.images.span<float>();
+  const auto labels = batch.labels.span<std::int32_t>();
+  return {{images.begin(), images.end()},
+          {labels.begin(), labels.end()},
+          batch.indices,
+          batch.valid,
+          batch.epoch};
+}
+
+class Loader : public ::testing::Test {
+ protected:
+  BatchSource training(int world = 1, int rank = 0, int accumulate = 1) const {
+    return training_batches(DistributedSampler({.size = data.size(),
+                                                .global_batch = 12,
+                                                .world = world,
+                                                .rank = rank,
+                                                .accumulate = accumulate,
+                                                .seed = 4}));
+  }
+  std::vector<Copy> take(BatchSource source, DataLoader::Options options, std::int64_t from,
+                         int count) const {
+    DataLoader loader(data, transform, std::move(source), options);
+    loader.start(from);
+    std::vector<Copy> batches;
+    for (int i = 0; i < count; ++i) {
+      const Batch* batch = loader.next();
+      if (batch == nullptr) break;
+      EXPECT_EQ(batch->ordinal, from + i);
+      batches.push_back(copy_of(*batch));
+    }
+    return batches;
+  }
+
+  TroubledDataset data{50};
+  Transform transform{augmented()};
+};
+
+TEST_F(Loader, GivesWhatTheTransformGivesAcrossEpochs) {
+  DistributedSampler sampler({.size = 50, .global_batch = 12, .seed = 4});
+  const auto batches = take(training(), {.batch = 12, .workers = 2, .seed = 9}, 0, 10);
+  ASSERT_EQ(batches.size(), 10U);
+  for (std::int64_t i = 0; i < 10; ++i) {
+    const Copy& batch = batches[static_cast<std::size_t>(i)];
+    EXPECT_EQ(batch.epoch, i / 4);
+    EXPECT_EQ(batch.valid, 12);
+    ASSERT_EQ(batch.indices, sampler.indices(i / 4, i % 4, 0));
+    for (std::size_t n = 0; n < 12; ++n) {
+      EXPECT_EQ(batch.labels[n], data.label(batch.indices[n]));
+      std::vector<float> wanted(64);
+      RandomStream random = augmentation_stream(9, i / 4, batch.indices[n]);
+      transform.apply(data.load(batch.indices[n]), random, wanted.data());
+      const auto begin = batch.images.begin() + static_cast<std::ptrdiff_t>(64 * n);
+      ASSERT_EQ(std::vector<float>(begin, begin + 64), wanted);
+    }
+  }
+}
+
+TEST_F(Loader, DoesNotDependOnWorkersOrPrefetch) {
+  const auto one = take(training(), {.batch = 12, .workers = 1, .prefetch = 1, .seed = 9}, 0, 9);
+  EXPECT_EQ(take(training(), {.batch = 12, .workers = 4, .seed = 9}, 0, 9), one);
+  EXPECT_EQ(take(training(), {.batch = 12, .workers = 3, .prefetch = 7, .seed = 9}, 0, 9), one);
+}
+
+TEST_F(Loader, RanksTogetherGiveTheSameSamples) {
+  const auto one = take(training(), {.batch = 12, .seed = 9}, 0, 5);
+  for (std::int64_t step = 0; step < 5; ++step) {
+    std::vector<float> images;
+    for (int micro = 0; micro < 2; ++micro) {
+      for (int rank = 0; rank < 3; ++rank) {
+        const auto part = take(training(3, rank, 2), {.batch = 2, .seed = 9}, 2 * step + micro, 1);
+        images.insert(images.end(), part[0].images.begin(), part[0].images.end());
+      }
+    }
+    EXPECT_EQ(images, one[static_cast<std::size_t>(step)].images);
+  }
+}
+
+TEST_F(Loader, ResumesInTheMiddle) {
+  const auto all = take(training(), {.batch = 12, .workers = 2, .seed = 9}, 0, 9);
+  const DistributedSampler sampler({.size = 50, .global_batch = 12, .seed = 4});
+  DataLoader loader(data, transform, training(), {.batch = 12, .workers = 2, .seed = 9});
+  EXPECT_EQ(copy_of(*loader.next()), all[0]);
+  loader.start(sampler.ordinal(1, 2));
+  for (std::size_t i = 6; i < 9; ++i) EXPECT_EQ(copy_of(*loader.next()), all[i]);
+  loader.start(2);
+  EXPECT_EQ(copy_of(*loader.next()), all[2]);
+}
+
+TEST_F(Loader, EvaluatesEverySampleOnceWithPadding) {
+  std::vector<int> seen(50);
+  for (int rank = 0; rank < 3; ++rank) {
+    const EvaluationSampler sampler({.size = 50, .batch = 8, .world = 3, .rank = rank});
+    const auto batches = take(evaluation_batches(sampler), {.batch = 8, .workers = 3}, 0, 99);
+    ASSERT_EQ(batches.size(), 3U);
+    for (const Copy& batch : batches) {
+      const auto valid = static_cast<std::size_t>(batch.valid);
+      ASSERT_EQ(batch.indices.size(), valid);
+      for (const std::int64_t index : batch.indices) ++seen[static_cast<std::size_t>(index)];
+      for (std::size_t i = valid * 64; i < batch.images.size(); ++i) {
+        ASSERT_EQ(batch.images[i], 0.0F);
+      }
+      for (std::size_t i = valid; i < 8; ++i) EXPECT_EQ(batch.labels[i], 0);
+    }
+    EXPECT_EQ(batches[2].valid, rank == 0 ? 2 : 0);
+  }
+  EXPECT_EQ(seen, std::vector<int>(50, 1));
+}
+
+TEST_F(Loader, RepeatsThePassAfterStart) {
+  DataLoader loader(data, transform,
+                    evaluation_batches(EvaluationSampler({.size = 50, .batch = 32})),
+                    {.batch = 32, .prefetch = 1});
+  for (int pass = 0; pass < 3; ++pass) {
+    loader.start(0);
+    EXPECT_EQ(loader.next()->valid, 32);
+    EXPECT_EQ(loader.next()->valid, 18);
+    EXPECT_EQ(loader.next(), nullptr);
+    EXPECT_EQ(loader.next(), nullptr);
+  }
+}
+
+TEST_F(Loader, ErrorsComeInOrder) {
+  data.broken_from = 21;
+  for (const int workers : {1, 4}) {
+    DataLoader loader(data, transform,
+                      evaluation_batches(EvaluationSampler({.size = 50, .batch = 10})),
+                      {.batch = 10, .workers = workers});
+    EXPECT_EQ(loader.next()->indices.front(), 0);
+    EXPECT_EQ(loader.next()->indices.front(), 10);
+    for (int again = 0; again < 2; ++again) {
+      expect_input_error([&] { static_cast<void>(loader.next()); }, {"sample 21 is broken"});
+    }
+    loader.start(1);
+    EXPECT_EQ(loader.next()->indices.front(), 10);
+  }
+}
+
+TEST_F(Loader, StopsEarlyAndQuickly) {
+  data.delay = std::chrono::milliseconds(5);
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 5; ++i) {
+    DataLoader loader(data, transform, training(), {.batch = 12, .workers = 2, .prefetch = 4});
+    loader.start(i);
+    if (i % 2 == 1) {
+      EXPECT_NE(loader.next(), nullptr);
+    }
+  }
+  // Finishing what was asked for would be 5 x 60 samples of 5 ms on two threads: 750 ms.
+  const auto taken = std::chrono::steady_clock::now() - begin;
+  EXPECT_LT(data.loads, 150);
+  EXPECT_LT(taken, std::chrono::milliseconds(700));
+}
+
+TEST_F(Loader, PrefetchesNoMoreThanAsked) {
+  DataLoader loader(data, transform, training(), {.batch = 12, .workers = 2, .prefetch = 2});
+  loader.start(0);
+  EXPECT_NE(loader.next(), nullptr);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_LE(data.loads, 3 * 12);
+  data.delay = std::chrono::milliseconds(2);
+  const double before = loader.wait_seconds();
+  for (int i = 0; i < 4; ++i) EXPECT_NE(loader.next(), nullptr);
+  EXPECT_GT(loader.wait_seconds(), before);
+}
+
+}  // namespace
+}  // namespace tandem::testing
