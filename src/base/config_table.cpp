@@ -97,7 +97,9 @@ ConfigTable ConfigTable::from_file(const std::filesystem::path& file) {
 
 void ConfigTable::override_key(std::string_view assignment) {
   const std::size_t equals = assignment.find('=');
-  if (equals == std::string_view::npos || equals == 0) {
+  // A line break could smuggle in a second key.
+  if (equals == std::string_view::npos || equals == 0 ||
+      assignment.find('\n') != std::string_view::npos) {
     input_error("--set {}: expected key=value, for instance optimizer.lr=0.1", assignment);
   }
   const std::string key(assignment.substr(0, equals));

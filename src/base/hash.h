@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -28,21 +29,26 @@ constexpr std::uint64_t hash_text(std::string_view text,
   return hash;
 }
 
-/// Hash of a large buffer, eight bytes at a time; little-endian machines agree on it. Any changed
-/// bit changes it. Used to compare replicas.
+/// Hash of a large buffer, eight bytes at a time (XXH64's round); little-endian machines agree on
+/// it. Any changed bit changes it. Used to compare replicas.
 inline std::uint64_t hash_bytes(const void* data, std::size_t bytes) {
+  constexpr std::uint64_t prime1 = 0x9e3779b185ebca87ULL;
+  constexpr std::uint64_t prime2 = 0xc2b2ae3d27d4eb4fULL;
+  constexpr std::uint64_t prime3 = 0x85ebca77c2b2ae63ULL;
   const auto* cursor = static_cast<const unsigned char*>(data);
-  std::uint64_t hash = 0x9e3779b97f4a7c15ULL ^ bytes;
-  for (; bytes >= 8; bytes -= 8, cursor += 8) {
+  std::uint64_t hash = mix64(bytes + prime3);
+  while (bytes > 0) {
+    const std::size_t taken = bytes < 8 ? bytes : 8;
     std::uint64_t word = 0;
-    std::memcpy(&word, cursor, 8);
-    // Odd multiplier and rotation: a bijection of `hash` for each word, so no change is absorbed.
-    hash = (hash ^ word) * 0x9fb21c651e98df25ULL;
-    hash = (hash << 29) | (hash >> 35);
+    std::memcpy(&word, cursor, taken);
+    // The word is spread before it meets the hash: else a flipped top bit here and one flipped bit
+    // in the next word would cancel. Each line is a bijection, so no single change is absorbed.
+    word = std::rotl(word * prime2, 31) * prime1;
+    hash = std::rotl(hash ^ word, 27) * prime1 + prime3;
+    cursor += taken;
+    bytes -= taken;
   }
-  std::uint64_t tail = 0;
-  std::memcpy(&tail, cursor, bytes);
-  return mix64(hash ^ tail);
+  return mix64(hash);
 }
 
 }  // namespace tandem

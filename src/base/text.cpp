@@ -63,11 +63,12 @@ std::string format_duration(double seconds) {
 }
 
 std::string format_count(std::int64_t value) {
-  std::string digits = std::to_string(value < 0 ? -value : value);
-  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3) {
+  std::string digits = std::to_string(value);
+  const std::ptrdiff_t first = value < 0 ? 1 : 0;
+  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > first; at -= 3) {
     digits.insert(static_cast<std::size_t>(at), ",");
   }
-  return value < 0 ? "-" + digits : digits;
+  return digits;
 }
 
 std::string join(std::span<const std::string> words, std::string_view separator) {

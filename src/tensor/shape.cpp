@@ -25,8 +25,12 @@ std::int64_t Shape::operator[](std::size_t axis) const {
 }
 
 std::int64_t Shape::elements() const {
+  if (std::ranges::find(extents(), 0) != extents().end()) return 0;
   std::int64_t product = 1;
-  for (const std::int64_t extent : extents()) product *= extent;
+  for (const std::int64_t extent : extents()) {
+    TANDEM_CHECK(!__builtin_mul_overflow(product, extent, &product),
+                 "a tensor of {} has more elements than 64 bits count", text());
+  }
   return product;
 }
 

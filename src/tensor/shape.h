@@ -23,7 +23,7 @@ class Shape {
   std::size_t rank() const { return rank_; }
   /// Throws Error where `axis` >= rank().
   std::int64_t operator[](std::size_t axis) const;
-  /// Product of the extents.
+  /// Product of the extents. Throws Error where it overflows.
   std::int64_t elements() const;
   std::span<const std::int64_t> extents() const { return {extents_.data(), rank_}; }
   /// "32x8x8x64"; "scalar" where there are no extents.

@@ -1,0 +1,87 @@
+#include "base/atomic_file.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "base/error.h"
+#include "support/message.h"
+#include "support/temporary_folder.h"
+
+namespace tandem {
+namespace {
+
+std::string contents(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+std::ptrdiff_t files_in(const std::filesystem::path& folder) {
+  return std::distance(std::filesystem::directory_iterator(folder), {});
+}
+
+TEST(AtomicFile, AppearsWholeAtCommit) {
+  const TemporaryFolder folder;
+  AtomicFile file(folder / "state");
+  file.write("first ");
+  file.write(std::string(100000, 'x'));
+  EXPECT_FALSE(std::filesystem::exists(folder / "state"));
+  file.commit();
+  EXPECT_EQ(contents(folder / "state"), "first " + std::string(100000, 'x'));
+  EXPECT_EQ(files_in(folder.path()), 1);
+}
+
+TEST(AtomicFile, LeavesNothingWithoutCommit) {
+  const TemporaryFolder folder;
+  { AtomicFile(folder / "state").write("half"); }
+  EXPECT_EQ(files_in(folder.path()), 0);
+}
+
+TEST(AtomicFile, ReplacesWholeOrNotAtAll) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "state") << "a long old text";
+  { AtomicFile(folder / "state").write("never"); }
+  EXPECT_EQ(contents(folder / "state"), "a long old text");
+  AtomicFile file(folder / "state");
+  file.write("new");
+  EXPECT_EQ(contents(folder / "state"), "a long old text");
+  file.commit();
+  EXPECT_EQ(contents(folder / "state"), "new");
+  EXPECT_EQ(files_in(folder.path()), 1);
+}
+
+TEST(AtomicFile, NamesTheFolderThatIsNotThere) {
+  const TemporaryFolder folder;
+  const std::string message = message_of<InputError>([&] { AtomicFile(folder / "missing/state"); });
+  EXPECT_NE(message.find("cannot create '" + (folder / "missing/state").string()),
+            std::string::npos)
+      << message;
+  EXPECT_NE(message.find("No such file or directory"), std::string::npos) << message;
+}
+
+/// A folder in the way of the rename: unlike a folder without write permission it stops root too.
+TEST(AtomicFile, CleansUpWhereItCannotFinish) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "state/occupied");
+  AtomicFile file(folder / "state");
+  file.write("text");
+  const std::string message = message_of<InputError>([&] { file.commit(); });
+  EXPECT_NE(message.find("cannot finish '" + (folder / "state").string()), std::string::npos)
+      << message;
+  EXPECT_EQ(files_in(folder.path()), 1);
+}
+
+TEST(AtomicFile, NamesTheDeviceThatIsFull) {
+  // /dev/full refuses every write; the temporary file is made to lead there.
+  const TemporaryFolder folder;
+  std::filesystem::create_symlink("/dev/full",
+                                  folder / ("state.tmp." + std::to_string(::getpid())));
+  AtomicFile file(folder / "state");
+  const std::string message = message_of<InputError>([&] { file.write("text"); });
+  EXPECT_NE(message.find("No space left on device"), std::string::npos) << message;
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,212 @@
+#include "base/config_table.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "base/error.h"
+#include "support/message.h"
+#include "support/temporary_folder.h"
+
+namespace tandem {
+namespace {
+
+constexpr std::string_view text = R"(name = "run"
+epochs = 3
+lr = 0.5
+fast = true
+when = 2024-01-01
+
+[data]
+kind = "idx"
+sizes = [1, 2, 3]
+one = 7
+
+[data.crop]
+padding = 4
+
+[[layer]]
+name = "a"
+[[layer]]
+name = "b"
+stride = 2
+)";
+
+ConfigTable sample() { return ConfigTable::from_text(text, "run.toml"); }
+
+template <typename Action>
+std::string rejected(Action&& action) {
+  return message_of<InputError>(std::forward<Action>(action));
+}
+
+TEST(ConfigTable, ReadsEveryType) {
+  const ConfigTable config = sample();
+  EXPECT_EQ(config.get_string("name"), "run");
+  EXPECT_EQ(config.get_int("epochs"), 3);
+  EXPECT_EQ(config.get_real("lr", 0, 1), 0.5);
+  EXPECT_EQ(config.get_real("epochs", 0, 10), 3.0) << "integers are reals";
+  EXPECT_TRUE(config.get_bool("fast"));
+  EXPECT_EQ(config.table("data").get_ints("sizes"), (std::vector<std::int64_t>{1, 2, 3}));
+  EXPECT_EQ(config.table("data").get_reals("sizes"), (std::vector<double>{1, 2, 3}));
+  EXPECT_EQ(config.table("data").get_ints("one"), (std::vector<std::int64_t>{7}));
+  EXPECT_EQ(config.get_strings("name"), (std::vector<std::string>{"run"}));
+  EXPECT_TRUE(config.get_strings("nothing").empty());
+  EXPECT_EQ(config.table("data").table("crop").get_int("padding"), 4);
+}
+
+TEST(ConfigTable, MissingKeysFallBackOnlyWhereAsked) {
+  const ConfigTable config = sample();
+  EXPECT_EQ(config.get_string("other", "x"), "x");
+  EXPECT_EQ(config.get_int_or("other", 5, 0, 9), 5);
+  EXPECT_EQ(config.get_real_or("other", 0.25, 0, 1), 0.25);
+  EXPECT_FALSE(config.get_bool_or("other", false));
+  EXPECT_FALSE(config.has("other"));
+  EXPECT_EQ(rejected([&] { config.get_string("other"); }),
+            "run.toml:1: other: missing; expected a string");
+  EXPECT_EQ(rejected([&] { config.table("data").get_int("size"); }),
+            "run.toml:7: data.size: missing; expected an integer");
+  EXPECT_EQ(rejected([&] { config.table("none").get_int("size"); }),
+            "run.toml: none.size: missing; expected an integer");
+}
+
+TEST(ConfigTable, WrongTypesAreNamedWithTheirLine) {
+  const ConfigTable config = sample();
+  EXPECT_EQ(rejected([&] { config.get_int("name"); }),
+            "run.toml:1: name: expected an integer, found a string");
+  EXPECT_EQ(rejected([&] { config.get_int("lr"); }),
+            "run.toml:3: lr: expected an integer, found a real number");
+  EXPECT_EQ(rejected([&] { config.get_string("epochs"); }),
+            "run.toml:2: epochs: expected a string, found an integer");
+  EXPECT_EQ(rejected([&] { config.get_bool("epochs"); }),
+            "run.toml:2: epochs: expected true or false, found an integer");
+  EXPECT_EQ(rejected([&] { config.get_real("fast", 0, 1); }),
+            "run.toml:4: fast: expected a number, found a boolean");
+  EXPECT_EQ(rejected([&] { config.get_string("when"); }),
+            "run.toml:5: when: expected a string, found a date or time");
+  EXPECT_EQ(rejected([&] { config.table("data").get_int("sizes"); }),
+            "run.toml:9: data.sizes: expected an integer, found an array");
+  EXPECT_EQ(rejected([&] { config.get_int_or("name", 1, 0, 2); }),
+            "run.toml:1: name: expected an integer, found a string");
+  EXPECT_EQ(rejected([&] { config.table("lr"); }),
+            "run.toml:3: lr: expected a table, found a real number");
+  EXPECT_EQ(rejected([&] { config.tables("lr"); }), "run.toml:3: lr: expected [[lr]] tables");
+  EXPECT_EQ(rejected([&] { config.get_strings("data"); }),
+            "run.toml:7: data: expected a string, found a table");
+}
+
+TEST(ConfigTable, RangesAndChoicesAreChecked) {
+  const ConfigTable config = sample();
+  const std::vector<std::string> kinds{"cifar10", "folder"};
+  EXPECT_EQ(rejected([&] { config.get_int("epochs", 4, 9); }),
+            "run.toml:2: epochs: 3 is too small; the least is 4");
+  EXPECT_EQ(rejected([&] { config.get_int("epochs", 0, 2); }),
+            "run.toml:2: epochs: 3 is too large; the most is 2");
+  EXPECT_EQ(rejected([&] { config.get_real("lr", 1, 2); }),
+            "run.toml:3: lr: 0.5 is out of range; expected 1 to 2");
+  EXPECT_EQ(
+      rejected([&] { ConfigTable::from_text("lr = nan\n", "run.toml").get_real("lr", 0, 1); }),
+      "run.toml:1: lr: nan is out of range; expected 0 to 1");
+  EXPECT_EQ(rejected([&] { config.table("data").get_choice("kind", kinds); }),
+            "run.toml:8: data.kind: 'idx' is not one of cifar10, folder");
+  EXPECT_EQ(config.get_choice_or("nothing", "folder", kinds), "folder");
+}
+
+TEST(ConfigTable, FinishNamesTheUnknownKeyAndTheNearest) {
+  const ConfigTable config = ConfigTable::from_text("epoch = 3\nname = 'x'\n", "run.toml");
+  config.get_string("name");
+  config.get_int_or("epochs", 1, 0, 9);
+  EXPECT_EQ(rejected([&] { config.finish(); }),
+            "run.toml:1: epoch: unknown key (did you mean 'epochs'?); known here: epochs, name");
+}
+
+TEST(ConfigTable, FinishReachesSubTablesAndArraysOfTables) {
+  const ConfigTable config = sample();
+  for (const char* key : {"name", "epochs", "lr", "fast", "when"}) config.has(key);
+  const ConfigTable data = config.table("data");
+  for (const char* key : {"kind", "sizes", "one"}) data.has(key);
+  const std::vector<ConfigTable> layers = config.tables("layer");
+  ASSERT_EQ(layers.size(), 2U);
+  EXPECT_EQ(layers[0].get_string("name"), "a");
+  EXPECT_EQ(layers[1].get_string("name"), "b");
+  EXPECT_EQ(rejected([&] { config.finish(); }),
+            "run.toml:12: data.crop: unknown key; known here: kind, one, sizes");
+  const ConfigTable crop = data.table("crop");
+  EXPECT_EQ(rejected([&] { config.finish(); }),
+            "run.toml:13: data.crop.padding: unknown key; known here: ");
+  crop.get_int("padding");
+  EXPECT_EQ(rejected([&] { config.finish(); }),
+            "run.toml:19: layer[1].stride: unknown key; known here: name");
+  layers[1].get_int("stride");
+  EXPECT_NO_THROW(config.finish());
+}
+
+TEST(ConfigTable, NestedArraysOfTablesAreNamedInFull) {
+  const ConfigTable config =
+      ConfigTable::from_text("[model]\n[[model.block]]\nwidth = 'x'\n", "m.toml");
+  const std::vector<ConfigTable> blocks = config.table("model").tables("block");
+  ASSERT_EQ(blocks.size(), 1U);
+  EXPECT_EQ(rejected([&] { blocks[0].get_int("width"); }),
+            "m.toml:3: model.block[0].width: expected an integer, found a string");
+}
+
+TEST(ConfigTable, OverridesReplaceAndAdd) {
+  ConfigTable config = sample();
+  config.override_key("epochs=10");
+  config.override_key("data.kind=cifar10");
+  config.override_key("data.crop.padding=2");
+  config.override_key("optimizer.momentum=0.9");
+  config.override_key("path=a\"b\\c");
+  config.override_key("data.sizes=[4]");
+  EXPECT_EQ(config.get_int("epochs"), 10);
+  EXPECT_EQ(config.table("data").get_string("kind"), "cifar10");
+  EXPECT_EQ(config.table("data").get_int("one"), 7) << "what was there stays";
+  EXPECT_EQ(config.table("data").table("crop").get_int("padding"), 2);
+  EXPECT_EQ(config.table("optimizer").get_real("momentum", 0, 1), 0.9);
+  EXPECT_EQ(config.get_string("path"), "a\"b\\c");
+  EXPECT_EQ(config.table("data").get_ints("sizes"), (std::vector<std::int64_t>{4}));
+}
+
+TEST(ConfigTable, OverridesNameTheArgumentInErrors) {
+  ConfigTable config = sample();
+  config.override_key("data.crop.padding=much");
+  EXPECT_EQ(rejected([&] { config.table("data").table("crop").get_int("padding"); }),
+            "--set data.crop.padding=much: data.crop.padding: expected an integer, found a string");
+  EXPECT_EQ(rejected([&] { config.override_key("epochs"); }),
+            "--set epochs: expected key=value, for instance optimizer.lr=0.1");
+  EXPECT_EQ(rejected([&] { config.override_key("=3"); }),
+            "--set =3: expected key=value, for instance optimizer.lr=0.1");
+  EXPECT_NE(rejected([&] { config.override_key("a b=3"); }).find("--set a b=3"), std::string::npos);
+}
+
+TEST(ConfigTable, OverridesOfOneValueAreOneValue) {
+  ConfigTable config = sample();
+  const std::string message = rejected([&] { config.override_key("name=x\nepochs = 99"); });
+  EXPECT_EQ(config.get_int("epochs"), 3);
+  EXPECT_NE(message.find("--set name=x"), std::string::npos) << message;
+}
+
+TEST(ConfigTable, SurvivesItsOwnText) {
+  ConfigTable config = sample();
+  config.override_key("optimizer.momentum=0.9");
+  const ConfigTable again = ConfigTable::from_text(config.to_toml(), "again.toml");
+  EXPECT_EQ(again.to_toml(), config.to_toml());
+  EXPECT_EQ(again.table("optimizer").get_real("momentum", 0, 1), 0.9);
+  EXPECT_EQ(again.tables("layer").at(1).get_int("stride"), 2);
+}
+
+TEST(ConfigTable, ReadsFilesAndNamesThem) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "run.toml") << "epochs = 3\n[x\n";
+  const std::string file = (folder / "run.toml").string();
+  EXPECT_EQ(rejected([&] { ConfigTable::from_file(file); }).rfind(file + ":2: not valid TOML: ", 0),
+            0U);
+  std::ofstream(folder / "run.toml") << "epochs = 3\n";
+  const ConfigTable config = ConfigTable::from_file(file);
+  EXPECT_EQ(config.folder(), folder.path());
+  EXPECT_EQ(config.where("epochs"), file + ":1");
+  EXPECT_EQ(rejected([&] { ConfigTable::from_file(folder / "none.toml"); }),
+            (folder / "none.toml").string() + ": no such file; give the path of a TOML file");
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,84 @@
+#include "base/thread_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <latch>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+
+namespace tandem {
+namespace {
+
+TEST(ThreadPool, RunsEveryTaskOnce) {
+  constexpr int tasks = 1000;
+  std::vector<std::atomic<int>> runs(tasks);
+  std::latch done(tasks);
+  ThreadPool pool(4);
+  EXPECT_EQ(pool.size(), 4);
+  for (std::atomic<int>& run : runs) {
+    pool.submit([&run, &done] {
+      ++run;
+      done.count_down();
+    });
+  }
+  done.wait();
+  for (const std::atomic<int>& run : runs) EXPECT_EQ(run, 1);
+}
+
+TEST(ThreadPool, OneThreadKeepsTheOrder) {
+  std::vector<int> order;
+  std::latch done(1);
+  ThreadPool pool(1);
+  for (int i = 0; i < 100; ++i) pool.submit([&order, i] { order.push_back(i); });
+  pool.submit([&done] { done.count_down(); });
+  done.wait();
+  ASSERT_EQ(order.size(), 100U);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
+}
+
+/// Each task waits for the others: with fewer threads at work they would wait for ever.
+TEST(ThreadPool, RunsSeveralAtOnce) {
+  std::latch together(3);
+  std::latch done(3);
+  ThreadPool pool(3);
+  for (int i = 0; i < 3; ++i) {
+    pool.submit([&] {
+      together.arrive_and_wait();
+      done.count_down();
+    });
+  }
+  done.wait();
+  EXPECT_TRUE(done.try_wait());
+}
+
+TEST(ThreadPool, DropsWhatHasNotStartedAndWaitsForWhatHas) {
+  std::atomic<int> finished = 0;
+  std::latch started(1);
+  std::latch go_on(1);
+  std::thread opener;
+  {
+    ThreadPool pool(1);
+    pool.submit([&] {
+      started.count_down();
+      go_on.wait();
+      ++finished;
+    });
+    started.wait();
+    for (int i = 0; i < 10; ++i) pool.submit([&] { finished += 100; });
+    opener = std::thread([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      go_on.count_down();
+    });
+  }
+  EXPECT_EQ(finished, 1);
+  opener.join();
+}
+
+TEST(ThreadPool, NeedsAThread) { EXPECT_THROW(ThreadPool(0), Error); }
+
+}  // namespace
+}  // namespace tandem
