@@ -36,3 +36,9 @@ endfunction()
 set(TANDEM_MPIRUN_FLAGS --oversubscribe)
 set(TANDEM_MPI_TEST_ENVIRONMENT
   "OMPI_ALLOW_RUN_AS_ROOT=1;OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1;OMP_NUM_THREADS=1;OMPI_MCA_mpi_yield_when_idle=1;OMPI_MCA_rmaps_base_oversubscribe=1;OMPI_MCA_hwloc_base_binding_policy=none")
+if(TANDEM_SANITIZE MATCHES address)
+  # Open MPI's own leaks; why the slow unwinder is needed says the file.
+  list(APPEND TANDEM_MPI_TEST_ENVIRONMENT
+    "ASAN_OPTIONS=fast_unwind_on_malloc=0:detect_stack_use_after_return=1:strict_string_checks=1"
+    "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/lsan.supp:print_suppressions=0")
+endif()

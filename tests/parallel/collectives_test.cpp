@@ -42,7 +42,7 @@ class Collectives : public testing::Test {
       check(world(), count);
     }
     for (const std::size_t count : sizes) {
-      if (count > 2000) continue;
+      if (count > 300) continue;
       SCOPED_TRACE(testing::Message() << count << " in messages of 5");
       check(split_, count);
     }
