@@ -90,11 +90,11 @@ class LayerKernel {
 
 /// What prepare() is asked for. Shapes include the batch as their first extent.
 struct KernelRequest {
-  std::vector<Shape> inputs;
+  std::vector<Shape> inputs{};
   Shape output;
   bool training = false;
   /// One per input: whether backward writes its gradient.
-  std::vector<bool> input_gradients;
+  std::vector<bool> input_gradients{};
 };
 
 /// A kind of layer with its options: shape rule, parameters and kernels. Immutable and shared.

@@ -1,0 +1,123 @@
+#include "graph/fusion.h"
+
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "layers/add.h"
+#include "layers/conv_bn.h"
+#include "layers/relu.h"
+
+namespace tandem {
+namespace {
+
+/// A chain of nodes that becomes one conv_bn: it is emitted where its last node stood, when all
+/// that it reads is there.
+struct Chain {
+  int conv = 0;
+  int norm = 0;
+  int add = -1;
+  int relu = -1;
+  int residual = 0;
+  int last() const { return relu >= 0 ? relu : add >= 0 ? add : norm; }
+};
+
+template <typename L>
+const L* as(const Node& node) {
+  return dynamic_cast<const L*>(node.layer.get());
+}
+
+class Fuser {
+ public:
+  explicit Fuser(const Graph& graph) : graph_(graph), readers_(graph.nodes().size()) {
+    for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
+      for (const int input : graph.nodes()[i].inputs) {
+        if (input >= 0) readers_[static_cast<std::size_t>(input)].push_back(static_cast<int>(i));
+      }
+    }
+  }
+
+  Graph run() {
+    std::map<int, Chain> by_last;
+    std::vector<bool> swallowed(graph_.nodes().size(), false);
+    for (int i = 0; i < static_cast<int>(graph_.nodes().size()); ++i) {
+      const std::optional<Chain> chain = find_chain(i, swallowed);
+      if (!chain) continue;
+      for (const int member : {chain->conv, chain->norm, chain->add, chain->relu}) {
+        if (member >= 0) swallowed[static_cast<std::size_t>(member)] = true;
+      }
+      by_last.emplace(chain->last(), *chain);
+    }
+    Graph fused(graph_.name(), graph_.input());
+    std::vector<int> moved(graph_.nodes().size(), -1);
+    const auto target = [&](int node) {
+      return node < 0 ? node : moved[static_cast<std::size_t>(node)];
+    };
+    for (int i = 0; i < static_cast<int>(graph_.nodes().size()); ++i) {
+      Node node = at(i);
+      if (const auto chain = by_last.find(i); chain != by_last.end()) {
+        node = fused_node(chain->second);
+      } else if (swallowed[static_cast<std::size_t>(i)]) {
+        continue;
+      }
+      for (int& input : node.inputs) input = target(input);
+      moved[static_cast<std::size_t>(i)] = fused.add(std::move(node));
+    }
+    return fused;
+  }
+
+ private:
+  const Node& at(int node) const { return graph_.nodes()[static_cast<std::size_t>(node)]; }
+  /// The one node that reads `node`, or -1.
+  int only_reader(int node) const {
+    const auto& readers = readers_[static_cast<std::size_t>(node)];
+    return readers.size() == 1 ? readers.front() : -1;
+  }
+
+  std::optional<Chain> find_chain(int conv, const std::vector<bool>& swallowed) const {
+    const auto* convolution = as<Conv2d>(at(conv));
+    if (convolution == nullptr || convolution->options().bias) return std::nullopt;
+    const int norm = only_reader(conv);
+    if (norm < 0 || as<BatchNorm>(at(norm)) == nullptr) return std::nullopt;
+    Chain chain{.conv = conv, .norm = norm};
+    int next = only_reader(norm);
+    // Both arms of a residual sum may end in a convolution; the first one found takes the sum. The
+    // main arm comes first in the graph, the projection of the shortcut behind it.
+    if (next >= 0 && as<Add>(at(next)) != nullptr && !swallowed[static_cast<std::size_t>(next)]) {
+      const std::vector<int>& inputs = at(next).inputs;
+      if (inputs[0] != inputs[1]) {
+        chain.add = next;
+        chain.residual = inputs[0] == norm ? inputs[1] : inputs[0];
+        next = only_reader(next);
+      }
+    }
+    if (next >= 0 && as<Relu>(at(next)) != nullptr) chain.relu = next;
+    return chain;
+  }
+
+  Node fused_node(const Chain& chain) const {
+    const Node& conv = at(chain.conv);
+    const Node& norm = at(chain.norm);
+    const ConvBnOptions options{.conv = as<Conv2d>(conv)->options(),
+                                .norm = as<BatchNorm>(norm)->options(),
+                                .add = chain.add >= 0,
+                                .relu = chain.relu >= 0};
+    Node node{.name = conv.name,
+              .layer = std::make_shared<ConvBn>(options),
+              .inputs = conv.inputs,
+              .parameters = conv.parameters,
+              .buffers = norm.buffers};
+    node.parameters.insert(node.parameters.end(), norm.parameters.begin(), norm.parameters.end());
+    if (chain.add >= 0) node.inputs.push_back(chain.residual);
+    return node;
+  }
+
+  const Graph& graph_;
+  std::vector<std::vector<int>> readers_;
+};
+
+}  // namespace
+
+Graph fuse(const Graph& graph) { return Fuser(graph).run(); }
+
+}  // namespace tandem

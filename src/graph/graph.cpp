@@ -1,0 +1,83 @@
+#include "graph/graph.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+
+namespace tandem {
+
+Shape with_batch(const Shape& shape, std::int64_t batch) {
+  std::vector<std::int64_t> extents(shape.extents().begin(), shape.extents().end());
+  TANDEM_CHECK(!extents.empty(), "a scalar has no batch");
+  extents[0] = batch;
+  return Shape(extents);
+}
+
+int Graph::add(std::string name, LayerPtr layer, std::vector<int> inputs) {
+  Node node{.name = std::move(name), .layer = std::move(layer), .inputs = std::move(inputs)};
+  nodes_.push_back(node);
+  std::vector<Shape> shapes;
+  try {
+    shapes = input_shapes(nodes_.size() - 1, 1);
+    node.layer->output_shape(shapes);
+  } catch (const InputError& error) {
+    nodes_.pop_back();
+    input_error("layer '{}' ({}) {}", node.name, node.layer->kind(), error.what());
+  }
+  nodes_.pop_back();
+  for (const ParameterSpec& spec : node.layer->parameters(shapes)) {
+    node.parameters.push_back(node.name + "." + spec.name);
+  }
+  for (const BufferSpec& spec : node.layer->buffers(shapes)) {
+    node.buffers.push_back(node.name + "." + spec.name);
+  }
+  return add(std::move(node));
+}
+
+int Graph::add(Node node) {
+  const auto index = static_cast<int>(nodes_.size());
+  TANDEM_CHECK(node.inputs.size() == node.layer->arity(), "layer '{}' ({}) takes {} inputs, not {}",
+               node.name, node.layer->kind(), node.layer->arity(), node.inputs.size());
+  for (const int input : node.inputs) {
+    TANDEM_CHECK(input >= Node::model_input && input < index, "layer '{}' takes input {}",
+                 node.name, input);
+  }
+  nodes_.push_back(std::move(node));
+  const std::vector<Shape> shapes = input_shapes(nodes_.size() - 1, 1);
+  shapes_.push_back(nodes_.back().layer->output_shape(shapes));
+  return index;
+}
+
+std::vector<Shape> Graph::input_shapes(std::size_t node, std::int64_t batch) const {
+  std::vector<Shape> shapes;
+  for (const int input : nodes_[node].inputs) {
+    shapes.push_back(with_batch(
+        input == Node::model_input ? input_ : shapes_[static_cast<std::size_t>(input)], batch));
+  }
+  return shapes;
+}
+
+Shape Graph::output_shape(std::size_t node, std::int64_t batch) const {
+  return with_batch(shapes_[node], batch);
+}
+
+std::int64_t Graph::parameter_elements() const {
+  std::int64_t total = 0;
+  for (std::size_t node = 0; node < nodes_.size(); ++node) {
+    for (const ParameterSpec& spec : nodes_[node].layer->parameters(input_shapes(node, 1))) {
+      total += spec.shape.elements();
+    }
+  }
+  return total;
+}
+
+std::int64_t Graph::multiply_adds() const {
+  std::int64_t total = 0;
+  for (std::size_t node = 0; node < nodes_.size(); ++node) {
+    total += nodes_[node].layer->multiply_adds(input_shapes(node, 1));
+  }
+  return total;
+}
+
+}  // namespace tandem

@@ -1,0 +1,115 @@
+#include "graph/parameters.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/philox.h"
+
+namespace tandem {
+namespace {
+
+constexpr std::int64_t floats_per_line = Arena::alignment / sizeof(float);
+
+std::int64_t padded(std::int64_t elements) {
+  return (elements + floats_per_line - 1) / floats_per_line * floats_per_line;
+}
+
+Tensor slice(const Arena& arena, std::int64_t offset, const Shape& shape) {
+  return {reinterpret_cast<float*>(arena.data()) + offset, shape};
+}
+
+}  // namespace
+
+ParameterStore::ParameterStore(const Graph& graph, AnyContext& context, bool with_gradients) {
+  for (std::size_t i = graph.nodes().size(); i-- > 0;) {
+    const Node& node = graph.nodes()[i];
+    const std::vector<Shape> inputs = graph.input_shapes(i, 1);
+    const std::vector<ParameterSpec> specs = node.layer->parameters(inputs);
+    for (std::size_t p = 0; p < specs.size(); ++p) {
+      const bool fresh = parameter_index_.emplace(node.parameters[p], parameters_.size()).second;
+      TANDEM_CHECK(fresh, "two parameters are named '{}'", node.parameters[p]);
+      parameters_.push_back({.name = node.parameters[p],
+                             .shape = specs[p].shape,
+                             .role = specs[p].role,
+                             .init = specs[p].init,
+                             .offset = parameter_extent_});
+      parameter_extent_ += padded(specs[p].shape.elements());
+    }
+  }
+  for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
+    const Node& node = graph.nodes()[i];
+    const std::vector<BufferSpec> specs = node.layer->buffers(graph.input_shapes(i, 1));
+    for (std::size_t b = 0; b < specs.size(); ++b) {
+      buffer_index_.emplace(node.buffers[b], buffers_.size());
+      buffers_.push_back({.name = node.buffers[b],
+                          .shape = specs[b].shape,
+                          .initial = specs[b].initial,
+                          .offset = buffer_extent_});
+      buffer_extent_ += padded(specs[b].shape.elements());
+    }
+  }
+  const auto bytes = [](std::int64_t elements) {
+    return static_cast<std::size_t>(elements) * sizeof(float);
+  };
+  values_ = Arena(context, bytes(parameter_extent_), "the model's parameters");
+  if (with_gradients) gradients_ = Arena(context, bytes(parameter_extent_), "the gradients");
+  buffers_arena_ = Arena(context, bytes(buffer_extent_), "the model's buffers");
+}
+
+void ParameterStore::initialize(std::uint64_t seed) {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const Initializer& init = parameters_[i].init;
+    RandomStream random(seed, parameters_[i].name);
+    const auto scale = static_cast<float>(init.value);
+    for (float& element : value(i).span<float>()) {
+      switch (init.kind) {
+        case Initializer::Kind::constant:
+          element = scale;
+          break;
+        case Initializer::Kind::normal:
+          element = scale * random.normal();
+          break;
+        case Initializer::Kind::uniform:
+          element = random.uniform(-scale, scale);
+          break;
+      }
+    }
+  }
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    std::ranges::fill(buffer(i).span<float>(), buffers_[i].initial);
+  }
+}
+
+std::size_t ParameterStore::parameter_index(std::string_view name) const {
+  const auto found = parameter_index_.find(std::string(name));
+  TANDEM_CHECK(found != parameter_index_.end(), "no parameter is named '{}'", name);
+  return found->second;
+}
+
+Tensor ParameterStore::value(std::size_t parameter) const {
+  return slice(values_, parameters_[parameter].offset, parameters_[parameter].shape);
+}
+
+Tensor ParameterStore::gradient(std::size_t parameter) const {
+  TANDEM_CHECK(gradients_.data() != nullptr, "this model was laid out without gradients");
+  return slice(gradients_, parameters_[parameter].offset, parameters_[parameter].shape);
+}
+
+Tensor ParameterStore::buffer(std::size_t index) const {
+  return slice(buffers_arena_, buffers_[index].offset, buffers_[index].shape);
+}
+
+Tensor ParameterStore::buffer(std::string_view name) const {
+  const auto found = buffer_index_.find(std::string(name));
+  TANDEM_CHECK(found != buffer_index_.end(), "no buffer is named '{}'", name);
+  return buffer(found->second);
+}
+
+Tensor ParameterStore::all_values() const { return slice(values_, 0, {parameter_extent_}); }
+Tensor ParameterStore::all_gradients() const {
+  TANDEM_CHECK(gradients_.data() != nullptr, "this model was laid out without gradients");
+  return slice(gradients_, 0, {parameter_extent_});
+}
+Tensor ParameterStore::all_buffers() const { return slice(buffers_arena_, 0, {buffer_extent_}); }
+
+}  // namespace tandem

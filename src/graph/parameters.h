@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "device/arena.h"
+#include "graph/graph.h"
+
+namespace tandem {
+
+/// One parameter's place: elements [offset, offset + shape.elements()) of the value arena and of
+/// the gradient arena.
+struct Parameter {
+  std::string name;
+  Shape shape;
+  ParameterRole role = ParameterRole::weight;
+  Initializer init;
+  std::int64_t offset = 0;
+};
+
+/// A running statistic's place in the buffer arena.
+struct StateBuffer {
+  std::string name;
+  Shape shape;
+  float initial = 0.0F;
+  std::int64_t offset = 0;
+};
+
+/// A model's parameters, gradients and buffers: one f32 arena each. Parameters lie in the order in
+/// which backward finishes them, so that any run of them is one contiguous slice of gradients.
+/// Each starts on a 64-byte boundary; gaps are zero and stay zero.
+class ParameterStore {
+ public:
+  /// Lays out the parameters of `graph`, which must be the graph that is run (fused or not: names
+  /// decide, order follows this graph). With `with_gradients` false there is no gradient arena.
+  ParameterStore(const Graph& graph, AnyContext& context, bool with_gradients);
+
+  /// Sets every parameter from (seed, its name) and every buffer to its initial value.
+  void initialize(std::uint64_t seed);
+
+  std::span<const Parameter> parameters() const { return parameters_; }
+  std::span<const StateBuffer> buffers() const { return buffers_; }
+  /// Index by name; throws Error where there is none.
+  std::size_t parameter_index(std::string_view name) const;
+
+  Tensor value(std::size_t parameter) const;
+  Tensor gradient(std::size_t parameter) const;
+  Tensor buffer(std::size_t index) const;
+  /// Buffers of that name; throws Error where there is none.
+  Tensor buffer(std::string_view name) const;
+
+  /// The whole arenas as flat f32 tensors, gaps included.
+  Tensor all_values() const;
+  Tensor all_gradients() const;
+  Tensor all_buffers() const;
+
+ private:
+  std::vector<Parameter> parameters_;
+  std::vector<StateBuffer> buffers_;
+  std::unordered_map<std::string, std::size_t> parameter_index_;
+  std::unordered_map<std::string, std::size_t> buffer_index_;
+  std::int64_t parameter_extent_ = 0;
+  std::int64_t buffer_extent_ = 0;
+  Arena values_;
+  Arena gradients_;
+  Arena buffers_arena_;
+};
+
+}  // namespace tandem

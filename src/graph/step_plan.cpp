@@ -1,0 +1,288 @@
+#include "graph/step_plan.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "graph/memory_plan.h"
+#include "layers/add.h"
+
+namespace tandem {
+
+/// One layer with its kernel and all the tensors it touches.
+struct StepPlan::Step {
+  std::string name;
+  std::unique_ptr<LayerKernel> kernel;
+  std::vector<Tensor> inputs;
+  std::vector<std::size_t> model_inputs;  // slots of `inputs` that are set before each forward
+  Tensor output;
+  Tensor output_gradient;
+  std::vector<Tensor> input_gradients;
+  /// Where an input's gradient has been written by another reader already: that gradient, to which
+  /// input_gradients[i], a temporary, is added.
+  std::vector<Tensor> add_into;
+  std::vector<Tensor> parameters;
+  std::vector<Tensor> gradients;
+  std::vector<Tensor> partial_gradients;  // for accumulation: a pass's own, added to `gradients`
+  std::vector<Tensor> buffers;
+  std::vector<std::size_t> parameter_indices;
+  std::byte* saved = nullptr;
+  std::byte* forward_scratch = nullptr;
+  std::byte* backward_scratch = nullptr;
+};
+
+namespace {
+
+void add_to(AnyContext& context, const Tensor& addend, const Tensor& sum) {
+  std::visit(
+      [&](auto& device) {
+        add_forward(device, sum.elements(), sum.data<float>(), addend.data<float>(),
+                    sum.data<float>());
+      },
+      context);
+}
+
+}  // namespace
+
+/// Decides lifetimes, places buffers and binds tensors. Ticks: layer i runs forward at i, the loss
+/// at n, layer i backward at 2n - i.
+class StepPlan::Builder {
+ public:
+  Builder(const Graph& graph, ParameterStore& store, AnyContext& context,
+          const StepPlanOptions& options)
+      : graph_(graph),
+        store_(store),
+        context_(context),
+        options_(options),
+        count_(static_cast<int>(graph.nodes().size())) {}
+
+  void build(StepPlan& plan) {
+    TANDEM_CHECK(count_ > 0, "a model without layers");
+    prepare_kernels();
+    request_activations();
+    if (options_.training) request_gradients();
+    request_working_memory();
+    const MemoryPlan memory = plan_memory(lifetimes_);
+    plan.memory_ =
+        Arena(context_, memory.bytes, options_.training ? "a training step" : "an evaluation step");
+    for (std::size_t i = 0; i < targets_.size(); ++i) {
+      targets_[i](plan.memory_.data() + memory.offsets[i]);
+    }
+    bind_inputs();
+    bind_parameters();
+    plan.loss_gradient_ = steps_.back().output_gradient;
+    plan.steps_ = std::move(steps_);
+  }
+
+ private:
+  int backward_tick(int node) const { return 2 * count_ - node; }
+  const Node& node(int index) const { return graph_.nodes()[static_cast<std::size_t>(index)]; }
+  Step& step(int index) { return steps_[static_cast<std::size_t>(index)]; }
+
+  void request(std::size_t bytes, int first, int last, std::function<void(std::byte*)> target) {
+    if (bytes == 0) return;
+    lifetimes_.push_back({.bytes = bytes, .first = first, .last = last});
+    targets_.push_back(std::move(target));
+  }
+  void request_tensor(const Shape& shape, int first, int last,
+                      std::function<void(const Tensor&)> target) {
+    const Tensor unplaced(nullptr, shape);
+    request(unplaced.bytes(), first, last, [shape, target = std::move(target)](std::byte* place) {
+      target(Tensor(place, shape));
+    });
+  }
+
+  void prepare_kernels() {
+    steps_.resize(static_cast<std::size_t>(count_));
+    for (int i = 0; i < count_; ++i) {
+      const auto index = static_cast<std::size_t>(i);
+      KernelRequest request{.inputs = graph_.input_shapes(index, options_.batch),
+                            .output = graph_.output_shape(index, options_.batch),
+                            .training = options_.training};
+      for (const int input : node(i).inputs) {
+        request.input_gradients.push_back(options_.training && input != Node::model_input);
+      }
+      step(i).name = node(i).name;
+      step(i).kernel = node(i).layer->prepare(context_, request);
+      step(i).inputs.resize(node(i).inputs.size());
+      step(i).input_gradients.resize(node(i).inputs.size());
+      step(i).add_into.resize(node(i).inputs.size());
+    }
+  }
+
+  /// An output lives until its last reader: a later layer, the loss, or a backward pass.
+  void request_activations() {
+    std::vector<int> last(static_cast<std::size_t>(count_));
+    for (int i = 0; i < count_; ++i) {
+      const BackwardNeeds needs = node(i).layer->backward_needs();
+      last[static_cast<std::size_t>(i)] = options_.training && needs.output ? backward_tick(i) : i;
+      for (const int input : node(i).inputs) {
+        if (input == Node::model_input) continue;
+        int& end = last[static_cast<std::size_t>(input)];
+        end = std::max(end, options_.training && needs.inputs ? backward_tick(i) : i);
+      }
+    }
+    last.back() = std::max(last.back(), count_);
+    for (int i = 0; i < count_; ++i) {
+      request_tensor(graph_.output_shape(static_cast<std::size_t>(i), options_.batch), i,
+                     last[static_cast<std::size_t>(i)],
+                     [this, i](const Tensor& tensor) { step(i).output = tensor; });
+    }
+  }
+
+  /// A gradient lives from the first of its writers, the last reader of the value, to the backward
+  /// pass of the layer that made the value. Later writers write a temporary that is added.
+  void request_gradients() {
+    std::vector<int> first(static_cast<std::size_t>(count_), -1);
+    first.back() = count_;
+    for (int i = count_ - 1; i >= 0; --i) {
+      const std::vector<int>& inputs = node(i).inputs;
+      for (std::size_t slot = 0; slot < inputs.size(); ++slot) {
+        if (inputs[slot] == Node::model_input) continue;
+        int& start = first[static_cast<std::size_t>(inputs[slot])];
+        if (start < 0) {
+          start = backward_tick(i);
+          writers_.push_back({i, slot, inputs[slot], false});
+          continue;
+        }
+        writers_.push_back({i, slot, inputs[slot], true});
+        request_tensor(graph_.output_shape(static_cast<std::size_t>(inputs[slot]), options_.batch),
+                       backward_tick(i), backward_tick(i), [this, i, slot](const Tensor& tensor) {
+                         step(i).input_gradients[slot] = tensor;
+                       });
+      }
+    }
+    for (int i = 0; i < count_; ++i) {
+      const int start = first[static_cast<std::size_t>(i)];
+      TANDEM_CHECK(start >= 0, "layer '{}' feeds nothing", node(i).name);
+      request_tensor(graph_.output_shape(static_cast<std::size_t>(i), options_.batch), start,
+                     backward_tick(i),
+                     [this, i](const Tensor& tensor) { step(i).output_gradient = tensor; });
+    }
+  }
+
+  void request_working_memory() {
+    for (int i = 0; i < count_; ++i) {
+      const KernelMemory memory = step(i).kernel->memory();
+      const int back = backward_tick(i);
+      request(memory.saved, i, options_.training ? back : i,
+              [this, i](std::byte* place) { step(i).saved = place; });
+      request(memory.forward_scratch, i, i,
+              [this, i](std::byte* place) { step(i).forward_scratch = place; });
+      if (!options_.training) continue;
+      request(memory.backward_scratch, back, back,
+              [this, i](std::byte* place) { step(i).backward_scratch = place; });
+      if (!options_.accumulation) continue;
+      for (const std::string& name : node(i).parameters) {
+        const Shape& shape = store_.parameters()[store_.parameter_index(name)].shape;
+        request_tensor(shape, back, back, [this, i](const Tensor& tensor) {
+          step(i).partial_gradients.push_back(tensor);
+        });
+      }
+    }
+  }
+
+  void bind_inputs() {
+    for (int i = 0; i < count_; ++i) {
+      for (std::size_t slot = 0; slot < node(i).inputs.size(); ++slot) {
+        const int input = node(i).inputs[slot];
+        if (input == Node::model_input) {
+          step(i).model_inputs.push_back(slot);
+        } else {
+          step(i).inputs[slot] = step(input).output;
+        }
+      }
+    }
+    for (const Writer& writer : writers_) {
+      const Tensor& gradient = step(writer.input).output_gradient;
+      (writer.adds ? step(writer.node).add_into : step(writer.node).input_gradients)[writer.slot] =
+          gradient;
+    }
+  }
+
+  void bind_parameters() {
+    for (int i = 0; i < count_; ++i) {
+      for (const std::string& name : node(i).parameters) {
+        const std::size_t index = store_.parameter_index(name);
+        step(i).parameter_indices.push_back(index);
+        step(i).parameters.push_back(store_.value(index));
+        if (options_.training) step(i).gradients.push_back(store_.gradient(index));
+      }
+      for (const std::string& name : node(i).buffers) {
+        step(i).buffers.push_back(store_.buffer(name));
+      }
+    }
+  }
+
+  struct Writer {
+    int node;
+    std::size_t slot;
+    int input;
+    bool adds;
+  };
+
+  const Graph& graph_;
+  ParameterStore& store_;
+  AnyContext& context_;
+  const StepPlanOptions& options_;
+  int count_;
+  std::vector<Step> steps_;
+  std::vector<Writer> writers_;
+  std::vector<BufferLifetime> lifetimes_;
+  std::vector<std::function<void(std::byte*)>> targets_;
+};
+
+StepPlan::StepPlan(const Graph& graph, ParameterStore& parameters, AnyContext& context,
+                   const StepPlanOptions& options)
+    : options_(options), context_(&context) {
+  TANDEM_CHECK(options.batch >= 1, "a batch of {}", options.batch);
+  Builder(graph, parameters, context, options).build(*this);
+}
+
+StepPlan::~StepPlan() = default;
+
+LossSums StepPlan::forward(const Tensor& images, const Tensor& labels, std::int64_t valid) {
+  TANDEM_CHECK(!options_.training || valid == options_.batch, "{} of {} samples in training", valid,
+               options_.batch);
+  for (Step& step : steps_) {
+    for (const std::size_t slot : step.model_inputs) step.inputs[slot] = images;
+    step.kernel->forward({.inputs = step.inputs,
+                          .output = step.output,
+                          .parameters = step.parameters,
+                          .buffers = step.buffers,
+                          .saved = step.saved,
+                          .scratch = step.forward_scratch});
+  }
+  return softmax_cross_entropy(*context_, logits(), labels, options_.label_smoothing, valid,
+                               loss_gradient_);
+}
+
+void StepPlan::backward(bool accumulate, const Progress& progress) {
+  TANDEM_CHECK(options_.training, "backward of a plan made for evaluation");
+  TANDEM_CHECK(!accumulate || options_.accumulation, "a plan made without accumulation");
+  for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
+    const std::vector<Tensor>& gradients = accumulate ? step->partial_gradients : step->gradients;
+    step->kernel->backward({.inputs = step->inputs,
+                            .output = step->output,
+                            .output_gradient = step->output_gradient,
+                            .input_gradients = step->input_gradients,
+                            .parameters = step->parameters,
+                            .parameter_gradients = gradients,
+                            .saved = step->saved,
+                            .scratch = step->backward_scratch});
+    for (std::size_t slot = 0; slot < step->add_into.size(); ++slot) {
+      if (step->add_into[slot].defined()) {
+        add_to(*context_, step->input_gradients[slot], step->add_into[slot]);
+      }
+    }
+    if (accumulate) {
+      for (std::size_t p = 0; p < gradients.size(); ++p) {
+        add_to(*context_, gradients[p], step->gradients[p]);
+      }
+    }
+    if (progress) progress(step->parameter_indices);
+  }
+}
+
+Tensor StepPlan::logits() const { return steps_.back().output; }
+
+}  // namespace tandem

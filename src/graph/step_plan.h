@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "graph/graph.h"
+#include "graph/parameters.h"
+#include "layers/softmax_cross_entropy.h"
+
+namespace tandem {
+
+struct StepPlanOptions {
+  std::int64_t batch = 1;
+  bool training = false;
+  float label_smoothing = 0.0F;
+  /// Whether backward() may be asked to add to the gradients instead of overwriting them.
+  bool accumulation = false;
+};
+
+/// Everything that one step does on one device, decided at construction: kernels, primitives and
+/// the place of every activation. A step then allocates and decides nothing.
+///
+/// Several plans (training and evaluation) may share one ParameterStore. The graph, the store and
+/// the context must outlive the plan.
+class StepPlan {
+ public:
+  /// Called during backward when the gradients of these parameters are final for this pass, and
+  /// once per layer without any, in backward's order: the place to launch and to progress
+  /// collectives.
+  using Progress = std::function<void(std::span<const std::size_t> parameters)>;
+
+  StepPlan(const Graph& graph, ParameterStore& parameters, AnyContext& context,
+           const StepPlanOptions& options);
+  ~StepPlan();
+  StepPlan(const StepPlan&) = delete;
+  StepPlan& operator=(const StepPlan&) = delete;
+
+  /// Runs the model and the loss. images f32 (batch, H, W, C), labels i32 (batch); the first
+  /// `valid` samples count. In a training plan all must be valid, the images must stay untouched
+  /// until backward() returns, and running statistics are updated.
+  LossSums forward(const Tensor& images, const Tensor& labels, std::int64_t valid);
+
+  /// Gradients of the mean loss of the batch of the last forward(), into the store's gradient
+  /// arena; with `accumulate` added to what is there. Training plans only.
+  void backward(bool accumulate, const Progress& progress);
+
+  /// The model's output of the last forward(): f32 (batch, classes).
+  Tensor logits() const;
+
+  std::int64_t batch() const { return options_.batch; }
+  /// Bytes of activations, their gradients and scratch.
+  std::size_t activation_bytes() const { return memory_.bytes(); }
+
+ private:
+  struct Step;
+  class Builder;
+
+  StepPlanOptions options_;
+  AnyContext* context_;
+  Arena memory_;
+  std::vector<Step> steps_;  // in forward order
+  Tensor loss_gradient_;     // where the loss writes the gradient of the logits
+};
+
+}  // namespace tandem
