@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+namespace tandem {
+
+/// A checkpoint of a run: how many optimizer steps were done when it was written, and its file.
+struct StepCheckpoint {
+  std::int64_t step = 0;
+  std::filesystem::path path;
+
+  bool operator==(const StepCheckpoint&) const = default;
+};
+
+/// The folder `checkpoints` of a run: step-00001234.safetensors by steps done, and
+/// best.safetensors. It knows names and files, not what is inside; one process at a time writes.
+class CheckpointStore {
+ public:
+  /// Touches nothing on disk.
+  explicit CheckpointStore(std::filesystem::path folder);
+
+  const std::filesystem::path& folder() const { return folder_; }
+  /// Makes the folder where it is missing. Throws InputError where that fails.
+  void create_folder() const;
+
+  std::filesystem::path path_for_step(std::int64_t step) const;
+  std::filesystem::path best_path() const;
+
+  /// Step checkpoints by rising step; none where there is no folder.
+  std::vector<StepCheckpoint> list() const;
+
+  /// The checkpoint of the highest step that opens and whose checksum holds. A damaged one is
+  /// skipped with a warning that names it. nullopt where there is none at all; where there are some
+  /// and none is sound, an InputError, so that a run never starts over unasked.
+  std::optional<StepCheckpoint> newest() const;
+
+  /// Removes all but the `count` (at least 1) highest steps, and temporary files that dead writers
+  /// left. Not to be called while this process writes a checkpoint.
+  void keep_last(int count) const;
+
+  /// Makes best.safetensors the file `checkpoint` (of this folder's file system or another): a hard
+  /// link where the file system has them, else a copy, renamed into place. It outlives the
+  /// original's removal.
+  void set_best(const std::filesystem::path& checkpoint) const;
+
+ private:
+  std::filesystem::path folder_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,78 @@
+#include "train/stop_signal.h"
+
+#include <time.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+
+#include "base/error.h"
+
+namespace tandem {
+namespace {
+
+// A handler reaches nothing but static storage.
+std::atomic<int> g_signal{0};
+std::atomic<std::int64_t> g_first_time{0};
+std::atomic<bool> g_installed{false};
+static_assert(std::atomic<int>::is_always_lock_free &&
+              std::atomic<std::int64_t>::is_always_lock_free);
+
+constexpr std::int64_t nanoseconds_per_second = 1'000'000'000;
+
+std::int64_t now() {
+  timespec time{};
+  // Cannot fail for this clock and a valid address; it is on POSIX's async-signal-safe list.
+  static_cast<void>(::clock_gettime(CLOCK_MONOTONIC, &time));
+  return std::int64_t{time.tv_sec} * nanoseconds_per_second + time.tv_nsec;
+}
+
+void handle(int signal_number) {
+  const int saved_errno = errno;
+  std::int64_t first_time = 0;
+  // The time goes first and by exchange: whichever thread's signal sets it is the first one.
+  if (g_first_time.compare_exchange_strong(first_time, now())) {
+    g_signal = signal_number;
+  } else if (now() - first_time > nanoseconds_per_second) {
+    // Blocked while this handler runs, so the default action comes as it returns.
+    ::signal(signal_number, SIG_DFL);
+    ::raise(signal_number);
+  }
+  errno = saved_errno;
+}
+
+}  // namespace
+
+StopSignal::StopSignal() {
+  TANDEM_CHECK(!g_installed.exchange(true), "two StopSignals live at the same time");
+  g_first_time = 0;
+  g_signal = 0;
+  struct sigaction action {};
+  action.sa_handler = handle;
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  TANDEM_CHECK(::sigaction(SIGINT, &action, &previous_interrupt_) == 0, "cannot catch SIGINT");
+  TANDEM_CHECK(::sigaction(SIGTERM, &action, &previous_terminate_) == 0, "cannot catch SIGTERM");
+}
+
+StopSignal::~StopSignal() {
+  // Fails for wrong arguments only, and these came from the same call.
+  static_cast<void>(::sigaction(SIGINT, &previous_interrupt_, nullptr));
+  static_cast<void>(::sigaction(SIGTERM, &previous_terminate_, nullptr));
+  g_installed = false;
+}
+
+bool StopSignal::requested() const { return g_signal != 0; }
+
+std::string_view StopSignal::signal_name() const {
+  switch (g_signal) {
+    case SIGINT:
+      return "SIGINT";
+    case SIGTERM:
+      return "SIGTERM";
+    default:
+      return "";
+  }
+}
+
+}  // namespace tandem

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <signal.h>
+
+#include <string_view>
+
+namespace tandem {
+
+/// While one lives (at most one at a time in a process), SIGINT and SIGTERM ask the program to stop
+/// instead of ending it: the trainer looks at requested() and writes a checkpoint. The handlers
+/// that were there before come back on destruction.
+///
+/// A further SIGINT or SIGTERM more than a second after the first takes the signal's default
+/// action, so that a person who presses Ctrl-C again gets out. Within that second it is ignored:
+/// mpirun hands SIGINT on and sends SIGTERM shortly after, which must not cost the checkpoint.
+class StopSignal {
+ public:
+  StopSignal();
+  ~StopSignal();
+  StopSignal(const StopSignal&) = delete;
+  StopSignal& operator=(const StopSignal&) = delete;
+
+  bool requested() const;
+  /// "SIGINT" or "SIGTERM", whichever came first; "" before.
+  std::string_view signal_name() const;
+
+ private:
+  struct sigaction previous_interrupt_ {};
+  struct sigaction previous_terminate_ {};
+};
+
+}  // namespace tandem

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <string_view>
+
+namespace tandem {
+
+/// A test with an empty folder of its own, removed at its end.
+class ScratchTest : public testing::Test {
+ protected:
+  ScratchTest() {
+    std::string name = (std::filesystem::temp_directory_path() / "tandem-train-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make " + name);
+    folder_ = name;
+  }
+  ~ScratchTest() override { std::filesystem::remove_all(folder_); }
+
+  std::filesystem::path path(std::string_view name) const { return folder_ / name; }
+
+  static void put(const std::filesystem::path& path, std::string_view bytes) {
+    std::ofstream file(path, std::ios::binary);
+    file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    file.close();
+    ASSERT_TRUE(file.good()) << path;
+  }
+  static std::string get(const std::filesystem::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  std::filesystem::path folder_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,106 @@
+#include "train/stop_signal.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <functional>
+
+#include "base/error.h"
+
+namespace tandem {
+namespace {
+
+/// The wait status of a forked child that runs `body`.
+int status_of(const std::function<int()>& body) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(body());
+  int status = -1;
+  return ::waitpid(child, &status, 0) == child ? status : -1;
+}
+
+int exit_code(const std::function<int()>& body) {
+  const int status = status_of(body);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+int g_seen = 0;
+
+TEST(StopSignal, RaisesTheFlagAndNamesTheFirstSignal) {
+  EXPECT_EQ(exit_code([] {
+              const StopSignal stop;
+              if (stop.requested() || !stop.signal_name().empty()) return 1;
+              ::raise(SIGTERM);
+              return stop.requested() && stop.signal_name() == "SIGTERM" ? 42 : 2;
+            }),
+            42);
+  EXPECT_EQ(exit_code([] {
+              const StopSignal stop;
+              ::kill(::getpid(), SIGINT);
+              return stop.requested() && stop.signal_name() == "SIGINT" ? 42 : 2;
+            }),
+            42);
+}
+
+TEST(StopSignal, WhatFollowsWithinASecondChangesNothing) {
+  EXPECT_EQ(exit_code([] {
+              const StopSignal stop;
+              ::raise(SIGINT);
+              ::raise(SIGTERM);
+              ::raise(SIGINT);
+              ::usleep(300'000);
+              ::raise(SIGTERM);
+              return stop.requested() && stop.signal_name() == "SIGINT" ? 42 : 2;
+            }),
+            42);
+}
+
+TEST(StopSignal, AnotherOneAfterASecondEndsTheProgram) {
+  for (const int second : {SIGINT, SIGTERM}) {
+    const int status = status_of([second] {
+      const StopSignal stop;
+      ::raise(SIGINT);
+      ::usleep(1'050'000);
+      if (!stop.requested()) return 1;
+      ::raise(second);
+      return 2;
+    });
+    ASSERT_TRUE(WIFSIGNALED(status)) << status;
+    EXPECT_EQ(WTERMSIG(status), second);
+  }
+}
+
+TEST(StopSignal, FormerHandlersComeBackAndANewOneStartsAfresh) {
+  EXPECT_EQ(exit_code([] {
+              ::signal(SIGTERM, [](int) { ++g_seen; });
+              {
+                const StopSignal stop;
+                ::raise(SIGTERM);
+                if (g_seen != 0) return 1;
+              }
+              ::raise(SIGTERM);
+              if (g_seen != 1) return 2;
+              const StopSignal again;
+              if (again.requested()) return 3;
+              ::raise(SIGINT);
+              return again.requested() && g_seen == 1 ? 42 : 4;
+            }),
+            42);
+}
+
+TEST(StopSignal, OneAtATime) {
+  EXPECT_EQ(exit_code([] {
+              const StopSignal stop;
+              try {
+                const StopSignal other;
+              } catch (const Error&) {
+                ::raise(SIGTERM);
+                return stop.requested() ? 42 : 1;
+              }
+              return 2;
+            }),
+            42);
+}
+
+}  // namespace
+}  // namespace tandem
