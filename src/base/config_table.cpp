@@ -21,13 +21,32 @@ struct ConfigTable::Document {
 /// One table of the document, with what has been asked of it. Children are kept so that finish()
 /// reaches every table that was handed out.
 struct ConfigTable::Node {
-  const toml::table* table = nullptr;  // null: the table is absent
-  std::string path;                    // dotted name of the table, "" for the root
+  toml::table* table = nullptr;  // null: the table is absent
+  std::shared_ptr<Node> parent{};
+  std::string key{};  // in the parent
+  std::string path;   // dotted name of the table, "" for the root
   std::set<std::string, std::less<>> known;
   std::map<std::string, std::vector<std::shared_ptr<Node>>, std::less<>> children;
 };
 
 namespace {
+
+template <typename N>
+toml::table& existing_table(N& node) {
+  if (node.table == nullptr) {
+    toml::table& parent = existing_table(*node.parent);
+    parent.insert_or_assign(node.key, toml::table{});
+    node.table = parent.get(node.key)->as_table();
+  }
+  return *node.table;
+}
+
+/// Writes a default that was taken into the document, so that to_toml() says what a run really had.
+template <typename N, typename T>
+T record_default(N& node, std::string_view key, T value) {
+  existing_table(node).insert(key, value);
+  return value;
+}
 
 const toml::node* find(const toml::table* table, std::string_view key) {
   return table == nullptr ? nullptr : table->get(key);
@@ -226,21 +245,25 @@ bool ConfigTable::get_bool(std::string_view key) const {
 }
 
 std::string ConfigTable::get_string(std::string_view key, std::string_view fallback) const {
-  return has(key) ? get_string(key) : std::string(fallback);
+  if (has(key)) return get_string(key);
+  return fallback.empty() ? "" : record_default(*node_, key, std::string(fallback));
 }
 
 std::int64_t ConfigTable::get_int_or(std::string_view key, std::int64_t fallback, std::int64_t low,
                                      std::int64_t high) const {
-  return has(key) ? get_int(key, low, high) : fallback;
+  if (has(key)) return get_int(key, low, high);
+  // A fallback outside the range stands for "not set", which only an absent key says.
+  return fallback < low || fallback > high ? fallback : record_default(*node_, key, fallback);
 }
 
 double ConfigTable::get_real_or(std::string_view key, double fallback, double low,
                                 double high) const {
-  return has(key) ? get_real(key, low, high) : fallback;
+  if (has(key)) return get_real(key, low, high);
+  return fallback < low || fallback > high ? fallback : record_default(*node_, key, fallback);
 }
 
 bool ConfigTable::get_bool_or(std::string_view key, bool fallback) const {
-  return has(key) ? get_bool(key) : fallback;
+  return has(key) ? get_bool(key) : record_default(*node_, key, fallback);
 }
 
 std::string ConfigTable::get_choice(std::string_view key,
@@ -255,7 +278,8 @@ std::string ConfigTable::get_choice(std::string_view key,
 
 std::string ConfigTable::get_choice_or(std::string_view key, std::string_view fallback,
                                        std::span<const std::string> choices) const {
-  return has(key) ? get_choice(key, choices) : std::string(fallback);
+  if (has(key)) return get_choice(key, choices);
+  return fallback.empty() ? "" : record_default(*node_, key, std::string(fallback));
 }
 
 std::vector<std::string> ConfigTable::get_strings(std::string_view key) const {
@@ -288,7 +312,9 @@ ConfigTable ConfigTable::table(std::string_view key) const {
       fail(key, fmt::format("expected a table, found {}", type_name(*node)));
     }
     auto child = std::make_shared<Node>();
-    child->table = node == nullptr ? nullptr : node->as_table();
+    child->table = node == nullptr ? nullptr : node_->table->get(key)->as_table();
+    child->parent = node_;
+    child->key = key;
     child->path = node_->path.empty() ? std::string(key) : fmt::format("{}.{}", node_->path, key);
     made.push_back(std::move(child));
   }
@@ -298,11 +324,11 @@ ConfigTable ConfigTable::table(std::string_view key) const {
 std::vector<ConfigTable> ConfigTable::tables(std::string_view key) const {
   node_->known.emplace(key);
   std::vector<std::shared_ptr<Node>>& made = node_->children[std::string(key)];
-  const toml::node* node = find(node_->table, key);
+  toml::node* node = node_->table == nullptr ? nullptr : node_->table->get(key);
   if (made.empty() && node != nullptr) {
-    const toml::array* array = node->as_array();
+    toml::array* array = node->as_array();
     if (array == nullptr) fail(key, fmt::format("expected [[{}]] tables", key));
-    for (const toml::node& element : *array) {
+    for (toml::node& element : *array) {
       if (!element.is_table()) fail(key, fmt::format("expected [[{}]] tables", key));
       auto child = std::make_shared<Node>();
       child->table = element.as_table();

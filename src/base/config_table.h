@@ -38,7 +38,8 @@ class ConfigTable {
   double get_real(std::string_view key, double low, double high) const;
   bool get_bool(std::string_view key) const;
 
-  /// Optional values: a missing key gives `fallback`; a present one is checked like the above.
+  /// Optional values: a missing key gives `fallback`, which is written into the table unless it is
+  /// empty or out of range ("not set"); a present one is checked like the above.
   std::string get_string(std::string_view key, std::string_view fallback) const;
   std::int64_t get_int_or(std::string_view key, std::int64_t fallback, std::int64_t low,
                           std::int64_t high) const;
@@ -68,7 +69,7 @@ class ConfigTable {
   /// Throws InputError "FILE:LINE: KEY: message" for a value that only the caller can judge.
   [[noreturn]] void fail(std::string_view key, std::string_view message) const;
 
-  /// The whole table as TOML text.
+  /// The whole table as TOML text, overrides and the defaults that were taken included.
   std::string to_toml() const;
   /// The folder of the file that this table came from ("." for text).
   std::filesystem::path folder() const;

@@ -32,4 +32,6 @@ void* CpuContext::allocate(std::size_t bytes) {
 
 void CpuContext::deallocate(void* memory) noexcept { std::free(memory); }
 
+std::string onednn_version() { return onednn::version(); }
+
 }  // namespace tandem

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 
 namespace tandem {
 
@@ -36,5 +37,8 @@ class CpuContext {
   int threads_;
   std::unique_ptr<OneDnn> onednn_;
 };
+
+/// The oneDNN that runs: "2.6.3".
+std::string onednn_version();
 
 }  // namespace tandem

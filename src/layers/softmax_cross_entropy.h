@@ -13,6 +13,14 @@ struct LossSums {
   std::int64_t samples = 0;
   std::int64_t top1 = 0;
   std::int64_t top5 = 0;
+
+  LossSums& operator+=(const LossSums& other) {
+    loss += other.loss;
+    samples += other.samples;
+    top1 += other.top1;
+    top5 += other.top5;
+    return *this;
+  }
 };
 
 /// Softmax cross-entropy against smoothed labels (Szegedy et al. 2016):

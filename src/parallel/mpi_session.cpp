@@ -58,4 +58,12 @@ void MpiSession::abort(int code) const {
   if (MPI_Abort(MPI_COMM_WORLD, code) != MPI_SUCCESS) log_error("MPI_Abort failed");
 }
 
+std::string mpi_library_version() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  check_mpi(MPI_Get_library_version(text.data(), &length), "MPI_Get_library_version");
+  const std::string all(text.data(), static_cast<std::size_t>(length));
+  return all.substr(0, all.find_first_of(",\n"));
+}
+
 }  // namespace tandem

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "parallel/communicator.h"
 
@@ -49,5 +50,8 @@ class MpiSession {
   bool distributed_;
   int exceptions_;
 };
+
+/// The MPI library that this program is linked to, in its own words (one line).
+std::string mpi_library_version();
 
 }  // namespace tandem

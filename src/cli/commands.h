@@ -1,0 +1,28 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+#include "parallel/mpi_session.h"
+
+namespace tandem {
+
+/// What a subcommand does once the command line is read: returns the exit code. Called with the
+/// session of this process; commands that do not communicate ignore it.
+using Command = std::function<int(const MpiSession& session)>;
+
+/// Exit codes beside 0.
+struct ExitCode {
+  static constexpr int failure = 1;    ///< a bug, or a machine that failed
+  static constexpr int bad_input = 2;  ///< a config, data or command line that the user mends
+  static constexpr int stopped = 75;   ///< a signal stopped training; a checkpoint was written
+};
+
+/// Each adds its subcommand to `app`, which sets `chosen` when the command line names it.
+void add_train_command(CLI::App& app, Command& chosen);
+void add_eval_command(CLI::App& app, Command& chosen);
+void add_weights_command(CLI::App& app, Command& chosen);
+void add_models_command(CLI::App& app, Command& chosen);
+void add_doctor_command(CLI::App& app, Command& chosen);
+
+}  // namespace tandem

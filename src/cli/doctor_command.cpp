@@ -1,0 +1,134 @@
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <string>
+
+#include "base/text.h"
+#include "cli/commands.h"
+#include "device/machine.h"
+#include "graph/model_file.h"
+
+namespace tandem {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// One finding: what there is, or what its absence costs.
+void report(std::string_view what, bool present, std::string_view text) {
+  std::cout << fmt::format("{:<4}{:<12}{}\n", present ? "ok" : "--", what, text);
+}
+
+std::optional<fs::path> on_path(std::string_view program) {
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path == nullptr ? "" : path);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    fs::path candidate = fs::path(folder) / program;
+    if (::access(candidate.c_str(), X_OK) == 0) return candidate;
+  }
+  return std::nullopt;
+}
+
+struct LibraryCloser {
+  void operator()(void* library) const { ::dlclose(library); }
+};
+using Library = std::unique_ptr<void, LibraryCloser>;
+
+template <typename Function>
+Function* symbol(const Library& library, const char* name) {
+  return reinterpret_cast<Function*>(::dlsym(library.get(), name));
+}
+
+void report_gpus() {
+  std::error_code code;
+  int gpus = 0;
+  for (const fs::directory_entry& entry :
+       fs::directory_iterator("/proc/driver/nvidia/gpus", code)) {
+    std::ifstream file(entry.path() / "information");
+    for (std::string line; std::getline(file, line);) {
+      if (line.starts_with("Model:")) report("GPU", true, line.substr(6));
+    }
+    ++gpus;
+  }
+  if (gpus == 0) report("GPU", false, "none seen: training runs on the CPU");
+}
+
+void report_cuda() {
+  const Library driver(::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL));
+  int version = 0;
+  if (driver) {
+    if (auto* get = symbol<int(int*)>(driver, "cuDriverGetVersion")) get(&version);
+    report("CUDA", true, fmt::format("driver for CUDA {}.{}", version / 1000, version % 1000 / 10));
+  } else {
+    report("CUDA", false, "no driver (libcuda.so.1): no GPU can be used");
+  }
+  if (const auto nvcc = on_path("nvcc")) {
+    report("CUDA SDK", true, nvcc->string());
+  } else {
+    report("CUDA SDK", false, "no nvcc on PATH: CUDA code cannot be compiled here");
+  }
+  const Library cudnn(::dlopen("libcudnn.so.9", RTLD_LAZY | RTLD_LOCAL));
+  if (auto* get = cudnn ? symbol<std::size_t()>(cudnn, "cudnnGetVersion") : nullptr) {
+    const std::size_t number = get();
+    report("cuDNN", true,
+           fmt::format("{}.{}.{}", number / 10000, number % 10000 / 100, number % 100));
+  } else {
+    report("cuDNN", false, "no libcudnn.so.9: GPU layers cannot run");
+  }
+  const Library nccl(::dlopen("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL));
+  int number = 0;
+  if (auto* get = nccl ? symbol<int(int*)>(nccl, "ncclGetVersion") : nullptr;
+      get != nullptr && get(&number) == 0) {
+    report("NCCL", true,
+           fmt::format("{}.{}.{}", number / 10000, number % 10000 / 100, number % 100));
+  } else {
+    report("NCCL", false, "no libnccl.so.2: GPUs cannot exchange gradients");
+  }
+  if (const auto mps = on_path("nvidia-cuda-mps-control")) {
+    report("MPS", true, mps->string());
+  } else {
+    report("MPS", false, "no nvidia-cuda-mps-control on PATH: ranks of one GPU would take turns");
+  }
+}
+
+int diagnose(const MpiSession& session) {
+  const Machine machine = read_machine();
+  report("machine", true,
+         fmt::format("{}: {}, {} cores ({} for this process), {} NUMA node{}, {}", machine.hostname,
+                     machine.cpu_model, machine.cores, machine.bound_cores, machine.numa_nodes,
+                     machine.numa_nodes == 1 ? "" : "s", format_bytes(machine.memory_bytes)));
+  report("oneDNN", true, onednn_version());
+  report("MPI", true, mpi_library_version());
+  if (const auto mpirun = on_path("mpirun")) {
+    report("mpirun", true, mpirun->string());
+  } else {
+    report("mpirun", false, "not on PATH: only one rank can be started (package openmpi-bin)");
+  }
+  if (session.distributed()) report("job", true, "this process was started by an MPI launcher");
+  report_gpus();
+  report_cuda();
+  report("backends", true, "this build: CPU (oneDNN)");
+  report("model zoo", true,
+         fmt::format("{} models in {}", zoo_models().size(), model_zoo().string()));
+  std::cout << fmt::format(
+      "\n{} ranks of one thread fit this machine: mpirun -n {} tandem train CONFIG\n",
+      machine.cores, machine.cores);
+  return 0;
+}
+
+}  // namespace
+
+void add_doctor_command(CLI::App& app, Command& chosen) {
+  CLI::App* command = app.add_subcommand(
+      "doctor", "Say what this machine has, what is missing and what that costs");
+  command->callback([&chosen] { chosen = &diagnose; });
+}
+
+}  // namespace tandem

@@ -1,0 +1,95 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "cli/commands.h"
+#include "train/checkpoint_store.h"
+#include "train/evaluation_run.h"
+#include "train/json_line.h"
+
+namespace tandem {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct EvalArguments {
+  std::string target;
+  std::string weights;
+  std::vector<std::string> overrides;
+  bool json = false;
+};
+
+/// The best checkpoint of a run's folder, else its newest.
+fs::path weights_of_run(const fs::path& folder) {
+  const CheckpointStore store(folder / "checkpoints");
+  if (fs::is_regular_file(store.best_path())) return store.best_path();
+  const auto newest = store.newest();
+  if (!newest) {
+    input_error("{} has no checkpoint; give --weights FILE", folder.string());
+  }
+  return newest->path;
+}
+
+int evaluate(const EvalArguments& arguments, const MpiSession& session) {
+  const bool is_run = fs::is_directory(arguments.target);
+  const fs::path target(arguments.target);
+  ConfigTable table = ConfigTable::from_file(is_run ? target / "config.toml" : target);
+  for (const std::string& assignment : arguments.overrides) table.override_key(assignment);
+  const RunConfig config = read_run_config(table);
+  if (!is_run && arguments.weights.empty()) {
+    input_error("eval {}: a config needs --weights FILE; a run's folder brings its own",
+                arguments.target);
+  }
+  const fs::path weights =
+      arguments.weights.empty() ? weights_of_run(target) : fs::path(arguments.weights);
+  const std::unique_ptr<Communicator> world = session.make_world();
+  const Evaluation result = evaluate_weights(config, weights, *world);
+  if (world->rank() != 0) return 0;
+  if (arguments.json) {
+    JsonLine line;
+    line.text("weights", weights.string())
+        .real("top1", result.top1)
+        .real("top5", result.top5)
+        .real("loss", result.loss)
+        .integer("samples", result.samples)
+        .real("seconds", result.seconds);
+    std::cout << line.str() << '\n';
+  } else {
+    std::cout << fmt::format("{}: top-1 {:.2f} %, top-5 {:.2f} %, loss {:.4f} on {} samples\n",
+                             weights.string(), 100.0 * result.top1, 100.0 * result.top5,
+                             result.loss, result.samples);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_eval_command(CLI::App& app, Command& chosen) {
+  CLI::App* command = app.add_subcommand("eval", "Evaluate weights on a test set");
+  command->footer(
+      "Every sample counts exactly once, whatever the number of ranks.\n"
+      "Example: tandem eval runs/quickstart");
+  auto arguments = std::make_shared<EvalArguments>();
+  command
+      ->add_option("TARGET", arguments->target,
+                   "A run's folder (its best checkpoint), or a config with --weights")
+      ->required();
+  command
+      ->add_option("--weights", arguments->weights,
+                   "A checkpoint or a weights file (.safetensors, torchvision's names)")
+      ->type_name("FILE");
+  command->add_option("--set", arguments->overrides, "Override a key of the config")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command->add_flag("--json", arguments->json, "Print one JSON object");
+  command->callback([&chosen, arguments] {
+    chosen = [arguments](const MpiSession& session) { return evaluate(*arguments, session); };
+  });
+}
+
+}  // namespace tandem

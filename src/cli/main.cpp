@@ -1,0 +1,65 @@
+#include <chrono>
+#include <exception>
+#include <iostream>
+#include <memory>
+#include <thread>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "cli/commands.h"
+
+namespace tandem {
+namespace {
+
+constexpr const char* description =
+    "Tandem trains image classifiers on one or many ranks.\n"
+    "Alone, or under an MPI launcher: mpirun -n 2 tandem train examples/fashion_mnist/"
+    "quickstart.toml";
+constexpr const char* footer =
+    "Exit codes: 0 done; 1 an error of the program or the machine; 2 an error in the config, the "
+    "data or the command line; 75 stopped by SIGINT or SIGTERM, a checkpoint was written, go on "
+    "with --resume.";
+
+/// Says what went wrong and ends the whole job. Ranks other than 0 wait a moment first: mostly rank
+/// 0 has met the same error, and its one line is enough.
+int fail(const MpiSession* session, const std::exception& error, int code) {
+  if (process_rank() > 0) std::this_thread::sleep_for(std::chrono::seconds(1));
+  log_error("{}", error.what());
+  close_log_file();
+  if (session != nullptr) session->abort(code);
+  return code;
+}
+
+int run(int argc, char** argv) {
+  std::unique_ptr<MpiSession> session;
+  try {
+    session = std::make_unique<MpiSession>(argc, argv);
+    CLI::App app(description, "tandem");
+    app.footer(footer);
+    app.set_version_flag("--version", TANDEM_VERSION);
+    app.require_subcommand(1);
+    Command chosen;
+    add_train_command(app, chosen);
+    add_eval_command(app, chosen);
+    add_weights_command(app, chosen);
+    add_models_command(app, chosen);
+    add_doctor_command(app, chosen);
+    try {
+      app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+      // --help and --version come here too, with code 0.
+      if (process_rank() <= 0) app.exit(error, std::cout, std::cerr);
+      return error.get_exit_code() == 0 ? 0 : ExitCode::bad_input;
+    }
+    return chosen(*session);
+  } catch (const InputError& error) {
+    return fail(session.get(), error, ExitCode::bad_input);
+  } catch (const std::exception& error) {
+    return fail(session.get(), error, ExitCode::failure);
+  }
+}
+
+}  // namespace
+}  // namespace tandem
+
+int main(int argc, char** argv) { return tandem::run(argc, argv); }

@@ -1,0 +1,50 @@
+#include <fmt/format.h>
+
+#include <iostream>
+#include <memory>
+
+#include "base/text.h"
+#include "cli/commands.h"
+#include "graph/model_file.h"
+
+namespace tandem {
+namespace {
+
+int list_models(const ModelOptions& options, const std::string& only) {
+  std::cout << fmt::format("{:<24}{:>14}{:>14}{:>10}{:>10}  {}\n", "model", "input", "parameters",
+                           "GMACs", "GFLOPs", "classes");
+  for (const std::string& name : only.empty() ? zoo_models() : std::vector<std::string>{only}) {
+    const Graph graph = load_model(find_model(name), options);
+    const double macs = 1e-9 * static_cast<double>(graph.multiply_adds());
+    const Shape& input = graph.input();
+    std::cout << fmt::format("{:<24}{:>14}{:>14}{:>10.3f}{:>10.3f}  {}\n", name,
+                             fmt::format("{}x{}x{}", input[1], input[2], input[3]),
+                             format_count(graph.parameter_elements()), macs, 2.0 * macs,
+                             graph.output()[1]);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_models_command(CLI::App& app, Command& chosen) {
+  CLI::App* command =
+      app.add_subcommand("models", "List the model zoo with parameter counts and work");
+  command->footer(
+      "Work is one image's forward pass: multiply-adds of convolutions and linear layers (GMACs, "
+      "1e9), and two operations each (GFLOPs).");
+  auto options = std::make_shared<ModelOptions>();
+  auto only = std::make_shared<std::string>();
+  command->add_option("MODEL", *only, "A zoo model or a model file (default: the whole zoo)");
+  command->add_option("--size", options->size, "Rows and columns of the input, pixels")
+      ->check(CLI::Range(1, 1 << 20));
+  command->add_option("--classes", options->classes, "Number of classes")
+      ->check(CLI::Range(1, 1 << 20));
+  command->add_option("--channels", options->channels, "Input channels")
+      ->check(CLI::Range(1, 1 << 20));
+  command->callback([&chosen, options, only] {
+    chosen = [options, only](const MpiSession&) { return list_models(*options, *only); };
+  });
+}
+
+}  // namespace tandem

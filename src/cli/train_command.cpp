@@ -1,0 +1,76 @@
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "cli/commands.h"
+#include "train/checkpoint_store.h"
+#include "train/trainer.h"
+
+namespace tandem {
+namespace {
+
+struct TrainArguments {
+  std::string config;
+  std::vector<std::string> overrides;
+  std::string out;
+  std::string resume;
+};
+
+int train(const TrainArguments& arguments, bool resume, const MpiSession& session) {
+  ConfigTable table = ConfigTable::from_file(arguments.config);
+  for (const std::string& assignment : arguments.overrides) table.override_key(assignment);
+  const RunConfig config = read_run_config(table);
+  const std::filesystem::path folder =
+      arguments.out.empty()
+          ? std::filesystem::path("runs") / std::filesystem::path(arguments.config).stem()
+          : std::filesystem::path(arguments.out);
+  const std::unique_ptr<Communicator> world = session.make_world();
+  Trainer trainer(config, {.folder = folder, .resume = resume, .resume_from = arguments.resume},
+                  *world);
+  const TrainOutcome outcome = trainer.run();
+  if (world->rank() == 0 && outcome == TrainOutcome::finished) {
+    log_info("done: {} holds the checkpoints, metrics.jsonl, config.toml and train.log",
+             folder.string());
+  }
+  world->barrier();
+  return outcome == TrainOutcome::finished ? 0 : ExitCode::stopped;
+}
+
+}  // namespace
+
+void add_train_command(CLI::App& app, Command& chosen) {
+  CLI::App* command = app.add_subcommand("train", "Train a model");
+  command->footer(
+      "A run's folder holds config.toml (with overrides and defaults), metrics.jsonl (one JSON "
+      "object per log interval and per evaluation), checkpoints/ and train.log.\n"
+      "All keys of a config with units and defaults: docs/config.md.\n"
+      "SIGINT or SIGTERM to any rank: a checkpoint at the next step, exit code 75.\n"
+      "Example: mpirun -n 2 tandem train examples/fashion_mnist/quickstart.toml --set "
+      "train.epochs=10 --out runs/first");
+  auto arguments = std::make_shared<TrainArguments>();
+  command->add_option("CONFIG", arguments->config, "The run's config, a TOML file")->required();
+  command
+      ->add_option("--set", arguments->overrides,
+                   "Override a key: --set optimizer.lr=0.05; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command->add_option("--out", arguments->out, "The run's folder (default: runs/NAME of CONFIG)")
+      ->type_name("DIR");
+  CLI::Option* resume =
+      command
+          ->add_option("--resume", arguments->resume,
+                       "Go on from a checkpoint or a run's folder (default: the newest sound "
+                       "checkpoint of --out)")
+          ->type_name("[PATH]")
+          ->expected(0, 1);
+  command->callback([&chosen, arguments, resume] {
+    const bool resumed = resume->count() > 0;
+    chosen = [arguments, resumed](const MpiSession& session) {
+      return train(*arguments, resumed, session);
+    };
+  });
+}
+
+}  // namespace tandem

@@ -1,0 +1,108 @@
+#include <fmt/format.h>
+
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "cli/commands.h"
+#include "graph/model_file.h"
+#include "train/model_weights.h"
+#include "train/safetensors.h"
+
+namespace tandem {
+namespace {
+
+constexpr std::string_view optimizer_prefix = "optimizer.";
+
+int show(const std::string& path) {
+  const SafetensorsFile file(path);
+  for (const auto& [key, value] : file.metadata())
+    std::cout << fmt::format("# {} = {}\n", key, value);
+  std::int64_t elements = 0;
+  for (const NamedTensor& tensor : file.tensors()) {
+    std::cout << fmt::format("{:<56}{:>5}  {}\n", tensor.name, name_of(tensor.dtype),
+                             tensor.shape.text());
+    elements += tensor.shape.elements();
+  }
+  std::cout << fmt::format("{} tensors, {} elements\n", file.tensors().size(),
+                           format_count(elements));
+  return 0;
+}
+
+/// Copies the weights out of a checkpoint: everything but the optimizer's state.
+int export_weights(const std::string& from, const std::string& to) {
+  const SafetensorsFile file(from);
+  std::vector<NamedTensor> tensors;
+  for (const NamedTensor& tensor : file.tensors()) {
+    if (!tensor.name.starts_with(optimizer_prefix)) tensors.push_back(tensor);
+  }
+  SafetensorsMetadata metadata{{"format", "pt"}};
+  if (const auto model = file.metadata().find("model"); model != file.metadata().end()) {
+    metadata.insert(*model);
+  }
+  write_safetensors(to, tensors, metadata);
+  std::cout << fmt::format("{}: {} tensors, torchvision's names and layouts\n", to, tensors.size());
+  return 0;
+}
+
+struct ImportArguments {
+  std::string model;
+  std::string from;
+  std::string to;
+  ModelOptions options;
+};
+
+/// Reads foreign weights into the model, which checks names, shapes and dtypes, and writes them as
+/// f32.
+int import_weights(const ImportArguments& arguments) {
+  AnyContext context(CpuContext(1));
+  const Graph graph = load_model(find_model(arguments.model), arguments.options);
+  ParameterStore store(graph, context, false);
+  const std::int64_t batches = load_weights(SafetensorsFile(arguments.from), store);
+  const WeightsExport weights(store, batches);
+  write_safetensors(arguments.to, weights.tensors(), {{"format", "pt"}, {"model", arguments.model}},
+                    WriteChecksum::yes);
+  std::cout << fmt::format("{}: {} tensors of {}; start from it with --set train.init={}\n",
+                           arguments.to, weights.tensors().size(), arguments.model, arguments.to);
+  return 0;
+}
+
+}  // namespace
+
+void add_weights_command(CLI::App& app, Command& chosen) {
+  CLI::App* command = app.add_subcommand("weights", "Import, export and show weights");
+  command->footer("Files are safetensors with torchvision's names and layouts.");
+  command->require_subcommand(1);
+
+  auto file = std::make_shared<std::string>();
+  CLI::App* shown = command->add_subcommand("show", "List the tensors of a file");
+  shown->add_option("FILE", *file, "A checkpoint or a weights file")->required();
+  shown->callback([&chosen, file] { chosen = [file](const MpiSession&) { return show(*file); }; });
+
+  auto paths = std::make_shared<std::pair<std::string, std::string>>();
+  CLI::App* exported =
+      command->add_subcommand("export", "Write a checkpoint's weights for torchvision");
+  exported->add_option("CHECKPOINT", paths->first, "A checkpoint")->required();
+  exported->add_option("OUT", paths->second, "The file to write")->required();
+  exported->callback([&chosen, paths] {
+    chosen = [paths](const MpiSession&) { return export_weights(paths->first, paths->second); };
+  });
+
+  auto arguments = std::make_shared<ImportArguments>();
+  CLI::App* imported = command->add_subcommand(
+      "import", "Check a torchvision state dict against a model and convert it to f32");
+  imported->add_option("MODEL", arguments->model, "A zoo model or a model file")->required();
+  imported->add_option("IN", arguments->from, "A safetensors file with torchvision's names")
+      ->required();
+  imported->add_option("OUT", arguments->to, "The file to write")->required();
+  imported->add_option("--classes", arguments->options.classes, "Classes (default: the model's)");
+  imported->add_option("--channels", arguments->options.channels,
+                       "Input channels (default: the model's)");
+  imported->callback([&chosen, arguments] {
+    chosen = [arguments](const MpiSession&) { return import_weights(*arguments); };
+  });
+}
+
+}  // namespace tandem

@@ -1,0 +1,114 @@
+#include "train/checkpoint.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstring>
+
+#include "base/error.h"
+#include "train/model_weights.h"
+#include "train/safetensors.h"
+
+namespace tandem {
+namespace {
+
+constexpr std::string_view format_name = "tandem-checkpoint-1";
+
+template <typename T>
+T number(const SafetensorsFile& file, const std::string& key) {
+  const std::string& text = file.metadata_at(key);
+  T value{};
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc() || end != text.data() + text.size()) {
+    input_error("{}: '{}' of {} is no number; use another checkpoint", file.path().string(), text,
+                key);
+  }
+  return value;
+}
+
+/// The optimizer's state by parameter, so that a checkpoint does not depend on the arena's layout.
+std::string state_name(const OptimizerState& state, const Parameter& parameter) {
+  return fmt::format("optimizer.{}.{}", state.name, parameter.name);
+}
+
+float* state_of(const OptimizerState& state, const Parameter& parameter) {
+  return state.tensor.data<float>() + parameter.offset;
+}
+
+template <typename T>
+void require_same(const std::filesystem::path& path, std::string_view what, const T& saved,
+                  const T& expected) {
+  if (saved == expected) return;
+  input_error(
+      "{} was made with {} {}, this run has {}; resume with the same, or start a new run with "
+      "train.init",
+      path.string(), what, saved, expected);
+}
+
+}  // namespace
+
+void save_checkpoint(const std::filesystem::path& path, const ParameterStore& store,
+                     Optimizer& optimizer, const TrainingPosition& position) {
+  const WeightsExport weights(store, position.batches);
+  std::vector<NamedTensor> tensors = weights.tensors();
+  for (const OptimizerState& state : optimizer.state()) {
+    for (const Parameter& parameter : store.parameters()) {
+      tensors.push_back(
+          {state_name(state, parameter), DType::f32, parameter.shape, state_of(state, parameter)});
+    }
+  }
+  const SafetensorsMetadata metadata{
+      {"format", std::string(format_name)},
+      {"model", position.model},
+      {"optimizer", std::string(optimizer.kind())},
+      {"optimizer_steps", std::to_string(optimizer.steps_taken())},
+      {"step", std::to_string(position.step)},
+      {"steps_per_epoch", std::to_string(position.steps_per_epoch)},
+      {"batches", std::to_string(position.batches)},
+      {"best_top1", fmt::format("{}", position.best_top1)},
+      {"seed", std::to_string(position.seed)},
+      {"global_batch", std::to_string(position.global_batch)},
+      {"samples", std::to_string(position.samples)},
+  };
+  write_safetensors(path, tensors, metadata, WriteChecksum::yes);
+}
+
+TrainingPosition load_checkpoint(const std::filesystem::path& path, ParameterStore& store,
+                                 Optimizer& optimizer, const TrainingPosition& expected) {
+  const SafetensorsFile file(path);
+  const auto format = file.metadata().find("format");
+  if (format == file.metadata().end() || format->second != format_name) {
+    input_error("{} holds weights but no training state; start from it with train.init instead",
+                path.string());
+  }
+  TrainingPosition position;
+  position.model = file.metadata_at("model");
+  position.step = number<std::int64_t>(file, "step");
+  position.steps_per_epoch = number<std::int64_t>(file, "steps_per_epoch");
+  position.batches = number<std::int64_t>(file, "batches");
+  position.best_top1 = number<double>(file, "best_top1");
+  position.seed = number<std::uint64_t>(file, "seed");
+  position.global_batch = number<std::int64_t>(file, "global_batch");
+  position.samples = number<std::int64_t>(file, "samples");
+  require_same(path, "train.seed", position.seed, expected.seed);
+  require_same(path, "train.global_batch", position.global_batch, expected.global_batch);
+  require_same(path, "a training set of", position.samples, expected.samples);
+  require_same(path, "the optimizer", file.metadata_at("optimizer"), std::string(optimizer.kind()));
+
+  load_weights(file, store);
+  for (const OptimizerState& state : optimizer.state()) {
+    for (const Parameter& parameter : store.parameters()) {
+      const NamedTensor& saved = file.at(state_name(state, parameter));
+      if (saved.dtype != DType::f32 || saved.shape != parameter.shape) {
+        input_error("{}: '{}' is {} {}, expected f32 {}; use a checkpoint of this model",
+                    path.string(), saved.name, name_of(saved.dtype), saved.shape.text(),
+                    parameter.shape.text());
+      }
+      std::memcpy(state_of(state, parameter), saved.data, saved.bytes());
+    }
+  }
+  optimizer.set_steps_taken(number<std::int64_t>(file, "optimizer_steps"));
+  return position;
+}
+
+}  // namespace tandem

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "graph/parameters.h"
+#include "optim/optimizer.h"
+
+namespace tandem {
+
+/// How far a run is, and what it must have in common with the run that goes on from here.
+struct TrainingPosition {
+  std::int64_t step = 0;  ///< optimizer steps done
+  std::int64_t steps_per_epoch = 0;
+  std::int64_t batches = 0;  ///< forward passes in training, torch's num_batches_tracked
+  double best_top1 = -1.0;   ///< best evaluation so far; negative: none
+  // Decide the order of samples, which a resumed run keeps:
+  std::uint64_t seed = 0;
+  std::int64_t global_batch = 0;
+  std::int64_t samples = 0;  ///< in the training set
+  std::string model;
+
+  std::int64_t epoch() const { return step / steps_per_epoch; }
+  std::int64_t step_in_epoch() const { return step % steps_per_epoch; }
+};
+
+/// Writes weights (torchvision's names and layouts), optimizer state and position as one
+/// checksummed safetensors file, whole or not at all.
+void save_checkpoint(const std::filesystem::path& path, const ParameterStore& store,
+                     Optimizer& optimizer, const TrainingPosition& position);
+
+/// Restores what save_checkpoint() wrote, into a model and an optimizer of the same layout. Throws
+/// InputError where the file is damaged, is no checkpoint, or is of another model or optimizer, or
+/// where `expected` has another seed, global batch, or number of samples.
+TrainingPosition load_checkpoint(const std::filesystem::path& path, ParameterStore& store,
+                                 Optimizer& optimizer, const TrainingPosition& expected);
+
+}  // namespace tandem

@@ -1,0 +1,59 @@
+#include "train/evaluator.h"
+
+#include <chrono>
+#include <type_traits>
+#include <vector>
+
+#include "base/error.h"
+#include "data/evaluation_sampler.h"
+
+namespace tandem {
+
+Evaluator::Evaluator(const Dataset& dataset, const Transform& transform, const Graph& graph,
+                     ParameterStore& store, AnyContext& context, Communicator& communicator,
+                     std::int64_t batch, int workers)
+    : dataset_(dataset),
+      transform_(transform),
+      communicator_(communicator),
+      plan_(graph, store, context, {.batch = batch}),
+      workers_(workers) {}
+
+Evaluation Evaluator::run() {
+  const auto start = std::chrono::steady_clock::now();
+  EvaluationSampler sampler({.size = dataset_.size(),
+                             .batch = plan_.batch(),
+                             .world = communicator_.size(),
+                             .rank = communicator_.rank()});
+  DataLoader loader(dataset_, transform_, evaluation_batches(sampler),
+                    {.batch = static_cast<int>(plan_.batch()), .workers = workers_});
+  LossSums mine;
+  while (const Batch* batch = loader.next()) {
+    if (batch->valid == 0) continue;
+    mine += plan_.forward(batch->images, batch->labels, batch->valid);
+  }
+  const LossSums all = sum_over_ranks(communicator_, mine);
+  TANDEM_CHECK(all.samples == dataset_.size(), "{} of {} samples were evaluated", all.samples,
+               dataset_.size());
+  const auto count = static_cast<double>(all.samples);
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  return {.loss = all.loss / count,
+          .top1 = static_cast<double>(all.top1) / count,
+          .top5 = static_cast<double>(all.top5) / count,
+          .samples = all.samples,
+          .seconds = elapsed.count()};
+}
+
+LossSums sum_over_ranks(Communicator& communicator, const LossSums& mine) {
+  // Gathered as bytes and added in rank order: doubles stay doubles and every rank gets the same.
+  static_assert(std::is_trivially_copyable_v<LossSums>);
+  LossSums own = mine;
+  std::vector<LossSums> all(static_cast<std::size_t>(communicator.size()));
+  const auto bytes = static_cast<std::int64_t>(sizeof(LossSums));
+  communicator.all_gather(Tensor(&own, {bytes}, DType::u8),
+                          Tensor(all.data(), {bytes * communicator.size()}, DType::u8));
+  LossSums total;
+  for (const LossSums& sums : all) total += sums;
+  return total;
+}
+
+}  // namespace tandem

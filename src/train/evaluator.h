@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+
+#include "data/data_loader.h"
+#include "graph/step_plan.h"
+#include "parallel/communicator.h"
+
+namespace tandem {
+
+/// What an evaluation found; means over all samples of the set, each counted once.
+struct Evaluation {
+  double loss = 0.0;
+  double top1 = 0.0;  ///< fraction of samples, 0 to 1
+  double top5 = 0.0;
+  std::int64_t samples = 0;
+  double seconds = 0.0;
+};
+
+/// Runs a model over a whole data set, shared out over the ranks of `communicator`.
+class Evaluator {
+ public:
+  /// `batch`: samples a rank takes at once. All of these outlive the evaluator.
+  Evaluator(const Dataset& dataset, const Transform& transform, const Graph& graph,
+            ParameterStore& store, AnyContext& context, Communicator& communicator,
+            std::int64_t batch, int workers);
+
+  /// Collective. Parameters and buffers must be the same on all ranks.
+  Evaluation run();
+
+  std::size_t activation_bytes() const { return plan_.activation_bytes(); }
+
+ private:
+  const Dataset& dataset_;
+  const Transform& transform_;
+  Communicator& communicator_;
+  StepPlan plan_;
+  int workers_;
+};
+
+/// Sums of several ranks, the same bits on all of them. Collective.
+LossSums sum_over_ranks(Communicator& communicator, const LossSums& mine);
+
+}  // namespace tandem

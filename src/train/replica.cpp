@@ -1,0 +1,123 @@
+#include "train/replica.h"
+
+#include "base/error.h"
+#include "graph/fusion.h"
+#include "parallel/replica_check.h"
+
+namespace tandem {
+namespace {
+
+std::vector<ParameterSlice> slices_of(const ParameterStore& store) {
+  std::vector<ParameterSlice> slices;
+  for (const Parameter& parameter : store.parameters()) {
+    slices.push_back({parameter.name, parameter.offset, parameter.shape.elements()});
+  }
+  return slices;
+}
+
+std::unique_ptr<Optimizer> optimizer_for(const OptimizerConfig& config, AnyContext& context,
+                                         const ParameterStore& store) {
+  std::vector<ParameterGroupSlice> slices;
+  for (const Parameter& parameter : store.parameters()) {
+    slices.push_back({parameter.offset, parameter.shape.elements(),
+                      config.decay_of(parameter.role != ParameterRole::weight)});
+  }
+  return make_optimizer(config, context, store.all_values().elements(), slices);
+}
+
+std::vector<PlanEntry> plan_entries(const ParameterStore& store,
+                                    const std::vector<Bucket>& buckets) {
+  std::vector<PlanEntry> entries;
+  for (std::size_t i = 0; i < store.parameters().size(); ++i) {
+    int bucket = 0;
+    while (buckets[static_cast<std::size_t>(bucket)].last <= i) ++bucket;
+    entries.push_back({.name = store.parameters()[i].name,
+                       .shape = store.parameters()[i].shape,
+                       .bucket = bucket});
+  }
+  for (const StateBuffer& buffer : store.buffers()) {
+    entries.push_back({.name = buffer.name, .shape = buffer.shape});
+  }
+  return entries;
+}
+
+}  // namespace
+
+Replica::Replica(const RunConfig& config, Graph graph, std::int64_t micro_batch,
+                 AnyContext& context, Communicator& communicator)
+    : communicator_(communicator),
+      accumulate_(config.accumulate),
+      graph_(fuse(graph)),
+      store_(graph_, context, true),
+      plan_(graph_, store_, context,
+            {.batch = micro_batch,
+             .training = true,
+             .label_smoothing = config.label_smoothing,
+             .accumulation = config.accumulate > 1}),
+      optimizer_(optimizer_for(config.optimizer, context, store_)),
+      bucketer_(communicator, store_.all_gradients(), slices_of(store_),
+                {.first_bytes = config.first_bucket_bytes, .bytes = config.bucket_bytes}) {
+  check_same_plan(communicator, plan_entries(store_, bucketer_.buckets()));
+  store_.initialize(config.seed);
+}
+
+void Replica::broadcast_from_root() {
+  std::vector<Tensor> tensors{store_.all_values(), store_.all_buffers()};
+  for (const OptimizerState& state : optimizer_->state()) tensors.push_back(state.tensor);
+  broadcast_state(communicator_, tensors);
+}
+
+void Replica::broadcast_buffers() {
+  const std::vector<Tensor> tensors{store_.all_buffers()};
+  broadcast_state(communicator_, tensors);
+}
+
+void Replica::check_bits() {
+  check_replicas(communicator_, store_.all_values(), bucketer_.slices());
+}
+
+StepResult Replica::step(const NextBatch& next_batch, float learning_rate, bool stop_requested) {
+  LossSums mine;
+  for (int micro = 0; micro < accumulate_; ++micro) {
+    const Batch& batch = next_batch();
+    mine += plan_.forward(batch.images, batch.labels, batch.valid);
+    const bool last = micro + 1 == accumulate_;
+    if (last) begin_reduction(mine, stop_requested);
+    backward(micro > 0, last);
+  }
+  return finish_step(learning_rate);
+}
+
+void Replica::begin_reduction(const LossSums& mine, bool stop_requested) {
+  statistics_ = {static_cast<float>(mine.loss), static_cast<float>(mine.samples),
+                 static_cast<float>(mine.top1), static_cast<float>(mine.top5),
+                 stop_requested ? 1.0F : 0.0F};
+  const Tensor tensor(statistics_.data(), {static_cast<std::int64_t>(statistics_.size())});
+  statistics_request_ = communicator_.all_reduce_async(tensor, ReduceOp::sum);
+  bucketer_.begin_step();
+}
+
+void Replica::backward(bool accumulate, bool last) {
+  plan_.backward(accumulate, [&](std::span<const std::size_t> parameters) {
+    if (!last) return;
+    for (const std::size_t parameter : parameters) bucketer_.ready(parameter);
+    bucketer_.progress();
+  });
+}
+
+StepResult Replica::finish_step(float learning_rate) {
+  bucketer_.finish();
+  statistics_request_->wait();
+  // Each micro-batch's gradient is of its own mean; the step's is of the mean over all of them.
+  const float parts = static_cast<float>(communicator_.size() * accumulate_);
+  optimizer_->step(store_.all_values(), store_.all_gradients(),
+                   {.learning_rate = learning_rate, .gradient_scale = 1.0F / parts});
+  const auto count = [&](std::size_t i) { return static_cast<std::int64_t>(statistics_[i]); };
+  return {.sums = {.loss = static_cast<double>(statistics_[0]),
+                   .samples = count(1),
+                   .top1 = count(2),
+                   .top5 = count(3)},
+          .stop = statistics_[4] > 0.0F};
+}
+
+}  // namespace tandem

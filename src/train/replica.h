@@ -1,0 +1,72 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "data/data_loader.h"
+#include "device/any_context.h"
+#include "graph/graph.h"
+#include "graph/parameters.h"
+#include "graph/step_plan.h"
+#include "optim/optimizer.h"
+#include "parallel/gradient_bucketer.h"
+#include "train/run_config.h"
+
+namespace tandem {
+
+/// What one optimizer step did, over all ranks and micro-batches.
+struct StepResult {
+  LossSums sums;
+  bool stop = false;  ///< some rank asked to stop
+};
+
+/// One data-parallel replica: model, gradients, optimizer and their reduction over the ranks.
+/// Implements Algorithm 1 of DESIGN.md section 4 on whatever device and communicator it is given.
+class Replica {
+ public:
+  /// Collective. Lays out and initialises the model (by seed, the same on every rank), checks that
+  /// all ranks have the same plan. `context` and `communicator` outlive it.
+  Replica(const RunConfig& config, Graph graph, std::int64_t micro_batch, AnyContext& context,
+          Communicator& communicator);
+
+  /// Collective: rank 0's parameters, buffers and optimizer state to all ranks.
+  void broadcast_from_root();
+  /// Collective: rank 0's running statistics to all ranks, before an evaluation. In training each
+  /// rank keeps its own, as torch's DistributedDataParallel does; rank 0's are the model's.
+  void broadcast_buffers();
+  /// Collective: throws where parameters differ between ranks in any bit.
+  void check_bits();
+
+  /// Returns a batch that stays valid until the following call; called once a micro-batch.
+  using NextBatch = std::function<const Batch&()>;
+
+  /// Collective: one optimizer step.
+  StepResult step(const NextBatch& next_batch, float learning_rate, bool stop_requested);
+
+  const Graph& graph() const { return graph_; }
+  ParameterStore& store() { return store_; }
+  Optimizer& optimizer() { return *optimizer_; }
+  const StepPlan& plan() const { return plan_; }
+  GradientBucketer& bucketer() { return bucketer_; }
+
+ private:
+  /// Sums that travel beside the gradients: loss, samples, top1, top5, stop.
+  using Statistics = std::vector<float>;
+
+  void begin_reduction(const LossSums& mine, bool stop_requested);
+  void backward(bool accumulate, bool last);
+  StepResult finish_step(float learning_rate);
+
+  Communicator& communicator_;
+  int accumulate_;
+  Graph graph_;
+  ParameterStore store_;
+  StepPlan plan_;
+  std::unique_ptr<Optimizer> optimizer_;
+  GradientBucketer bucketer_;
+  Statistics statistics_;
+  std::unique_ptr<Request> statistics_request_;
+};
+
+}  // namespace tandem

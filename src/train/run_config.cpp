@@ -1,0 +1,60 @@
+#include "train/run_config.h"
+
+#include <limits>
+
+#include "base/error.h"
+#include "optim/schedule_config.h"
+
+namespace tandem {
+namespace {
+
+constexpr std::int64_t many = std::int64_t{1} << 40;
+
+void read_train(const ConfigTable& table, RunConfig& config) {
+  config.epochs = table.get_int("epochs", 1, 1'000'000);
+  config.global_batch = table.get_int("global_batch", 1, std::int64_t{1} << 30);
+  config.accumulate = static_cast<int>(table.get_int_or("accumulate", 1, 1, 1 << 20));
+  config.seed = static_cast<std::uint64_t>(
+      table.get_int_or("seed", 1, 0, std::numeric_limits<std::int64_t>::max()));
+  config.label_smoothing = static_cast<float>(table.get_real_or("label_smoothing", 0.0, 0.0, 0.99));
+  config.log_every = table.get_int_or("log_every", 50, 1, many);
+  config.eval_every = table.get_int_or("eval_every", 1, 1, many);
+  config.eval_batch = table.get_int_or("eval_batch", 0, 0, 1 << 20);
+  config.threads = static_cast<int>(table.get_int_or("threads", 0, 0, 4096));
+  config.init = table.get_string("init", "");
+}
+
+void read_checkpoint(const ConfigTable& table, RunConfig& config) {
+  config.checkpoint_every_steps = table.get_int_or("every_steps", 0, 0, many);
+  config.checkpoint_every_epochs = table.get_int_or("every_epochs", 1, 1, many);
+  config.checkpoint_keep = static_cast<int>(table.get_int_or("keep", 3, 1, 1'000'000));
+}
+
+void read_parallel(const ConfigTable& table, RunConfig& config) {
+  constexpr double mib = 1024.0 * 1024.0;
+  const auto bytes = [&](std::string_view key, double fallback) {
+    return static_cast<std::int64_t>(table.get_real_or(key, fallback, 0.001, 1e6) * mib);
+  };
+  config.first_bucket_bytes = bytes("first_bucket_mib", 1.0);
+  config.bucket_bytes = bytes("bucket_mib", 25.0);
+  config.check_every = table.get_int_or("check_every", 500, 0, many);
+}
+
+}  // namespace
+
+RunConfig read_run_config(const ConfigTable& root) {
+  RunConfig config;
+  config.model = root.table("model").get_string("name");
+  read_train(root.table("train"), config);
+  config.data = read_data_config(root.table("data"));
+  config.optimizer = read_optimizer_config(root.table("optimizer"));
+  config.schedule = read_schedule_config(root.table("schedule"), config.optimizer.learning_rate,
+                                         static_cast<double>(config.epochs));
+  read_checkpoint(root.table("checkpoint"), config);
+  read_parallel(root.table("parallel"), config);
+  root.finish();
+  config.text = root.to_toml();
+  return config;
+}
+
+}  // namespace tandem

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "base/config_table.h"
+#include "data/data_config.h"
+#include "optim/optimizer_config.h"
+#include "optim/schedule.h"
+
+namespace tandem {
+
+/// A run file: everything that decides a training run. Tables and keys, with their defaults:
+///
+/// | key | meaning |
+/// | --- | --- |
+/// | model.name | a zoo model ("resnet18") or the path of a model file; required. The number of
+///   classes, the channels and the input size follow from the data |
+/// | data.* | data/data_config.h |
+/// | optimizer.* | optim/optimizer_config.h |
+/// | schedule.* | optim/schedule_config.h |
+/// | train.epochs | required |
+/// | train.global_batch | samples an optimizer step over all ranks and micro-batches; required |
+/// | train.accumulate | micro-batches a step, default 1 |
+/// | train.seed | of initialisation, shuffling and augmentation, default 1 |
+/// | train.label_smoothing | default 0, below 1 |
+/// | train.log_every | steps between two records of metrics.jsonl, default 50 |
+/// | train.eval_every | epochs between two evaluations, default 1; the last epoch always has one |
+/// | train.eval_batch | samples a rank evaluates at once; default 0: as many as it trains on |
+/// | train.threads | compute threads a rank; default 0: the host's cores shared among its ranks |
+/// | train.init | weights to start from, default none: by train.seed |
+/// | checkpoint.every_steps | default 0: at the end of epochs only |
+/// | checkpoint.every_epochs | default 1; the last epoch always has one |
+/// | checkpoint.keep | how many step checkpoints stay, default 3 |
+/// | parallel.first_bucket_mib, parallel.bucket_mib | MiB, default 1 and 25 |
+/// | parallel.check_every | steps between two comparisons of the replicas' bits, default 500;
+///   0: never |
+struct RunConfig {
+  std::string model;
+  DataConfig data;
+  OptimizerConfig optimizer;
+  Schedule schedule;
+
+  std::int64_t epochs = 1;
+  std::int64_t global_batch = 1;
+  int accumulate = 1;
+  std::uint64_t seed = 1;
+  float label_smoothing = 0.0F;
+  std::int64_t log_every = 50;
+  std::int64_t eval_every = 1;
+  std::int64_t eval_batch = 0;
+  int threads = 0;
+  std::string init;
+
+  std::int64_t checkpoint_every_steps = 0;
+  std::int64_t checkpoint_every_epochs = 1;
+  int checkpoint_keep = 3;
+
+  std::int64_t first_bucket_bytes = 1 << 20;
+  std::int64_t bucket_bytes = 25 << 20;
+  std::int64_t check_every = 500;
+
+  /// The whole file with overrides and defaults, as TOML.
+  std::string text;
+};
+
+/// Reads and checks a run file. Throws InputError naming file, line and key.
+RunConfig read_run_config(const ConfigTable& root);
+
+}  // namespace tandem

@@ -1,0 +1,85 @@
+#include "train/run_record.h"
+
+#include <fmt/format.h>
+
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "base/log.h"
+
+namespace tandem {
+
+RunRecord::RunRecord(const std::filesystem::path& folder, const RunConfig& config, bool speaker,
+                     std::optional<std::int64_t> resumed_step) {
+  if (!speaker) return;
+  std::error_code code;
+  std::filesystem::create_directories(folder, code);
+  if (code) {
+    input_error("cannot make the run's folder {}: {}; choose another with --out", folder.string(),
+                code.message());
+  }
+  open_log_file(folder / "train.log");
+  AtomicFile resolved(folder / "config.toml");
+  resolved.write(config.text);
+  resolved.commit();
+  metrics_.emplace(folder / "metrics.jsonl");
+  if (resumed_step) metrics_->resume_at(*resumed_step);
+  progress_.emplace();
+}
+
+RunRecord::~RunRecord() {
+  if (metrics_) close_log_file();
+}
+
+void RunRecord::start(const JsonLine& facts) {
+  if (metrics_) metrics_->write(facts);
+}
+
+void RunRecord::train(std::int64_t epoch, std::int64_t step, const Interval& interval,
+                      double rate) {
+  if (!metrics_) return;
+  const auto samples = static_cast<double>(interval.sums.samples);
+  JsonLine line;
+  line.text("event", "train")
+      .integer("epoch", epoch)
+      .integer("step", step)
+      .real("loss", interval.sums.loss / samples)
+      .real("top1", static_cast<double>(interval.sums.top1) / samples)
+      .real("top5", static_cast<double>(interval.sums.top5) / samples)
+      .real("learning_rate", rate)
+      .integer("samples", interval.sums.samples)
+      .real("seconds", interval.seconds)
+      .real("images_per_second", samples / interval.seconds)
+      .real("data_wait_seconds", interval.data_wait_seconds)
+      .real("exposed_communication_seconds", interval.exposed_communication_seconds);
+  metrics_->write(line);
+}
+
+void RunRecord::evaluation(std::int64_t epoch, std::int64_t step, const Evaluation& result,
+                           bool best) {
+  if (!metrics_) return;
+  JsonLine line;
+  line.text("event", "evaluation")
+      .integer("epoch", epoch)
+      .integer("step", step)
+      .real("loss", result.loss)
+      .real("top1", result.top1)
+      .real("top5", result.top5)
+      .integer("samples", result.samples)
+      .real("seconds", result.seconds)
+      .boolean("best", best);
+  metrics_->write(line);
+  log_info("epoch {}: test top-1 {:.2f} %, top-5 {:.2f} %, loss {:.4f} on {} samples{}", epoch,
+           100.0 * result.top1, 100.0 * result.top5, result.loss, result.samples,
+           best ? " (best so far)" : "");
+}
+
+void RunRecord::progress(const ProgressState& state, bool epoch_done) {
+  if (!progress_) return;
+  if (epoch_done) {
+    progress_->end_epoch(state);
+  } else {
+    progress_->update(state);
+  }
+}
+
+}  // namespace tandem

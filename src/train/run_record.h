@@ -1,0 +1,47 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "train/checkpoint_store.h"
+#include "train/evaluator.h"
+#include "train/metrics_writer.h"
+#include "train/progress.h"
+#include "train/run_config.h"
+
+namespace tandem {
+
+/// A stretch of training steps, summed up for one record.
+struct Interval {
+  LossSums sums;
+  std::int64_t steps = 0;
+  double seconds = 0.0;
+  double data_wait_seconds = 0.0;              ///< of rank 0: waiting for decoded batches
+  double exposed_communication_seconds = 0.0;  ///< of rank 0: waiting for gradients
+};
+
+/// What rank 0 writes into a run's folder and on the terminal: config.toml (the resolved config),
+/// metrics.jsonl, train.log, and progress. On other ranks every call does nothing.
+class RunRecord {
+ public:
+  /// Makes the folder. `resumed_step`: the step that a resumed run goes on from; later records of
+  /// the run before are dropped.
+  RunRecord(const std::filesystem::path& folder, const RunConfig& config, bool speaker,
+            std::optional<std::int64_t> resumed_step);
+  ~RunRecord();
+  RunRecord(const RunRecord&) = delete;
+  RunRecord& operator=(const RunRecord&) = delete;
+
+  /// The run's facts: machine, ranks, model, data.
+  void start(const JsonLine& facts);
+  void train(std::int64_t epoch, std::int64_t step, const Interval& interval, double rate);
+  void evaluation(std::int64_t epoch, std::int64_t step, const Evaluation& result, bool best);
+  void progress(const ProgressState& state, bool epoch_done);
+
+ private:
+  std::optional<MetricsWriter> metrics_;
+  std::optional<Progress> progress_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,323 @@
+#include "train/trainer.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "device/machine.h"
+#include "graph/model_file.h"
+#include "parallel/rank_topology.h"
+#include "train/checkpoint.h"
+#include "train/environment.h"
+#include "train/model_weights.h"
+#include "train/replica.h"
+#include "train/run_record.h"
+#include "train/stop_signal.h"
+
+namespace tandem {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// The checkpoint to go on from.
+fs::path checkpoint_to_resume(const RunPlace& place) {
+  const fs::path from = place.resume_from.empty() ? place.folder : place.resume_from;
+  if (fs::is_regular_file(from)) return from;
+  const std::optional<StepCheckpoint> newest = CheckpointStore(from / "checkpoints").newest();
+  if (!newest) {
+    input_error("--resume: no checkpoint in {}; give a checkpoint or a run's folder",
+                (from / "checkpoints").string());
+  }
+  return newest->path;
+}
+
+void require_fresh_folder(const RunPlace& place) {
+  if (place.resume || CheckpointStore(place.folder / "checkpoints").list().empty()) return;
+  input_error("{} holds a run already; go on with it by --resume or choose another --out",
+              place.folder.string());
+}
+
+}  // namespace
+
+/// Everything of one run, in the order in which it is made.
+class Trainer::Run {
+ public:
+  Run(const RunConfig& config, const RunPlace& place, Communicator& communicator)
+      : config_(config),
+        place_(place),
+        communicator_(communicator),
+        topology_(RankTopology::gather(communicator)),
+        machine_(read_machine()),
+        context_(CpuContext(config.threads > 0
+                                ? config.threads
+                                : default_threads(machine_, topology_.local_size()))),
+        datasets_(open_datasets(config.data)),
+        train_transform_(make_transform(config.data, true)),
+        test_transform_(make_transform(config.data, false)),
+        sampler_({.size = datasets_.train->size(),
+                  .global_batch = config.global_batch,
+                  .world = communicator.size(),
+                  .rank = communicator.rank(),
+                  .accumulate = config.accumulate,
+                  .seed = config.seed}),
+        replica_(config, build_model(), sampler_.micro_batch(), context_, communicator),
+        evaluator_(*datasets_.test, test_transform_, replica_.graph(), replica_.store(), context_,
+                   communicator, config.eval_batch > 0 ? config.eval_batch : sampler_.micro_batch(),
+                   config.data.workers),
+        loader_(*datasets_.train, train_transform_, training_batches(sampler_),
+                {.batch = static_cast<int>(sampler_.micro_batch()),
+                 .workers = config.data.workers,
+                 .prefetch = config.data.prefetch,
+                 .seed = config.seed}),
+        checkpoints_(place.folder / "checkpoints") {
+    restore();
+    record_.emplace(place.folder, config, speaks(),
+                    place.resume ? std::optional(position_.step) : std::nullopt);
+    if (speaks()) checkpoints_.create_folder();
+    describe();
+  }
+
+  TrainOutcome run() {
+    const std::int64_t total = config_.epochs * sampler_.steps_per_epoch();
+    if (position_.step >= total && speaks()) {
+      log_info("all {} epochs are done already; raise train.epochs to go on", config_.epochs);
+    }
+    loader_.start(sampler_.ordinal(position_.epoch(), position_.step_in_epoch()));
+    started_ = Clock::now();
+    first_step_ = position_.step;
+    begin_interval();
+    while (position_.step < total) {
+      if (run_step(total)) {
+        save();
+        if (speaks()) {
+          log_info("stopped at step {} of {} ({}); go on with --resume", position_.step, total,
+                   signal_.requested() ? signal_.signal_name() : "asked by another rank");
+        }
+        return TrainOutcome::stopped;
+      }
+    }
+    replica_.check_bits();
+    return TrainOutcome::finished;
+  }
+
+ private:
+  bool speaks() const { return communicator_.rank() == 0; }
+
+  Graph build_model() const {
+    const TransformOptions& input = config_.data.transform;
+    return load_model(
+        find_model(config_.model),
+        {.classes = datasets_.train->classes(), .channels = input.channels, .size = input.size});
+  }
+
+  void restore() {
+    position_ = {.steps_per_epoch = sampler_.steps_per_epoch(),
+                 .seed = config_.seed,
+                 .global_batch = config_.global_batch,
+                 .samples = datasets_.train->size(),
+                 .model = config_.model};
+    require_fresh_folder(place_);
+    if (speaks() && place_.resume) {
+      const fs::path path = checkpoint_to_resume(place_);
+      position_ = load_checkpoint(path, replica_.store(), replica_.optimizer(), position_);
+      log_info("resuming at step {} from {}", position_.step, path.string());
+    } else if (speaks() && !config_.init.empty()) {
+      position_.batches = load_weights(SafetensorsFile(config_.init), replica_.store());
+      log_info("starting from the weights in {}", config_.init);
+    }
+    replica_.broadcast_from_root();
+    std::int64_t progress[2] = {position_.step, position_.batches};
+    communicator_.broadcast(Tensor(progress, {2}, DType::i64), 0);
+    position_.step = progress[0];
+    position_.batches = progress[1];
+    replica_.optimizer().set_steps_taken(position_.step);
+  }
+
+  /// What this run is, once, for the log and the metrics.
+  void describe() {
+    if (!speaks()) return;
+    const int threads = std::get<CpuContext>(context_).threads();
+    const Graph& graph = replica_.graph();
+    log_info("{}; {} compute thread{} each on {} ({} cores)", topology_.text(), threads,
+             threads == 1 ? "" : "s", machine_.cpu_model, machine_.cores);
+    log_info("{}: {} parameters, {:.3f} GFLOPs an image, input {}x{}x{}, {} classes", config_.model,
+             format_count(graph.parameter_elements()),
+             2e-9 * static_cast<double>(graph.multiply_adds()), graph.input()[1], graph.input()[2],
+             graph.input()[3], graph.output()[1]);
+    log_info(
+        "data: {} training and {} test samples; {} steps an epoch of {} samples ({} a rank{}); "
+        "{} samples are left out of each epoch, other ones each time",
+        datasets_.train->size(), datasets_.test->size(), sampler_.steps_per_epoch(),
+        config_.global_batch, sampler_.micro_batch(),
+        config_.accumulate > 1 ? fmt::format(", {} times", config_.accumulate) : "",
+        sampler_.dropped());
+    const std::size_t activations =
+        replica_.plan().activation_bytes() + evaluator_.activation_bytes();
+    log_info(
+        "memory a rank: {} of activations, {} of parameters, gradients and optimizer state; "
+        "{} gradient buckets",
+        format_bytes(activations),
+        format_bytes(replica_.store().all_values().bytes() *
+                     (2 + replica_.optimizer().state().size())),
+        replica_.bucketer().buckets().size());
+    JsonLine facts;
+    facts.text("event", "start");
+    for (const auto& [key, value] : environment_facts()) facts.text(key, value);
+    facts.integer("ranks", communicator_.size())
+        .integer("hosts", topology_.hosts())
+        .integer("threads_per_rank", threads)
+        .text("cpu", machine_.cpu_model)
+        .text("communicator", communicator_.name())
+        .text("model", config_.model)
+        .integer("parameters", graph.parameter_elements())
+        .integer("dropped_samples_per_epoch", sampler_.dropped())
+        .integer("resumed_at_step", position_.step);
+    record_->start(facts);
+  }
+
+  void begin_interval() {
+    interval_ = {};
+    interval_start_ = Clock::now();
+    wait_before_ = loader_.wait_seconds();
+    replica_.bucketer().take_stats();
+  }
+
+  /// Returns whether the run is to stop here.
+  bool run_step(std::int64_t total) {
+    const float rate = static_cast<float>(learning_rate_at(
+        config_.schedule, {.steps_per_epoch = position_.steps_per_epoch, .total_steps = total},
+        config_.optimizer.learning_rate, position_.step));
+    const StepResult result = replica_.step(
+        [this]() -> const Batch& {
+          const Batch* batch = loader_.next();
+          TANDEM_CHECK(batch != nullptr, "the training data ended");
+          return *batch;
+        },
+        rate, signal_.requested());
+    ++position_.step;
+    position_.batches += config_.accumulate;
+    if (!std::isfinite(result.sums.loss)) {
+      input_error("the loss is not finite at step {}; lower optimizer.lr or check the data{}",
+                  position_.step, newest_checkpoint_hint());
+    }
+    interval_.sums += result.sums;
+    ++interval_.steps;
+    epoch_sums_ += result.sums;
+
+    const bool epoch_done = position_.step_in_epoch() == 0;
+    show_progress(total, epoch_done);
+    if (epoch_done || position_.step % config_.log_every == 0) log_interval(rate);
+    if (config_.check_every > 0 && position_.step % config_.check_every == 0) {
+      replica_.check_bits();
+    }
+    if (epoch_done) {
+      end_epoch();
+    } else if (config_.checkpoint_every_steps > 0 &&
+               position_.step % config_.checkpoint_every_steps == 0 && !result.stop) {
+      save();
+    }
+    return result.stop && position_.step < total;
+  }
+
+  /// The epoch, counted from 1, that the last step belonged to.
+  std::int64_t epoch_number() const { return (position_.step - 1) / position_.steps_per_epoch + 1; }
+
+  void log_interval(double rate) {
+    interval_.seconds = seconds_since(interval_start_);
+    interval_.data_wait_seconds = loader_.wait_seconds() - wait_before_;
+    interval_.exposed_communication_seconds = replica_.bucketer().take_stats().exposed_seconds;
+    record_->train(epoch_number(), position_.step, interval_, rate);
+    begin_interval();
+  }
+
+  void show_progress(std::int64_t total, bool epoch_done) {
+    const auto samples = static_cast<double>(epoch_sums_.samples);
+    const double elapsed = seconds_since(started_) - evaluating_seconds_;
+    const auto done = static_cast<double>(position_.step - first_step_);
+    const ProgressState state{
+        .epoch = epoch_number(),
+        .epochs = config_.epochs,
+        .step = (position_.step - 1) % position_.steps_per_epoch + 1,
+        .steps = position_.steps_per_epoch,
+        .loss = epoch_sums_.loss / samples,
+        .top1 = static_cast<double>(epoch_sums_.top1) / samples,
+        .images_per_second = done * static_cast<double>(config_.global_batch) / elapsed,
+        .eta_seconds = static_cast<double>(total - position_.step) * elapsed / done};
+    record_->progress(state, epoch_done);
+  }
+
+  void end_epoch() {
+    const std::int64_t epoch = epoch_number();
+    const bool last = epoch == config_.epochs;
+    const Clock::time_point start = Clock::now();
+    bool best = false;
+    if (last || epoch % config_.eval_every == 0) {
+      replica_.broadcast_buffers();
+      const Evaluation result = evaluator_.run();
+      best = result.top1 > position_.best_top1;
+      if (best) position_.best_top1 = result.top1;
+      record_->evaluation(epoch, position_.step, result, best);
+    }
+    if (best || last || epoch % config_.checkpoint_every_epochs == 0) save(best);
+    epoch_sums_ = {};
+    evaluating_seconds_ += seconds_since(start);
+    begin_interval();
+  }
+
+  void save(bool best = false) {
+    if (!speaks()) return;
+    const fs::path path = checkpoints_.path_for_step(position_.step);
+    save_checkpoint(path, replica_.store(), replica_.optimizer(), position_);
+    if (best) checkpoints_.set_best(path);
+    checkpoints_.keep_last(config_.checkpoint_keep);
+  }
+
+  std::string newest_checkpoint_hint() const {
+    const std::vector<StepCheckpoint> saved = checkpoints_.list();
+    return saved.empty() ? ""
+                         : fmt::format("; the last checkpoint is {}", saved.back().path.string());
+  }
+
+  StopSignal signal_;
+  RunConfig config_;
+  RunPlace place_;
+  Communicator& communicator_;
+  RankTopology topology_;
+  Machine machine_;
+  AnyContext context_;
+  Datasets datasets_;
+  Transform train_transform_;
+  Transform test_transform_;
+  DistributedSampler sampler_;
+  Replica replica_;
+  Evaluator evaluator_;
+  DataLoader loader_;
+  CheckpointStore checkpoints_;
+  TrainingPosition position_;
+  std::optional<RunRecord> record_;
+
+  Clock::time_point started_;
+  std::int64_t first_step_ = 0;
+  double evaluating_seconds_ = 0.0;  // and saving: not part of the training rate
+  LossSums epoch_sums_;
+  Interval interval_;
+  Clock::time_point interval_start_;
+  double wait_before_ = 0.0;
+};
+
+Trainer::Trainer(const RunConfig& config, const RunPlace& place, Communicator& communicator)
+    : run_(std::make_unique<Run>(config, place, communicator)) {}
+Trainer::~Trainer() = default;
+
+TrainOutcome Trainer::run() { return run_->run(); }
+
+}  // namespace tandem

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "parallel/communicator.h"
+#include "train/run_config.h"
+
+namespace tandem {
+
+/// Where a run writes and what it goes on from.
+struct RunPlace {
+  std::filesystem::path folder;
+  bool resume = false;
+  /// A checkpoint or another run's folder to resume from; empty: the newest checkpoint of `folder`.
+  std::filesystem::path resume_from;
+};
+
+enum class TrainOutcome {
+  finished,
+  stopped,  ///< a signal asked for it; a checkpoint of the last step was written
+};
+
+/// Runs a whole training run on the ranks of a communicator: data, steps, evaluations, checkpoints
+/// and records. One object, one run.
+class Trainer {
+ public:
+  /// Collective. Opens the data, builds the model and restores a checkpoint where asked. Throws
+  /// InputError for whatever of the run file or the data is wrong, before anything is written.
+  Trainer(const RunConfig& config, const RunPlace& place, Communicator& communicator);
+  ~Trainer();
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  /// Collective. Throws Error where the loss is not finite or replicas differ; what was written
+  /// before stays.
+  TrainOutcome run();
+
+ private:
+  class Run;
+  std::unique_ptr<Run> run_;
+};
+
+}  // namespace tandem
