@@ -40,6 +40,8 @@ if(NOT TOMLPLUSPLUS_INCLUDE_DIR)
   message(FATAL_ERROR "toml++ was not found; install it (Debian and Ubuntu: libtomlplusplus-dev)")
 endif()
 add_library(tandem_tomlplusplus INTERFACE)
+# Reals are printed with the fewest digits that read back the same: 0.1, not 0.10000000000000001.
+target_compile_definitions(tandem_tomlplusplus INTERFACE TOML_FLOAT_CHARCONV=1)
 target_include_directories(tandem_tomlplusplus SYSTEM INTERFACE ${TOMLPLUSPLUS_INCLUDE_DIR})
 
 if(TANDEM_BUILD_TESTS)

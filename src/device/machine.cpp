@@ -32,7 +32,9 @@ Machine read_machine() {
   if (gethostname(name.data(), name.size() - 1) == 0) machine.hostname = name.data();
   machine.cores = std::max(1, hwloc_get_nbobjs_by_type(raw, HWLOC_OBJ_CORE));
   machine.numa_nodes = std::max(1, hwloc_get_nbobjs_by_type(raw, HWLOC_OBJ_NUMANODE));
-  machine.memory_bytes = hwloc_get_root_obj(raw)->total_memory;
+  // Not hwloc's: NUMA nodes' own figures miss memory that was plugged in later.
+  machine.memory_bytes = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+                         static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
   machine.bound_cores = machine.cores;
   const std::unique_ptr<hwloc_bitmap_s, BitmapDeleter> bound(hwloc_bitmap_alloc());
   if (hwloc_get_cpubind(raw, bound.get(), HWLOC_CPUBIND_PROCESS) == 0) {

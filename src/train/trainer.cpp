@@ -160,15 +160,16 @@ class Trainer::Run {
         config_.global_batch, sampler_.micro_batch(),
         config_.accumulate > 1 ? fmt::format(", {} times", config_.accumulate) : "",
         sampler_.dropped());
+    const std::size_t buckets = replica_.bucketer().buckets().size();
     const std::size_t activations =
         replica_.plan().activation_bytes() + evaluator_.activation_bytes();
     log_info(
         "memory a rank: {} of activations, {} of parameters, gradients and optimizer state; "
-        "{} gradient buckets",
+        "{} gradient bucket{}",
         format_bytes(activations),
         format_bytes(replica_.store().all_values().bytes() *
                      (2 + replica_.optimizer().state().size())),
-        replica_.bucketer().buckets().size());
+        buckets, buckets == 1 ? "" : "s");
     JsonLine facts;
     facts.text("event", "start");
     for (const auto& [key, value] : environment_facts()) facts.text(key, value);
