@@ -52,7 +52,8 @@ fi
 ranks=2
 if (($(nproc) < 2)); then ranks=1; fi
 # Thread placement is Tandem's: mpirun's default would bind both threads of a rank to one core.
-launch=(mpirun -n "$ranks" --bind-to none)
+# mpirun kills a second after Ctrl-C by default; a checkpoint may take longer on a busy disk.
+launch=(mpirun -n "$ranks" --bind-to none --mca odls_base_sigkill_timeout 30)
 cores=$(lscpu --parse=CORE,SOCKET | grep -v '^#' | sort -u | wc -l)
 if ((cores < ranks)); then launch+=(--oversubscribe); fi
 if ((EUID == 0)); then launch+=(--allow-run-as-root); fi

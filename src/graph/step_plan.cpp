@@ -32,6 +32,10 @@ struct StepPlan::Step {
 
 namespace {
 
+void activate(const AnyContext& context) {
+  std::visit([](const auto& device) { device.activate(); }, context);
+}
+
 void add_to(AnyContext& context, const Tensor& addend, const Tensor& sum) {
   std::visit(
       [&](auto& device) {
@@ -121,7 +125,8 @@ class StepPlan::Builder {
         end = std::max(end, options_.training && needs.inputs ? backward_tick(i) : i);
       }
     }
-    last.back() = std::max(last.back(), count_);
+    // The logits stay readable after backward.
+    last.back() = options_.training ? 2 * count_ : count_;
     for (int i = 0; i < count_; ++i) {
       request_tensor(graph_.output_shape(static_cast<std::size_t>(i), options_.batch), i,
                      last[static_cast<std::size_t>(i)],
@@ -235,6 +240,8 @@ StepPlan::StepPlan(const Graph& graph, ParameterStore& parameters, AnyContext& c
                    const StepPlanOptions& options)
     : options_(options), context_(&context) {
   TANDEM_CHECK(options.batch >= 1, "a batch of {}", options.batch);
+  // Primitives are made for the thread count at their making and run best on the same.
+  activate(context);
   Builder(graph, parameters, context, options).build(*this);
 }
 
@@ -243,6 +250,8 @@ StepPlan::~StepPlan() = default;
 LossSums StepPlan::forward(const Tensor& images, const Tensor& labels, std::int64_t valid) {
   TANDEM_CHECK(!options_.training || valid == options_.batch, "{} of {} samples in training", valid,
                options_.batch);
+  std::visit([](auto& device) { device.activate(); }, *context_);
+  activate(*context_);
   for (Step& step : steps_) {
     for (const std::size_t slot : step.model_inputs) step.inputs[slot] = images;
     step.kernel->forward({.inputs = step.inputs,
@@ -259,6 +268,8 @@ LossSums StepPlan::forward(const Tensor& images, const Tensor& labels, std::int6
 void StepPlan::backward(bool accumulate, const Progress& progress) {
   TANDEM_CHECK(options_.training, "backward of a plan made for evaluation");
   TANDEM_CHECK(!accumulate || options_.accumulation, "a plan made without accumulation");
+  std::visit([](auto& device) { device.activate(); }, *context_);
+  activate(*context_);
   for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
     const std::vector<Tensor>& gradients = accumulate ? step->partial_gradients : step->gradients;
     step->kernel->backward({.inputs = step->inputs,

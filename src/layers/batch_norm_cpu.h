@@ -9,7 +9,8 @@ namespace tandem {
 
 /// Batch normalisation of NHWC rows on the CPU, fused with what usually follows it: a residual sum
 /// and ReLU. Memory-bound, so each function reads and writes every tensor once. On AVX2 these run
-/// at two to four times the speed of oneDNN's NHWC batch normalisation (benchmarks/batch_norm.cpp).
+/// at one to three times the speed of oneDNN's NHWC batch normalisation, which does not fuse the
+/// sum (benchmarks/batch_norm.cpp).
 ///
 /// Sums are taken in blocks of rows that do not depend on the number of threads and are combined in
 /// order, so results are the same bits for any thread count.

@@ -13,6 +13,8 @@ using Tag = memory::format_tag;
 struct CpuConvolution::Descs {
   memory::desc input, output, plain_weight, any_weight, bias;
   memory::dims strides, dilation, padding;
+  /// On the far side: what the output's size implies, which may be less than on the near one.
+  memory::dims far_padding;
 
   Descs(const Conv2dOptions& o, const Shape& x, const Shape& y) {
     const auto f32 = memory::data_type::f32;
@@ -33,15 +35,11 @@ struct CpuConvolution::Descs {
     // oneDNN counts a dense kernel as dilation 0.
     dilation = {o.window.dilation - 1, o.window.dilation - 1};
     padding = {o.window.padding, o.window.padding};
-  }
-
-  /// Padding on the far side: what the output size implies, which may be less than on the near one.
-  memory::dims far_padding(const Conv2dOptions& o, const Shape& x, const Shape& y) const {
     const std::int64_t reach = o.window.dilation * (o.window.kernel - 1) + 1;
     const auto far = [&](std::int64_t in, std::int64_t out) {
       return (out - 1) * o.window.stride + reach - in - o.window.padding;
     };
-    return {far(x[1], y[1]), far(x[2], y[2])};
+    far_padding = {far(x[1], y[1]), far(x[2], y[2])};
   }
 };
 
@@ -60,7 +58,6 @@ CpuConvolution::CpuConvolution(CpuContext& context, const Conv2dOptions& options
     : context_(&context) {
   const dnnl::engine& engine = context.onednn().engine;
   const Descs descs(options, input, output);
-  const memory::dims far = descs.far_padding(options, input, output);
   dnnl::primitive_attr attributes = user_scratchpad();
   dnnl::post_ops operations;
   if (mode.add_to_output) operations.append_sum(1.0F);
@@ -72,12 +69,13 @@ CpuConvolution::CpuConvolution(CpuContext& context, const Conv2dOptions& options
       mode.training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
   const auto algorithm = dnnl::algorithm::convolution_direct;
   const Forward::primitive_desc pd =
-      mode.bias ? onednn::make_pd<Forward>(engine, attributes, kind, algorithm, descs.input,
-                                           descs.any_weight, descs.bias, descs.output,
-                                           descs.strides, descs.dilation, descs.padding, far)
-                : onednn::make_pd<Forward>(engine, attributes, kind, algorithm, descs.input,
-                                           descs.any_weight, descs.output, descs.strides,
-                                           descs.dilation, descs.padding, far);
+      mode.bias
+          ? onednn::make_pd<Forward>(engine, attributes, kind, algorithm, descs.input,
+                                     descs.any_weight, descs.bias, descs.output, descs.strides,
+                                     descs.dilation, descs.padding, descs.far_padding)
+          : onednn::make_pd<Forward>(engine, attributes, kind, algorithm, descs.input,
+                                     descs.any_weight, descs.output, descs.strides, descs.dilation,
+                                     descs.padding, descs.far_padding);
   forward_ = onednn::BoundPrimitive(Forward(pd));
   forward_.declare(DNNL_ARG_SRC, pd.src_desc(), engine);
   forward_.declare(DNNL_ARG_WEIGHTS, pd.weights_desc(), engine);
@@ -86,33 +84,25 @@ CpuConvolution::CpuConvolution(CpuContext& context, const Conv2dOptions& options
   if (mode.bias) forward_.declare(DNNL_ARG_BIAS, pd.bias_desc(), engine);
   forward_packing_ = make_packing(descs.plain_weight, pd.weights_desc(), pd.weights_desc());
   forward_scratch_ = forward_packing_.bytes + pd.scratchpad_desc().get_size();
-  if (mode.training) make_backward(options, descs, pd, mode);
+  if (mode.training) make_backward(descs, pd, mode);
 }
 
-void CpuConvolution::make_backward(const Conv2dOptions& options, const Descs& descs,
+void CpuConvolution::make_backward(const Descs& descs,
                                    const dnnl::convolution_forward::primitive_desc& forward,
                                    const Mode& mode) {
   const dnnl::engine& engine = context_->onednn().engine;
   const dnnl::primitive_attr attributes = user_scratchpad();
   const auto algorithm = dnnl::algorithm::convolution_direct;
-  const auto extent = [](const memory::desc& desc, int axis) {
-    return static_cast<std::int64_t>(memory::dims(desc.dims())[static_cast<std::size_t>(axis)]);
-  };
-  const Shape x{extent(descs.input, 0), extent(descs.input, 2), extent(descs.input, 3),
-                extent(descs.input, 1)};
-  const Shape y{extent(descs.output, 0), extent(descs.output, 2), extent(descs.output, 3),
-                extent(descs.output, 1)};
-  const memory::dims far = descs.far_padding(options, x, y);
 
   using Weights = dnnl::convolution_backward_weights;
   const Weights::primitive_desc weights =
       mode.bias
-          ? onednn::make_backward_pd<Weights>(engine, attributes, forward, algorithm, descs.input,
-                                              descs.any_weight, descs.bias, descs.output,
-                                              descs.strides, descs.dilation, descs.padding, far)
+          ? onednn::make_backward_pd<Weights>(
+                engine, attributes, forward, algorithm, descs.input, descs.any_weight, descs.bias,
+                descs.output, descs.strides, descs.dilation, descs.padding, descs.far_padding)
           : onednn::make_backward_pd<Weights>(engine, attributes, forward, algorithm, descs.input,
                                               descs.any_weight, descs.output, descs.strides,
-                                              descs.dilation, descs.padding, far);
+                                              descs.dilation, descs.padding, descs.far_padding);
   backward_weights_ = onednn::BoundPrimitive(Weights(weights));
   backward_weights_.declare(DNNL_ARG_SRC, weights.src_desc(), engine);
   backward_weights_.declare(DNNL_ARG_DIFF_DST, weights.diff_dst_desc(), engine);
@@ -129,7 +119,7 @@ void CpuConvolution::make_backward(const Conv2dOptions& options, const Descs& de
   using Data = dnnl::convolution_backward_data;
   const Data::primitive_desc data = onednn::make_backward_pd<Data>(
       engine, attributes, forward, algorithm, descs.input, descs.any_weight, descs.output,
-      descs.strides, descs.dilation, descs.padding, far);
+      descs.strides, descs.dilation, descs.padding, descs.far_padding);
   backward_data_ = onednn::BoundPrimitive(Data(data));
   backward_data_.declare(DNNL_ARG_DIFF_SRC, data.diff_src_desc(), engine);
   backward_data_.declare(DNNL_ARG_WEIGHTS, data.weights_desc(), engine);

@@ -42,8 +42,8 @@ class CpuConvolution {
 
   Packing make_packing(const dnnl::memory::desc& from, const dnnl::memory::desc& to,
                        const dnnl::memory::desc& packed);
-  void make_backward(const Conv2dOptions& options, const Descs& descs,
-                     const dnnl::convolution_forward::primitive_desc& forward, const Mode& mode);
+  void make_backward(const Descs& descs, const dnnl::convolution_forward::primitive_desc& forward,
+                     const Mode& mode);
   /// Where the weights lie for the primitive: packed into `scratch`, or as they are.
   const void* pack(Packing& packing, const float* weight, std::byte* scratch);
 
