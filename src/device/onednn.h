@@ -6,8 +6,8 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 #include <string>
-#include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "device/cpu_context.h"
@@ -58,7 +58,8 @@ typename Primitive::primitive_desc make_backward_pd(const dnnl::engine& engine,
 #endif
 
 /// A primitive with its arguments, made once. Between calls only the data pointers change, so a
-/// run neither creates nor allocates anything.
+/// run neither creates nor allocates anything of ours. (oneDNN itself allocates a little to pass
+/// arguments on; its C++ execute() would add a list built anew in every call.)
 class BoundPrimitive {
  public:
   BoundPrimitive() = default;
@@ -66,17 +67,29 @@ class BoundPrimitive {
 
   bool defined() const { return static_cast<bool>(primitive_); }
   void declare(int argument, const dnnl::memory::desc& desc, const dnnl::engine& engine) {
-    arguments_.insert_or_assign(argument, dnnl::memory(desc, engine, DNNL_MEMORY_NONE));
+    memories_.push_back(dnnl::memory(desc, engine, DNNL_MEMORY_NONE));
+    arguments_.push_back({argument, memories_.back().get()});
   }
   /// oneDNN's interface takes mutable pointers also for what it only reads.
   void set(int argument, const void* data) {
-    arguments_.at(argument).set_data_handle(const_cast<void*>(data));
+    for (std::size_t i = 0; i < arguments_.size(); ++i) {
+      if (arguments_[i].arg != argument) continue;
+      memories_[i].set_data_handle(const_cast<void*>(data));
+      return;
+    }
+    throw Error(fmt::format("oneDNN argument {} was not declared", argument));
   }
-  void run(dnnl::stream& stream) { primitive_.execute(stream, arguments_); }
+  void run(dnnl::stream& stream) {
+    dnnl::error::wrap_c_api(
+        dnnl_primitive_execute(primitive_.get(), stream.get(), static_cast<int>(arguments_.size()),
+                               arguments_.data()),
+        "a oneDNN primitive could not be executed");
+  }
 
  private:
   dnnl::primitive primitive_;
-  std::unordered_map<int, dnnl::memory> arguments_;
+  std::vector<dnnl::memory> memories_;
+  std::vector<dnnl_exec_arg_t> arguments_;  // views of memories_
 };
 
 /// Pooling's descriptor took no dilation in 2.x.

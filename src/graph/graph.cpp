@@ -43,6 +43,11 @@ int Graph::add(Node node) {
     TANDEM_CHECK(input >= Node::model_input && input < index, "layer '{}' takes input {}",
                  node.name, input);
   }
+  // Parameters are found by their names, which start with the layer's.
+  if (std::ranges::any_of(nodes_, [&](const Node& other) { return other.name == node.name; })) {
+    input_error("layer '{0}' ({1}) is there already; name one of the two otherwise", node.name,
+                node.layer->kind());
+  }
   nodes_.push_back(std::move(node));
   const std::vector<Shape> shapes = input_shapes(nodes_.size() - 1, 1);
   shapes_.push_back(nodes_.back().layer->output_shape(shapes));

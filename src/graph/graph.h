@@ -32,7 +32,8 @@ class Graph {
   Graph(std::string name, const Shape& input) : name_(std::move(name)), input_(input) {}
 
   /// Appends a node named `name` and returns its index. Parameters are named `name`.spec. Throws
-  /// InputError that names the node and the sizes where its inputs do not fit.
+  /// InputError that names the node where its name is taken, with the sizes where its inputs do not
+  /// fit.
   int add(std::string name, LayerPtr layer, std::vector<int> inputs);
   /// The same with names given: for layers made out of several.
   int add(Node node);

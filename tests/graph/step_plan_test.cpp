@@ -1,0 +1,198 @@
+#include "graph/step_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "graph/fusion.h"
+#include "graph/model_file.h"
+#include "graph/small_models.h"
+#include "support/message.h"
+
+namespace tandem {
+namespace {
+
+std::vector<float> gradients_of(StepPlan& plan, ParameterStore& store, const Batch& batch,
+                                bool accumulate) {
+  plan.forward(batch.images(), batch.targets(), plan.batch());
+  plan.backward(accumulate, {});
+  return copy_of(store.all_gradients());
+}
+
+TEST(StepPlan, AccumulatedGradientsAreTheSumOfThePasses) {
+  const Graph graph = fuse(zoo_model("resnet8"));
+  AnyContext context = cpu(1);
+  ParameterStore store(graph, context, true);
+  store.initialize(1);
+  StepPlan plan(graph, store, context, {.batch = 3, .training = true, .accumulation = true});
+  const Batch first(graph, 3, 1);
+  const Batch second(graph, 3, 2);
+  const std::vector<float> a = gradients_of(plan, store, first, false);
+  const std::vector<float> b = gradients_of(plan, store, second, false);
+  ASSERT_NE(a, b);
+  std::vector<float> sum(a.size());
+  for (std::size_t i = 0; i < a.size(); ++i) sum[i] = a[i] + b[i];
+  ASSERT_EQ(gradients_of(plan, store, first, false), a);
+  EXPECT_EQ(gradients_of(plan, store, second, true), sum);
+}
+
+TEST(StepPlan, AccumulationNeedsAPlanMadeForIt) {
+  const Graph graph = smooth_model();
+  AnyContext context = cpu(1);
+  ParameterStore store(graph, context, true);
+  StepPlan plan(graph, store, context, {.batch = 2, .training = true});
+  EXPECT_NE(message_of<Error>([&] { plan.backward(true, {}); }).find("without accumulation"),
+            std::string::npos);
+  StepPlan evaluation(graph, store, context, {.batch = 2});
+  EXPECT_NE(message_of<Error>([&] { evaluation.backward(false, {}); }).find("for evaluation"),
+            std::string::npos);
+}
+
+TEST(StepPlan, TrainingNeedsAFullBatch) {
+  const Graph graph = smooth_model();
+  AnyContext context = cpu(1);
+  ParameterStore store(graph, context, true);
+  StepPlan plan(graph, store, context, {.batch = 2, .training = true});
+  const Batch batch(graph, 2, 1);
+  EXPECT_THROW(plan.forward(batch.images(), batch.targets(), 1), Error);
+}
+
+TEST(StepPlan, PlansShareOneStore) {
+  const Graph graph = fuse(zoo_model("resnet8"));
+  AnyContext context = cpu(2);
+  ParameterStore store(graph, context, true);
+  store.initialize(1);
+  StepPlan training(graph, store, context, {.batch = 8, .training = true});
+  StepPlan evaluation(graph, store, context, {.batch = 8});
+  const Batch batch(graph, 8, 1);
+  const auto values = copy_of(store.all_values());
+  // Running statistics approach the batch's, so evaluation approaches training's loss on it.
+  const double trained = training.forward(batch.images(), batch.targets(), 8).loss;
+  const double before = evaluation.forward(batch.images(), batch.targets(), 8).loss;
+  for (int step = 0; step < 80; ++step) training.forward(batch.images(), batch.targets(), 8);
+  const auto buffers = copy_of(store.all_buffers());
+  const double after = evaluation.forward(batch.images(), batch.targets(), 8).loss;
+  EXPECT_LT(std::fabs(after - trained), 0.1 * std::fabs(before - trained));
+  EXPECT_EQ(copy_of(store.all_values()), values);
+  EXPECT_EQ(copy_of(store.all_buffers()), buffers) << "evaluation changed running statistics";
+}
+
+TEST(StepPlan, EvaluationCountsTheFirstSamplesAlone) {
+  const Graph graph = fuse(zoo_model("resnet8"));
+  AnyContext context = cpu(1);
+  ParameterStore store(graph, context, false);
+  store.initialize(1);
+  StepPlan plan(graph, store, context, {.batch = 4});
+  Batch batch(graph, 4, 1);
+  const LossSums some = plan.forward(batch.images(), batch.targets(), 3);
+  EXPECT_EQ(some.samples, 3);
+  std::fill(batch.pixels.end() - 28 * 28, batch.pixels.end(), 9.0F);
+  batch.labels.back() = -1;
+  EXPECT_EQ(plan.forward(batch.images(), batch.targets(), 3).loss, some.loss);
+}
+
+TEST(StepPlan, LogitsOutliveTheBackwardPass) {
+  const Graph graph = fuse(zoo_model("resnet8"));
+  AnyContext context = cpu(1);
+  ParameterStore store(graph, context, true);
+  store.initialize(1);
+  StepPlan plan(graph, store, context, {.batch = 4, .training = true});
+  const Batch batch(graph, 4, 1);
+  plan.forward(batch.images(), batch.targets(), 4);
+  const auto logits = copy_of(plan.logits());
+  EXPECT_EQ(plan.logits().shape(), (Shape{4, 10}));
+  plan.backward(false, {});
+  EXPECT_EQ(copy_of(plan.logits()), logits);
+}
+
+TEST(StepPlan, MemoryOfEvaluationIsFarBelowTrainings) {
+  const Graph graph = fuse(zoo_model("resnet56"));
+  AnyContext context = cpu(1);
+  ParameterStore store(graph, context, true);
+  const StepPlan training(graph, store, context, {.batch = 4, .training = true});
+  const StepPlan evaluation(graph, store, context, {.batch = 4});
+  EXPECT_LT(10 * evaluation.activation_bytes(), training.activation_bytes());
+}
+
+TEST(StepPlan, RunsAreBitEqual) {
+  const Graph graph = fuse(zoo_model("resnet8"));
+  for (const int threads : {1, 2}) {
+    std::vector<std::vector<float>> runs;
+    for (int run = 0; run < 2; ++run) {
+      AnyContext context = cpu(threads);
+      ParameterStore store(graph, context, true);
+      store.initialize(3);
+      StepPlan plan(graph, store, context, {.batch = 16, .training = true});
+      std::vector<float> seen;
+      for (std::uint64_t step = 0; step < 3; ++step) {
+        const Batch batch(graph, 16, step);
+        const auto gradients = gradients_of(plan, store, batch, false);
+        const auto values = store.all_values().span<float>();
+        for (std::size_t i = 0; i < values.size(); ++i) values[i] -= 0.1F * gradients[i];
+      }
+      seen = copy_of(store.all_values());
+      const auto buffers = copy_of(store.all_buffers());
+      seen.insert(seen.end(), buffers.begin(), buffers.end());
+      runs.push_back(std::move(seen));
+    }
+    EXPECT_EQ(runs[0], runs[1]) << threads << " threads";
+  }
+}
+
+TEST(StepPlan, AStepForgetsTheOneBefore) {
+  const Graph graph = fuse(zoo_model("resnet8"));
+  AnyContext context = cpu(2);
+  ParameterStore store(graph, context, true);
+  store.initialize(3);
+  StepPlan plan(graph, store, context, {.batch = 4, .training = true});
+  const Batch batch(graph, 4, 1);
+  Batch nan_batch(graph, 4, 2);
+  std::ranges::fill(nan_batch.pixels, NAN);
+  const auto wanted = gradients_of(plan, store, batch, false);
+  gradients_of(plan, store, nan_batch, false);
+  EXPECT_EQ(gradients_of(plan, store, batch, false), wanted);
+}
+
+/// The gradients' order in the arena is the order in which backward finishes them: what one layer
+/// reports follows what the layer before reported, without a gap.
+TEST(StepPlan, BackwardReportsParametersInTheOrderOfTheArena) {
+  for (const char* name : {"resnet8", "resnet20"}) {
+    for (const bool fused : {false, true}) {
+      const Graph plain = zoo_model(name);
+      const Graph graph = fused ? fuse(plain) : plain;
+      AnyContext context = cpu(1);
+      ParameterStore store(graph, context, true);
+      store.initialize(3);
+      StepPlan plan(graph, store, context, {.batch = 2, .training = true});
+      const Batch batch(graph, 2, 1);
+      const auto gradients = gradients_of(plan, store, batch, false);
+      plan.forward(batch.images(), batch.targets(), 2);
+      std::ranges::fill(store.all_gradients().span<float>(), NAN);
+      std::size_t calls = 0;
+      std::size_t next = 0;
+      std::int64_t end = 0;
+      plan.backward(false, [&](std::span<const std::size_t> parameters) {
+        ++calls;
+        for (const std::size_t index : parameters) {
+          EXPECT_EQ(index, next++);
+          const Parameter& parameter = store.parameters()[index];
+          EXPECT_EQ(parameter.offset % 16, 0);
+          EXPECT_GE(parameter.offset, end);
+          EXPECT_LT(parameter.offset, end + 16);
+          end = parameter.offset + parameter.shape.elements();
+          // Final already: what the whole pass leaves there.
+          const auto now = copy_of(store.gradient(index));
+          EXPECT_TRUE(std::equal(now.begin(), now.end(),
+                                 gradients.begin() + static_cast<std::ptrdiff_t>(parameter.offset)))
+              << parameter.name;
+        }
+      });
+      EXPECT_EQ(calls, graph.nodes().size());
+      EXPECT_EQ(next, store.parameters().size());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tandem
