@@ -38,4 +38,9 @@ run(${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/build -G ${GENERATOR}
 run(${CMAKE_COMMAND} --build ${WORK}/build)
 run(${WORK}/build/consumer)
 
+run(${CMAKE_COMMAND} -S ${EXAMPLE} -B ${WORK}/example -G ${GENERATOR}
+  -D CMAKE_CXX_COMPILER=${COMPILER} -D CMAKE_PREFIX_PATH=${prefix} -D "CMAKE_CXX_FLAGS=${flags}")
+run(${CMAKE_COMMAND} --build ${WORK}/example)
+run(${WORK}/example/custom_layer)
+
 file(REMOVE_RECURSE ${WORK})
