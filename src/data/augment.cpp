@@ -26,7 +26,8 @@ RandomStream augmentation_stream(std::uint64_t seed, std::int64_t epoch, std::in
                       static_cast<std::uint64_t>(sample));
 }
 
-Window random_resized_crop(int height, int width, const CropRanges& ranges, RandomStream& random) {
+PixelRect random_resized_crop(int height, int width, const CropRanges& ranges,
+                              RandomStream& random) {
   const double area = static_cast<double>(height) * width;
   constexpr int tries = 10;
   for (int i = 0; i < tries; ++i) {
@@ -48,7 +49,7 @@ Window random_resized_crop(int height, int width, const CropRanges& ranges, Rand
   return {(height - h) / 2, (width - w) / 2, h, w};
 }
 
-Window random_crop(int height, int width, int size, int padding, RandomStream& random) {
+PixelRect random_crop(int height, int width, int size, int padding, RandomStream& random) {
   TANDEM_CHECK(height + 2 * padding >= size && width + 2 * padding >= size,
                "no {0}x{0} crop in {1}x{2} padded by {3}", size, height, width, padding);
   const int top = below(random, height + 2 * padding - size + 1) - padding;
@@ -56,11 +57,11 @@ Window random_crop(int height, int width, int size, int padding, RandomStream& r
   return {top, left, size, size};
 }
 
-Window center_crop(int height, int width, int size) {
+PixelRect center_crop(int height, int width, int size) {
   return {rounded((height - size) / 2.0), rounded((width - size) / 2.0), size, size};
 }
 
-Window resized_extents(int height, int width, int shorter) {
+PixelRect resized_extents(int height, int width, int shorter) {
   const auto longer = [shorter](int long_side, int short_side) {
     return static_cast<int>(std::int64_t{shorter} * long_side / short_side);
   };

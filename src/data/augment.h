@@ -22,17 +22,18 @@ struct CropRanges {
 /// A box of random area and ratio (uniform, uniform in the logarithm) inside height x width; after
 /// ten that do not fit, the largest centred one of an allowed ratio. torchvision's
 /// RandomResizedCrop.get_params (Szegedy et al., "Going deeper with convolutions", 2015).
-Window random_resized_crop(int height, int width, const CropRanges& ranges, RandomStream& random);
+PixelRect random_resized_crop(int height, int width, const CropRanges& ranges,
+                              RandomStream& random);
 
 /// A size x size window at a random place of an image that has `padding` more pixels on each side.
 /// The padded image must be at least size x size.
-Window random_crop(int height, int width, int size, int padding, RandomStream& random);
+PixelRect random_crop(int height, int width, int size, int padding, RandomStream& random);
 
 /// The size x size window in the middle; odd rests are rounded half to even like torchvision's.
-Window center_crop(int height, int width, int size);
+PixelRect center_crop(int height, int width, int size);
 
 /// An image's extents after its shorter side is resized to `shorter`; the longer one is rounded
 /// down like torchvision's Resize.
-Window resized_extents(int height, int width, int shorter);
+PixelRect resized_extents(int height, int width, int shorter);
 
 }  // namespace tandem

@@ -27,13 +27,13 @@ struct ImageView {
 };
 
 /// A rectangle in pixels. Its corner may lie outside of the image that it is cut from.
-struct Window {
+struct PixelRect {
   int top = 0;
   int left = 0;
   int height = 0;
   int width = 0;
 
-  bool operator==(const Window&) const = default;
+  bool operator==(const PixelRect&) const = default;
 };
 
 inline ImageView view_of(const Image& image) {
@@ -42,7 +42,7 @@ inline ImageView view_of(const Image& image) {
 }
 
 /// The part of `image` under `window`, which must lie inside it.
-inline ImageView view_of(const Image& image, const Window& window) {
+inline ImageView view_of(const Image& image, const PixelRect& window) {
   const ImageView whole = view_of(image);
   return {whole.row(window.top) + std::ptrdiff_t{window.left} * image.channels, whole.row_stride,
           window.height, window.width, image.channels};

@@ -85,7 +85,7 @@ void filter_column(const std::uint8_t* rows, std::size_t row_bytes, const Filter
 
 }  // namespace
 
-Image resize_part(const ImageView& source, int height, int width, const Window& part) {
+Image resize_part(const ImageView& source, int height, int width, const PixelRect& part) {
   TANDEM_CHECK(source.height > 0 && source.width > 0 && part.height > 0 && part.width > 0 &&
                    part.top >= 0 && part.left >= 0 && part.top + part.height <= height &&
                    part.left + part.width <= width,

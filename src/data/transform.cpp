@@ -71,7 +71,7 @@ void Transform::apply(const Image& image, RandomStream& random, float* out) cons
     apply_crop(image, random, out);
     return;
   }
-  const Window box = random_resized_crop(image.height, image.width, options_.ranges, random);
+  const PixelRect box = random_resized_crop(image.height, image.width, options_.ranges, random);
   const bool flip = options_.flip && random.uniform() < 0.5F;
   const Image resized = resize(view_of(image, box), options_.size, options_.size);
   write(view_of(resized), 0, 0, flip, out);
@@ -79,13 +79,13 @@ void Transform::apply(const Image& image, RandomStream& random, float* out) cons
 
 void Transform::apply_crop(const Image& image, RandomStream& random, float* out) const {
   const int size = options_.size;
-  Window whole{0, 0, image.height, image.width};
+  PixelRect whole{0, 0, image.height, image.width};
   if (options_.resize > 0 || image.height != size || image.width != size) {
     whole =
         resized_extents(image.height, image.width, options_.resize > 0 ? options_.resize : size);
   }
   const bool random_place = options_.train && options_.crop_padding >= 0;
-  const Window crop =
+  const PixelRect crop =
       random_place ? random_crop(whole.height, whole.width, size, options_.crop_padding, random)
                    : center_crop(whole.height, whole.width, size);
   const bool flip = options_.train && options_.flip && random.uniform() < 0.5F;
@@ -94,7 +94,7 @@ void Transform::apply_crop(const Image& image, RandomStream& random, float* out)
     return;
   }
   // Only what the crop shows is resized.
-  Window part;
+  PixelRect part;
   part.top = std::clamp(crop.top, 0, whole.height);
   part.left = std::clamp(crop.left, 0, whole.width);
   part.height = std::clamp(crop.top + size, 0, whole.height) - part.top;

@@ -214,7 +214,7 @@ TEST(Transform, CropsAtRandomAfterResizing) {
   std::set<int> seen;
   for (std::int64_t sample = 0; sample < 2000; ++sample) {
     RandomStream random = augmentation_stream(1, 2, sample);
-    const Window crop = random_crop(15, 10, 8, 3, random);
+    const PixelRect crop = random_crop(15, 10, 8, 3, random);
     seen.insert(crop.top * 100 + crop.left);
     ASSERT_LT(worst_difference(made, applied(made, image, sample),
                                [&](int y, int x, int c) {
@@ -235,7 +235,7 @@ TEST(Transform, RandomResizedCropIsABoxResized) {
   made.train = made.random_resized_crop = true;
   for (std::int64_t sample = 0; sample < 20; ++sample) {
     RandomStream random = augmentation_stream(1, 2, sample);
-    const Window box = random_resized_crop(50, 34, made.ranges, random);
+    const PixelRect box = random_resized_crop(50, 34, made.ranges, random);
     Image cut{box.height, box.width, 3, {}};
     for (int y = 0; y < box.height; ++y) {
       for (int x = 0; x < box.width; ++x) {
@@ -257,7 +257,7 @@ TEST(Augment, RandomResizedCropKeepsItsRanges) {
   double least = 1.0;
   double most = 0.0;
   for (int i = 0; i < 4000; ++i) {
-    const Window box = random_resized_crop(300, 200, ranges, random);
+    const PixelRect box = random_resized_crop(300, 200, ranges, random);
     ASSERT_TRUE(box.top >= 0 && box.left >= 0 && box.top + box.height <= 300 &&
                 box.left + box.width <= 200);
     const double share = box.height * box.width / 60000.0;
@@ -275,8 +275,8 @@ TEST(Augment, RandomResizedCropFallsBackToTheCentre) {
   CropRanges ranges;
   ranges.scale_low = 0.9;
   // No box of 90 % of the area with these ratios fits into a strip.
-  EXPECT_EQ(random_resized_crop(10, 100, ranges, random), (Window{0, 43, 10, 13}));
-  EXPECT_EQ(random_resized_crop(100, 9, ranges, random), (Window{44, 0, 12, 9}));
+  EXPECT_EQ(random_resized_crop(10, 100, ranges, random), (PixelRect{0, 43, 10, 13}));
+  EXPECT_EQ(random_resized_crop(100, 9, ranges, random), (PixelRect{44, 0, 12, 9}));
 }
 
 TEST(Augment, StreamsAreNamedBySeedEpochAndSample) {
