@@ -54,8 +54,13 @@ std::string prefix(LogLevel level) {
 }  // namespace
 
 void open_log_file(const std::filesystem::path& file) {
-  auto logger = std::make_shared<spdlog::logger>(
-      "tandem-file", std::make_shared<spdlog::sinks::basic_file_sink_mt>(file.string()));
+  std::shared_ptr<spdlog::sinks::sink> sink;
+  try {
+    sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(file.string());
+  } catch (const spdlog::spdlog_ex& error) {
+    input_error("cannot open the log {}: {}", file.string(), error.what());
+  }
+  auto logger = std::make_shared<spdlog::logger>("tandem-file", std::move(sink));
   logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
   logger->set_level(spdlog::level::debug);
   logger->flush_on(spdlog::level::info);

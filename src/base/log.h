@@ -15,6 +15,7 @@ enum class LogLevel { debug, info, warning, error };
 ///
 /// Rank 0 (or an unranked process) speaks at every level; other ranks print only errors, each line
 /// carrying its rank. The file, which only rank 0 should open, takes everything with a time stamp.
+/// Throws InputError where the file cannot be opened.
 void open_log_file(const std::filesystem::path& file);
 
 /// Flushes and closes the log file.

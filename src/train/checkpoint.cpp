@@ -65,6 +65,7 @@ void save_checkpoint(const std::filesystem::path& path, const ParameterStore& st
       {"step", std::to_string(position.step)},
       {"steps_per_epoch", std::to_string(position.steps_per_epoch)},
       {"batches", std::to_string(position.batches)},
+      {"evaluated_step", std::to_string(position.evaluated_step)},
       {"best_top1", fmt::format("{}", position.best_top1)},
       {"seed", std::to_string(position.seed)},
       {"global_batch", std::to_string(position.global_batch)},
@@ -86,6 +87,7 @@ TrainingPosition load_checkpoint(const std::filesystem::path& path, ParameterSto
   position.step = number<std::int64_t>(file, "step");
   position.steps_per_epoch = number<std::int64_t>(file, "steps_per_epoch");
   position.batches = number<std::int64_t>(file, "batches");
+  position.evaluated_step = number<std::int64_t>(file, "evaluated_step");
   position.best_top1 = number<double>(file, "best_top1");
   position.seed = number<std::uint64_t>(file, "seed");
   position.global_batch = number<std::int64_t>(file, "global_batch");

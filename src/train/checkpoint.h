@@ -13,8 +13,9 @@ namespace tandem {
 struct TrainingPosition {
   std::int64_t step = 0;  ///< optimizer steps done
   std::int64_t steps_per_epoch = 0;
-  std::int64_t batches = 0;  ///< forward passes in training, torch's num_batches_tracked
-  double best_top1 = -1.0;   ///< best evaluation so far; negative: none
+  std::int64_t batches = 0;         ///< forward passes in training, torch's num_batches_tracked
+  double best_top1 = -1.0;          ///< best evaluation so far; negative: none
+  std::int64_t evaluated_step = 0;  ///< where the newest evaluation was; 0: none
   // Decide the order of samples, which a resumed run keeps:
   std::uint64_t seed = 0;
   std::int64_t global_batch = 0;

@@ -63,7 +63,10 @@ std::vector<fs::path> files_of(const fs::path& folder) {
   std::vector<fs::path> files;
   std::error_code code;
   fs::directory_iterator entries(folder, code);
-  if (code == std::errc::no_such_file_or_directory) return files;
+  // A path through a file is no folder either; who makes the folder says so.
+  if (code == std::errc::no_such_file_or_directory || code == std::errc::not_a_directory) {
+    return files;
+  }
   check(code, "list", folder);
   for (const fs::directory_iterator end; entries != end; entries.increment(code)) {
     files.push_back(entries->path());

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "graph/model_file.h"
 #include "optim/schedule_config.h"
 
 namespace tandem {
@@ -10,9 +11,20 @@ namespace {
 
 constexpr std::int64_t many = std::int64_t{1} << 40;
 
+void read_model(const ConfigTable& table, RunConfig& config) {
+  config.model = table.get_string("name");
+  try {
+    static_cast<void>(find_model(config.model));
+  } catch (const InputError& error) {
+    table.fail("name", error.what());
+  }
+}
+
 void read_train(const ConfigTable& table, RunConfig& config) {
   config.epochs = table.get_int("epochs", 1, 1'000'000);
+  config.max_steps = table.get_int_or("max_steps", 0, 0, many);
   config.global_batch = table.get_int("global_batch", 1, std::int64_t{1} << 30);
+  config.global_batch_place = table.where("global_batch") + ": train.global_batch";
   config.accumulate = static_cast<int>(table.get_int_or("accumulate", 1, 1, 1 << 20));
   config.seed = static_cast<std::uint64_t>(
       table.get_int_or("seed", 1, 0, std::numeric_limits<std::int64_t>::max()));
@@ -44,7 +56,7 @@ void read_parallel(const ConfigTable& table, RunConfig& config) {
 
 RunConfig read_run_config(const ConfigTable& root) {
   RunConfig config;
-  config.model = root.table("model").get_string("name");
+  read_model(root.table("model"), config);
   read_train(root.table("train"), config);
   config.data = read_data_config(root.table("data"));
   config.optimizer = read_optimizer_config(root.table("optimizer"));

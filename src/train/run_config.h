@@ -22,6 +22,8 @@ namespace tandem {
 /// | optimizer.* | optim/optimizer_config.h |
 /// | schedule.* | optim/schedule_config.h |
 /// | train.epochs | required |
+/// | train.max_steps | the run ends after so many steps, with an evaluation and a checkpoint;
+///   default 0: after train.epochs, for which the schedule is in any case |
 /// | train.global_batch | samples an optimizer step over all ranks and micro-batches; required |
 /// | train.accumulate | micro-batches a step, default 1 |
 /// | train.seed | of initialisation, shuffling and augmentation, default 1 |
@@ -44,7 +46,9 @@ struct RunConfig {
   Schedule schedule;
 
   std::int64_t epochs = 1;
+  std::int64_t max_steps = 0;
   std::int64_t global_batch = 1;
+  std::string global_batch_place;  ///< "run.toml:7: train.global_batch", for messages
   int accumulate = 1;
   std::uint64_t seed = 1;
   float label_smoothing = 0.0F;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 
@@ -63,12 +64,7 @@ class Trainer::Run {
         datasets_(open_datasets(config.data)),
         train_transform_(make_transform(config.data, true)),
         test_transform_(make_transform(config.data, false)),
-        sampler_({.size = datasets_.train->size(),
-                  .global_batch = config.global_batch,
-                  .world = communicator.size(),
-                  .rank = communicator.rank(),
-                  .accumulate = config.accumulate,
-                  .seed = config.seed}),
+        sampler_(make_sampler()),
         replica_(config, build_model(), sampler_.micro_batch(), context_, communicator),
         evaluator_(*datasets_.test, test_transform_, replica_.graph(), replica_.store(), context_,
                    communicator, config.eval_batch > 0 ? config.eval_batch : sampler_.micro_batch(),
@@ -87,17 +83,18 @@ class Trainer::Run {
   }
 
   TrainOutcome run() {
-    const std::int64_t total = config_.epochs * sampler_.steps_per_epoch();
+    const std::int64_t total = total_steps();
     if (position_.step >= total && speaks()) {
-      log_info("all {} epochs are done already; raise train.epochs to go on", config_.epochs);
+      log_info("all {} steps are done already; raise train.{} to go on", total,
+               total == config_.max_steps ? "max_steps" : "epochs");
     }
     loader_.start(sampler_.ordinal(position_.epoch(), position_.step_in_epoch()));
     started_ = Clock::now();
     first_step_ = position_.step;
     begin_interval();
+    if (evaluation_is_pending()) end_epoch(false);
     while (position_.step < total) {
       if (run_step(total)) {
-        save();
         if (speaks()) {
           log_info("stopped at step {} of {} ({}); go on with --resume", position_.step, total,
                    signal_.requested() ? signal_.signal_name() : "asked by another rank");
@@ -111,6 +108,26 @@ class Trainer::Run {
 
  private:
   bool speaks() const { return communicator_.rank() == 0; }
+
+  /// What the schedule spans, wherever train.max_steps ends the run.
+  std::int64_t scheduled_steps() const { return config_.epochs * sampler_.steps_per_epoch(); }
+  std::int64_t total_steps() const {
+    return config_.max_steps > 0 ? std::min(config_.max_steps, scheduled_steps())
+                                 : scheduled_steps();
+  }
+
+  DistributedSampler make_sampler() const {
+    try {
+      return DistributedSampler({.size = datasets_.train->size(),
+                                 .global_batch = config_.global_batch,
+                                 .world = communicator_.size(),
+                                 .rank = communicator_.rank(),
+                                 .accumulate = config_.accumulate,
+                                 .seed = config_.seed});
+    } catch (const InputError& error) {
+      input_error("{}: {}", config_.global_batch_place, error.what());
+    }
+  }
 
   Graph build_model() const {
     const TransformOptions& input = config_.data.transform;
@@ -135,10 +152,11 @@ class Trainer::Run {
       log_info("starting from the weights in {}", config_.init);
     }
     replica_.broadcast_from_root();
-    std::int64_t progress[2] = {position_.step, position_.batches};
-    communicator_.broadcast(Tensor(progress, {2}, DType::i64), 0);
+    std::int64_t progress[3] = {position_.step, position_.batches, position_.evaluated_step};
+    communicator_.broadcast(Tensor(progress, {3}, DType::i64), 0);
     position_.step = progress[0];
     position_.batches = progress[1];
+    position_.evaluated_step = progress[2];
     replica_.optimizer().set_steps_taken(position_.step);
   }
 
@@ -195,7 +213,8 @@ class Trainer::Run {
   /// Returns whether the run is to stop here.
   bool run_step(std::int64_t total) {
     const float rate = static_cast<float>(learning_rate_at(
-        config_.schedule, {.steps_per_epoch = position_.steps_per_epoch, .total_steps = total},
+        config_.schedule,
+        {.steps_per_epoch = position_.steps_per_epoch, .total_steps = scheduled_steps()},
         config_.optimizer.learning_rate, position_.step));
     const StepResult result = replica_.step(
         [this]() -> const Batch& {
@@ -214,16 +233,17 @@ class Trainer::Run {
     ++interval_.steps;
     epoch_sums_ += result.sums;
 
-    const bool epoch_done = position_.step_in_epoch() == 0;
+    const bool epoch_done = position_.step_in_epoch() == 0 || position_.step == total;
     show_progress(total, epoch_done);
     if (epoch_done || position_.step % config_.log_every == 0) log_interval(rate);
     if (config_.check_every > 0 && position_.step % config_.check_every == 0) {
       replica_.check_bits();
     }
+    const bool save_due =
+        config_.checkpoint_every_steps > 0 && position_.step % config_.checkpoint_every_steps == 0;
     if (epoch_done) {
-      end_epoch();
-    } else if (config_.checkpoint_every_steps > 0 &&
-               position_.step % config_.checkpoint_every_steps == 0 && !result.stop) {
+      end_epoch(result.stop);
+    } else if (save_due || result.stop) {
       save();
     }
     return result.stop && position_.step < total;
@@ -256,22 +276,39 @@ class Trainer::Run {
     record_->progress(state, epoch_done);
   }
 
-  void end_epoch() {
-    const std::int64_t epoch = epoch_number();
-    const bool last = epoch == config_.epochs;
+  bool last_step() const { return position_.step == total_steps(); }
+  bool evaluation_is_due() const { return last_step() || epoch_number() % config_.eval_every == 0; }
+
+  /// Whether the run resumed here was ended between the end of an epoch and its evaluation.
+  bool evaluation_is_pending() const {
+    return position_.step > 0 && (position_.step_in_epoch() == 0 || last_step()) &&
+           position_.evaluated_step < position_.step && evaluation_is_due();
+  }
+
+  void end_epoch(bool stop) {
     const Clock::time_point start = Clock::now();
-    bool best = false;
-    if (last || epoch % config_.eval_every == 0) {
-      replica_.broadcast_buffers();
-      const Evaluation result = evaluator_.run();
-      best = result.top1 > position_.best_top1;
-      if (best) position_.best_top1 = result.top1;
-      record_->evaluation(epoch, position_.step, result, best);
+    const bool save_due =
+        last_step() || stop || epoch_number() % config_.checkpoint_every_epochs == 0;
+    // Before the evaluation: mpirun may kill, seconds after a signal, while it is still running.
+    if (save_due) save();
+    if (evaluation_is_due()) {
+      const bool best = evaluate();
+      if (best || save_due) save(best);
     }
-    if (best || last || epoch % config_.checkpoint_every_epochs == 0) save(best);
     epoch_sums_ = {};
     evaluating_seconds_ += seconds_since(start);
     begin_interval();
+  }
+
+  /// Returns whether this is the best evaluation so far.
+  bool evaluate() {
+    replica_.broadcast_buffers();
+    const Evaluation result = evaluator_.run();
+    const bool best = result.top1 > position_.best_top1;
+    if (best) position_.best_top1 = result.top1;
+    position_.evaluated_step = position_.step;
+    record_->evaluation(epoch_number(), position_.step, result, best);
+    return best;
   }
 
   void save(bool best = false) {
