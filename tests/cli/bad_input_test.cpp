@@ -1,0 +1,171 @@
+#include <fmt/format.h>
+
+#include "cli/message_check.h"
+#include "cli/run_folder.h"
+
+// What a user can get wrong: one line that names the place, exit code 2 within seconds, on one rank
+// and on two, and nothing lost.
+
+namespace tandem::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Files that some cases need, in `root`.
+using Prepare = void (*)(const fs::path& root);
+
+struct Case {
+  const char* name;
+  std::vector<std::string> arguments;
+  std::vector<std::string> parts;  ///< of the message
+  Prepare prepare = nullptr;
+  int least_ranks = 1;
+};
+
+std::string big_endian(std::uint32_t value) {
+  std::string bytes;
+  for (const int shift : {24, 16, 8, 0}) bytes += static_cast<char>(value >> shift & 0xFFU);
+  return bytes;
+}
+
+/// 40 gray images of 8 x 8 with labels 0..3, as four IDX files.
+void write_idx(const fs::path& root) {
+  const std::string images =
+      big_endian(0x803) + big_endian(40) + big_endian(8) + big_endian(8) + std::string(2560, 'x');
+  std::string labels = big_endian(0x801) + big_endian(40);
+  for (int i = 0; i < 40; ++i) labels += static_cast<char>(i % 4);
+  for (const char* set : {"train", "test"}) {
+    write_file(root / (std::string(set) + "-images"), images);
+    write_file(root / (std::string(set) + "-labels"), labels);
+  }
+  replace_in(root / "run.toml",
+             "kind = \"synthetic\"\ntrain_size = 270\ntest_size = 70\nheight = 8\nwidth = 8\n",
+             "kind = \"idx\"\ntrain_images = \"train-images\"\ntrain_labels = \"train-labels\"\n"
+             "test_images = \"test-images\"\ntest_labels = \"test-labels\"\n");
+}
+
+void write_model(const fs::path& root, const std::string& nodes) {
+  write_file(root / "bad.toml", "channels = 1\nsize = 8\nclasses = 4\n" + nodes);
+}
+
+std::vector<Case> cases() {
+  return {
+      {"UnknownKey",
+       {},
+       {"run.toml:20: train.globl_batch: unknown key", "did you mean 'global_batch'?"},
+       [](const fs::path& root) {
+         replace_in(root / "run.toml", "global_batch = 32", "global_batch = 32\nglobl_batch = 3");
+       }},
+      {"UnknownKeyOnTheCommandLine",
+       set({"optimizer.momentun=0.5"}),
+       {"--set optimizer.momentun=0.5", "unknown key", "did you mean 'momentum'?"}},
+      {"UnknownTable",
+       {},
+       {"run.toml:1: modle: unknown key (did you mean 'model'?)"},
+       [](const fs::path& root) {
+         replace_in(root / "run.toml", "[model]\n", "[modle]\na = 1\n[model]\n");
+       }},
+      {"WrongType",
+       {},
+       {"run.toml:18: train.epochs: expected an integer, found a string"},
+       [](const fs::path& root) { replace_in(root / "run.toml", "epochs = 4", "epochs = \"4\""); }},
+      {"OutOfRange",
+       {},
+       {"run.toml:26: optimizer.momentum: 1.5 is out of range"},
+       [](const fs::path& root) {
+         replace_in(root / "run.toml", "momentum = 0.9", "momentum = 1.5");
+       }},
+      {"NotToml",
+       {},
+       {"run.toml:2: not valid TOML"},
+       [](const fs::path& root) { replace_in(root / "run.toml", "name = ", "name "); }},
+      {"NoConfig",
+       {},
+       {"run.toml", "no such file"},
+       [](const fs::path& root) { fs::remove(root / "run.toml"); }},
+      {"SetWithoutValue", {"--set", "optimizer.lr"}, {"--set optimizer.lr: expected key=value"}},
+      {"UnknownModel",
+       {},
+       {"run.toml:2: model.name: no model is called 'resnet9' (did you mean 'resnet8'?)"},
+       [](const fs::path& root) { replace_in(root / "run.toml", "resnet8", "resnet9"); }},
+      {"ModelWithACycle",
+       set({"model.name=./bad.toml"}),
+       {"bad.toml:7: ", "a", "from", "the nodes form a cycle: "},
+       [](const fs::path& root) {
+         write_model(root,
+                     "[[node]]\nname = \"a\"\nop = \"relu\"\nfrom = \"b\"\n"
+                     "[[node]]\nname = \"b\"\nop = \"relu\"\nfrom = \"a\"\n"
+                     "[[node]]\nname = \"fc\"\nop = \"classifier\"\n");
+       }},
+      {"ImpossibleShape",
+       set({"model.name=./bad.toml"}),
+       {"bad.toml:6: ", "'big' (conv2d)", "8", "11"},
+       [](const fs::path& root) {
+         write_model(root,
+                     "[[node]]\nname = \"big\"\nop = \"conv2d\"\nout = 4\nkernel = 11\n"
+                     "[[node]]\nname = \"fc\"\nop = \"classifier\"\n");
+       }},
+      {"LabelOutOfRange",
+       {},
+       {"train-labels", "label 9", "4 classes"},
+       [](const fs::path& root) {
+         write_idx(root);
+         std::string labels = read_file(root / "train-labels");
+         labels[8 + 33] = 9;
+         write_file(root / "train-labels", labels);
+       }},
+      {"MissingDataFile",
+       {},
+       {"run.toml:9: data.test_labels: test-labels: no such file"},
+       [](const fs::path& root) {
+         write_idx(root);
+         fs::remove(root / "test-labels");
+       }},
+      {"TruncatedDataFile",
+       {},
+       {"test-images: truncated: the header announces 40x8x8"},
+       [](const fs::path& root) {
+         write_idx(root);
+         fs::resize_file(root / "test-images", 2000);
+       }},
+      {"DataSetSmallerThanOneBatch",
+       {},
+       {"run.toml:19: train.global_batch: the training set has 20 samples, fewer than one global "
+        "batch of 32"},
+       [](const fs::path& root) {
+         replace_in(root / "run.toml", "train_size = 270", "train_size = 20");
+       }},
+      {"BatchThatDoesNotDivide",
+       set({"train.accumulate=3"}),
+       {"run.toml:19: train.global_batch: global batch 32 does not divide by ",
+        "x 3 micro-batches"}},
+      {"ResumeWithoutCheckpoint", {"--resume"}, {"--resume: no checkpoint in out/checkpoints"}},
+      {"ResumeFromNowhere", {"--resume", "else"}, {"--resume: no checkpoint in else/checkpoints"}},
+      {"ResumeFromNoCheckpoint", {"--resume", "run.toml"}, {"run.toml"}},
+      {"InitFromNowhere", set({"train.init=w.safetensors"}), {"w.safetensors"}},
+      {"InitOfAnotherModel",
+       set({"train.init=w.safetensors"}),
+       {"w.safetensors"},
+       [](const fs::path& root) { write_file(root / "w.safetensors", "no weights"); }},
+  };
+}
+
+class BadInput : public RunTest,
+                 public testing::WithParamInterface<std::tuple<int, std::size_t>> {};
+
+TEST_P(BadInput, IsOneLineAndCodeTwoAndLeavesNoRun) {
+  const auto [ranks, index] = GetParam();
+  const Case each = cases()[index];
+  if (each.prepare != nullptr) each.prepare(root());
+  expect_one_message(train("out", each.arguments, ranks), each.parts);
+  EXPECT_FALSE(fs::exists(path("out")));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cases, BadInput, testing::Combine(testing::Values(1, 2), testing::Range<std::size_t>(0, 21)),
+    [](const testing::TestParamInfo<BadInput::ParamType>& each) {
+      return fmt::format("{}On{}", cases()[std::get<1>(each.param)].name, std::get<0>(each.param));
+    });
+
+}  // namespace
+}  // namespace tandem::cli

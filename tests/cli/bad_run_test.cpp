@@ -1,0 +1,138 @@
+#include <fmt/format.h>
+
+#include <fstream>
+
+#include "cli/message_check.h"
+#include "cli/run_folder.h"
+#include "data/jpeg_writer.h"
+
+// What can be wrong with a run's folder, and what goes wrong in the middle of training.
+
+namespace tandem::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Every file below `folder` with its text.
+std::map<std::string, std::string> contents(const fs::path& folder) {
+  std::map<std::string, std::string> files;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file()) files[entry.path().string()] = read_file(entry.path());
+  }
+  return files;
+}
+
+class BadRun : public RunTest, public ::testing::WithParamInterface<int> {};
+
+TEST_P(BadRun, IsLeftUntouchedByAWrongCommand) {
+  const int ranks = GetParam();
+  trained("out", set({"train.max_steps=3"}));
+  const auto before = contents(path("out"));
+  expect_one_message(
+      train("out", {}, ranks),
+      {"out holds a run already; go on with it by --resume or choose another --out"});
+  EXPECT_EQ(contents(path("out")), before);
+  expect_one_message(train("out", set({"train.seed=4"}, {"--resume"}), ranks),
+                     {"step-00000003.safetensors was made with train.seed 1, this run has 4"});
+  EXPECT_EQ(contents(path("out")), before);
+  expect_one_message(train("out", set({"model.name=resnet20"}, {"--resume"}), ranks),
+                     {"step-00000003.safetensors does not fit the model"});
+  EXPECT_EQ(contents(path("out")), before);
+  expect_one_message(command({"eval", "out", "--set", "data.classes=5"}, ranks),
+                     {"best.safetensors does not fit the model: 'fc.weight'"});
+  expect_one_message(command({"eval", "run.toml"}, ranks), {"needs --weights FILE"});
+}
+
+TEST_P(BadRun, UnwritableFolder) {
+  write_file(path("file"), "");
+  const int ranks = GetParam();
+  expect_one_message(train("file/out", {}, ranks), {"file/out", "--out"});
+  // The folder is there, its log cannot be written.
+  fs::create_directories(path("out/train.log"));
+  expect_one_message(train("out", {}, ranks), {"out/train.log"});
+}
+
+TEST_P(BadRun, DamagedCheckpointFallsBackToAnOlderOne) {
+  const int ranks = GetParam();
+  const std::vector<std::string> options = set({"checkpoint.every_steps=2"});
+  trained("out", set({"train.max_steps=6"}, options), ranks);
+  std::vector<std::string> resume = options;
+  resume.emplace_back("--resume");
+  {
+    std::fstream file(checkpoint(path("out"), 6), std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(-100, std::ios::end);
+    file.put('!');
+  }
+  const Outcome outcome = train("out", resume, ranks);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("warning: skipping a checkpoint: "), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("resuming at step 4 from out/checkpoints/step-00000004.safetensors"),
+            std::string::npos)
+      << outcome.err;
+  trained("whole", options, ranks);
+  expect_same_checkpoint(checkpoint(path("out"), 32), checkpoint(path("whole"), 32));
+  EXPECT_EQ(train_losses(path("out")), train_losses(path("whole")));
+  // All damaged, and a damaged one asked for by name.
+  for (const int step : checkpoint_steps(path("out"))) {
+    fs::resize_file(checkpoint(path("out"), step), 1000);
+  }
+  expect_one_message(train("out", resume, ranks), {"none of the 3 checkpoints in", "is sound"});
+  expect_one_message(train("out", {"--resume", checkpoint("out", 32).string()}, ranks),
+                     {"out/checkpoints/step-00000032.safetensors", "no sound safetensors file"});
+}
+
+TEST_P(BadRun, LossThatIsNotFiniteNamesStepAndLastCheckpoint) {
+  const int ranks = GetParam();
+  const Outcome outcome = train(
+      "out", set({"optimizer.lr=1e6", "schedule.warmup_epochs=1", "checkpoint.every_steps=1"}),
+      ranks);
+  expect_one_message(outcome, {"the loss is not finite at step ", "lower optimizer.lr",
+                               "the last checkpoint is out/checkpoints/step-"});
+  const std::vector<int> steps = checkpoint_steps(path("out"));
+  ASSERT_FALSE(steps.empty());
+  const std::string last = checkpoint("out", steps.back()).string();
+  EXPECT_NE(outcome.err.find("the last checkpoint is " + last), std::string::npos);
+  EXPECT_NE(outcome.err.find(fmt::format("at step {};", steps.back() + 1)), std::string::npos);
+  EXPECT_EQ(command({"weights", "export", last, "w.safetensors"}).code, 0);
+}
+
+/// Two classes of four JPEGs each, for training and validation.
+void write_photos(const fs::path& folder) {
+  const tandem::testing::Bytes good =
+      tandem::testing::write_jpeg(tandem::testing::smooth(12, 10, 3), {});
+  for (const char* part : {"train", "validation"}) {
+    for (const char* name : {"cat", "dog"}) {
+      fs::create_directories(folder / part / name);
+      for (int i = 0; i < 4; ++i) {
+        write_file(folder / part / name / fmt::format("{}.jpg", i), {good.begin(), good.end()});
+      }
+    }
+  }
+}
+
+TEST_P(BadRun, BrokenPictureInTheMiddleOfTraining) {
+  const int ranks = GetParam();
+  write_photos(path("photos"));
+  replace_in(path("run.toml"),
+             "kind = \"synthetic\"\ntrain_size = 270\ntest_size = 70\nheight = 8\nwidth = 8\n"
+             "channels = 1\nclasses = 4\n",
+             "kind = \"folder\"\npath = \"photos\"\nsize = 8\n");
+  const std::vector<std::string> options =
+      set({"train.global_batch=2", "checkpoint.every_steps=1", "schedule.warmup_epochs=0"});
+  trained("good", options, ranks);
+  const fs::path broken = path("photos/train/dog/2.jpg");
+  fs::resize_file(broken, fs::file_size(broken) / 8);
+  const Outcome outcome = train("out", options, ranks);
+  // Whichever rank draws the picture says so, for rank 0 is waiting for it.
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  EXPECT_FALSE(outcome.timed_out);
+  EXPECT_EQ(occurrences(outcome.err, "error: "), 1U) << outcome.err;
+  EXPECT_NE(outcome.err.find("error: photos/train/dog/2.jpg: cannot be decoded as JPEG"),
+            std::string::npos)
+      << outcome.err;
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, BadRun, ::testing::Values(1, 2));
+
+}  // namespace
+}  // namespace tandem::cli

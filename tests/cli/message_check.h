@@ -1,0 +1,18 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "cli/program.h"
+
+namespace tandem::cli {
+
+/// Expects exit code 2 within seconds and one message of one line, which rank 0 gives and which has
+/// all of `parts`.
+void expect_one_message(const Outcome& outcome, const std::vector<std::string>& parts);
+
+/// Replaces the first `from` in a file.
+void replace_in(const std::filesystem::path& file, const std::string& from, const std::string& to);
+
+}  // namespace tandem::cli

@@ -1,0 +1,71 @@
+#include "cli/run_folder.h"
+
+// On a terminal one live line that is rewritten in place, elsewhere plain lines: alone and under
+// mpirun, which gives its ranks pipes whatever it writes to itself.
+
+namespace tandem::cli {
+namespace {
+
+constexpr const char* rewrite = "\r\x1b[K";  // what takes a live line away
+constexpr const char* end_of_line = "\x1b[K";
+
+class ProgressLine : public RunTest, public ::testing::WithParamInterface<int> {
+ protected:
+  /// Long enough for several updates of the line, ten a second.
+  std::vector<std::string> options() const {
+    return set({"train.epochs=2", "data.train_size=6000", "train.log_every=1000"});
+  }
+};
+
+TEST_P(ProgressLine, IsLiveOnATerminal) {
+  const Outcome outcome = run({.command = train_command("out", options(), GetParam()),
+                               .folder = root(),
+                               .environment = {{"TERM", "xterm"}},
+                               .terminal = true});
+  ASSERT_EQ(outcome.code, 0) << outcome.out;
+  // Live lines end without a line feed; the epoch's last word stays as a whole line.
+  EXPECT_GE(occurrences(outcome.out, end_of_line), 4U) << outcome.out;
+  EXPECT_GE(occurrences(outcome.out, rewrite), 2U);
+  EXPECT_GT(occurrences(outcome.out, "img/s"), 4U);
+  EXPECT_EQ(occurrences(outcome.out, "epoch 1: test top-1"), 1U);
+  EXPECT_EQ(occurrences(outcome.out, "epoch 2: test top-1"), 1U);
+  // The log has no control characters.
+  EXPECT_EQ(read_file(path("out/train.log")).find('\x1b'), std::string::npos);
+}
+
+TEST_P(ProgressLine, IsPlainElsewhere) {
+  const auto expect_plain = [&](const Outcome& outcome, const std::string& text) {
+    ASSERT_EQ(outcome.code, 0) << text;
+    EXPECT_EQ(text.find('\x1b'), std::string::npos) << text;
+    EXPECT_EQ(text.find('\r'), std::string::npos) << text;
+    EXPECT_EQ(occurrences(text, "img/s"), 2U) << text;  // one line an epoch
+  };
+  // Into a file, with TERM of a terminal.
+  const Outcome piped = run({.command = train_command("a", options(), GetParam()),
+                             .folder = root(),
+                             .environment = {{"TERM", "xterm"}}});
+  expect_plain(piped, piped.err);
+  // Started from a terminal, with the output led into a file.
+  std::string line;
+  for (const std::string& word : train_command("b", options(), GetParam())) line += word + " ";
+  const Outcome led = run({.command = {"sh", "-c", line + ">log 2>&1"},
+                           .folder = root(),
+                           .environment = {{"TERM", "xterm"}},
+                           .terminal = true});
+  expect_plain(led, read_file(path("log")));
+  EXPECT_EQ(led.out, "");
+}
+
+TEST_P(ProgressLine, IsPlainOnADumbTerminal) {
+  const Outcome outcome = run({.command = train_command("out", set({"train.epochs=1"}), GetParam()),
+                               .folder = root(),
+                               .environment = {{"TERM", "dumb"}},
+                               .terminal = true});
+  ASSERT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_EQ(outcome.out.find('\x1b'), std::string::npos) << outcome.out;
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, ProgressLine, ::testing::Values(1, 2));
+
+}  // namespace
+}  // namespace tandem::cli

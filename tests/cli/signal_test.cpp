@@ -1,0 +1,121 @@
+#include <signal.h>
+
+#include "cli/run_folder.h"
+
+// SIGTERM and SIGINT to one process, to one rank, to mpirun: a checkpoint, a code that says so, and
+// a run that goes on as if nothing had been.
+
+namespace tandem::cli {
+namespace {
+
+constexpr int stopped = 75;
+
+/// Whom the signal reaches.
+enum class Target { process, first_rank, second_rank, mpirun };
+
+struct Case {
+  Target target;
+  int signal;
+  int code;  ///< of the process that was started
+};
+
+std::string name_of_case(const testing::TestParamInfo<Case>& info) {
+  const char* targets[] = {"Process", "FirstRank", "SecondRank", "Mpirun"};
+  return std::string(targets[static_cast<int>(info.param.target)]) +
+         (info.param.signal == SIGTERM ? "Term" : "Int");
+}
+
+class Signals : public RunTest, public testing::WithParamInterface<Case> {
+ protected:
+  /// Some thousand steps, of which only the first few hundred are ever done.
+  static constexpr int endless_epochs = 500;
+
+  Outcome interrupted(const Case& each, const std::string& out) {
+    const int ranks = each.target == Target::process ? 1 : 2;
+    Program program({.command = train_command(out, long_run(), ranks), .folder = root()});
+    wait_until("a few steps are done", 30.0, [&] {
+      return occurrences(read_file(path(out + "/metrics.jsonl")), "\"train\"") >= 11;
+    });
+    switch (each.target) {
+      case Target::process:
+      case Target::mpirun:
+        program.signal(each.signal);
+        break;
+      case Target::first_rank:
+        Program::signal(program.rank_process(0), each.signal);
+        break;
+      case Target::second_rank:
+        Program::signal(program.rank_process(1), each.signal);
+        break;
+    }
+    return program.wait();
+  }
+
+  static std::vector<std::string> long_run() {
+    return set({"train.epochs=" + std::to_string(endless_epochs), "train.eval_every=100000",
+                "checkpoint.every_epochs=100000"});
+  }
+};
+
+TEST_P(Signals, LeaveACheckpointFromWhichTheRunGoesOnBitExactly) {
+  const Case each = GetParam();
+  const int ranks = each.target == Target::process ? 1 : 2;
+  const Outcome outcome = interrupted(each, "out");
+  ASSERT_FALSE(outcome.timed_out) << outcome.err;
+  EXPECT_EQ(outcome.code, each.code) << outcome.err;
+  const std::vector<int> steps = checkpoint_steps(path("out"));
+  ASSERT_EQ(steps.size(), 1U) << outcome.err;
+  const std::string log = read_file(path("out/train.log"));
+  EXPECT_NE(log.find("stopped at step " + std::to_string(steps[0]) + " of 4000"), std::string::npos)
+      << log;
+  EXPECT_NE(log.find("go on with --resume"), std::string::npos) << log;
+  EXPECT_NE(outcome.err.find("go on with --resume"), std::string::npos) << outcome.err;
+  // Five steps more, against a run that nobody stopped.
+  const std::string end = "train.max_steps=" + std::to_string(steps[0] + 5);
+  std::vector<std::string> more = set({end}, long_run());
+  trained("whole", more, ranks);
+  more.emplace_back("--resume");
+  trained("out", more, ranks);
+  EXPECT_EQ(train_losses(path("out")), train_losses(path("whole")));
+  expect_same_checkpoint(checkpoint(path("out"), steps[0] + 5),
+                         checkpoint(path("whole"), steps[0] + 5));
+}
+
+// Open MPI 4's mpirun gives the code of the first rank that failed where a rank stopped by itself,
+// and 1 where it was told to stop itself: it then sends its ranks SIGTERM, and SIGKILL a second
+// later (odls_base_sigkill_timeout), whatever codes they end with.
+INSTANTIATE_TEST_SUITE_P(Targets, Signals,
+                         testing::Values(Case{Target::process, SIGTERM, stopped},
+                                         Case{Target::process, SIGINT, stopped},
+                                         Case{Target::first_rank, SIGTERM, stopped},
+                                         Case{Target::first_rank, SIGINT, stopped},
+                                         Case{Target::second_rank, SIGTERM, stopped},
+                                         Case{Target::second_rank, SIGINT, stopped},
+                                         Case{Target::mpirun, SIGTERM, 1},
+                                         Case{Target::mpirun, SIGINT, 1}),
+                         name_of_case);
+
+using SignalsInEvaluation = RunTest;
+
+TEST_F(SignalsInEvaluation, KilledRunHasThatEpochAndEvaluatesItOnResume) {
+  const std::vector<std::string> slow = set({"data.test_size=400000", "train.epochs=2"});
+  {
+    Program program({.command = train_command("out", slow), .folder = root()});
+    wait_until("the epoch is saved", 30.0,
+               [&] { return checkpoint_steps(path("out")) == std::vector<int>{8}; });
+    program.signal(SIGKILL);
+    EXPECT_EQ(program.wait().code, 128 + SIGKILL);
+  }
+  EXPECT_TRUE(read_metrics(path("out"), "evaluation").empty());
+  // The size of the test set may change; with the small one the rest takes no time.
+  trained("out", set({"train.epochs=2"}, {"--resume"}));
+  trained("whole", set({"train.epochs=2"}));
+  const std::vector<Record> resumed = read_metrics(path("out"), "evaluation");
+  const std::vector<Record> whole = read_metrics(path("whole"), "evaluation");
+  ASSERT_EQ(resumed.size(), 2U);
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(resumed[i]["loss"], whole[i]["loss"]);
+  expect_same_checkpoint(checkpoint(path("out"), 16), checkpoint(path("whole"), 16));
+}
+
+}  // namespace
+}  // namespace tandem::cli

@@ -1,0 +1,143 @@
+#include "train/checkpoint.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "base/error.h"
+#include "data/data_config.h"
+#include "graph/model_file.h"
+#include "parallel/self_communicator.h"
+#include "support/message.h"
+#include "train/model_weights.h"
+#include "train/replica.h"
+#include "train/safetensors.h"
+#include "train/scratch.h"
+#include "train/small_run.h"
+
+namespace tandem {
+namespace {
+
+using Checkpoint = ScratchTest;
+
+/// A replica with weights, running statistics and momentum that no initialisation gives.
+struct Trained {
+  RunConfig config;
+  AnyContext context{CpuContext(1)};
+  SelfCommunicator self;
+  Replica replica;
+
+  explicit Trained(std::uint64_t seed, const std::string& optimizer = "lr = 0.05\nmomentum = 0.9\n",
+                   const std::string& model = "resnet8")
+      : config(small_run({}, optimizer)),
+        replica(config, load_model(find_model(model), {.classes = 4, .channels = 1, .size = 8}), 4,
+                context, self) {
+    RandomStream random(seed, 0);
+    for (Tensor tensor : tensors()) {
+      for (float& value : tensor.span<float>()) value = random.uniform(-1.0F, 1.0F);
+    }
+    replica.optimizer().set_steps_taken(static_cast<std::int64_t>(seed));
+  }
+
+  /// Parameters, buffers and optimizer state, one by one: the gaps of an arena are nobody's.
+  std::vector<Tensor> tensors() {
+    std::vector<Tensor> all;
+    ParameterStore& store = replica.store();
+    for (std::size_t i = 0; i < store.parameters().size(); ++i) all.push_back(store.value(i));
+    for (std::size_t i = 0; i < store.buffers().size(); ++i) all.push_back(store.buffer(i));
+    for (const OptimizerState& state : replica.optimizer().state()) {
+      for (const Parameter& parameter : store.parameters()) {
+        all.emplace_back(state.tensor.data<float>() + parameter.offset, parameter.shape);
+      }
+    }
+    return all;
+  }
+};
+
+const TrainingPosition position{.step = 7,
+                                .steps_per_epoch = 5,
+                                .batches = 28,
+                                .best_top1 = 0.1 + 0.2,  // no short decimal
+                                .evaluated_step = 5,
+                                .seed = 18446744073709551615U,
+                                .global_batch = 16,
+                                .samples = 83,
+                                .model = "resnet8"};
+
+TEST_F(Checkpoint, ComesBackBitEqual) {
+  Trained saved(11);
+  save_checkpoint(path("c"), saved.replica.store(), saved.replica.optimizer(), position);
+  Trained loaded(12);
+  const TrainingPosition found =
+      load_checkpoint(path("c"), loaded.replica.store(), loaded.replica.optimizer(), position);
+  EXPECT_EQ(found.step, 7);
+  EXPECT_EQ(found.epoch(), 1);
+  EXPECT_EQ(found.step_in_epoch(), 2);
+  EXPECT_EQ(found.batches, 28);
+  EXPECT_EQ(found.best_top1, position.best_top1);
+  EXPECT_EQ(found.evaluated_step, 5);
+  EXPECT_EQ(found.model, "resnet8");
+  EXPECT_EQ(loaded.replica.optimizer().steps_taken(), 11);
+  const std::vector<Tensor> a = saved.tensors();
+  const std::vector<Tensor> b = loaded.tensors();
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(std::memcmp(a[i].raw(), b[i].raw(), a[i].bytes()), 0) << i;
+  }
+  // And what was loaded is saved as the same bytes.
+  save_checkpoint(path("d"), loaded.replica.store(), loaded.replica.optimizer(), found);
+  EXPECT_EQ(get(path("c")), get(path("d")));
+}
+
+TEST_F(Checkpoint, OfAnotherRunIsRefused) {
+  Trained saved(11);
+  save_checkpoint(path("c"), saved.replica.store(), saved.replica.optimizer(), position);
+  const std::string before = path("c").string() + " was made with ";
+  const std::string advice = "; resume with the same, or start a new run with train.init";
+  const auto message = [&](const TrainingPosition& expected, Trained& into) {
+    return message_of<InputError>([&] {
+      load_checkpoint(path("c"), into.replica.store(), into.replica.optimizer(), expected);
+    });
+  };
+  Trained same(1);
+  TrainingPosition other = position;
+  other.seed = 3;
+  EXPECT_EQ(message(other, same),
+            before + "train.seed 18446744073709551615, this run has 3" + advice);
+  other = position;
+  other.global_batch = 32;
+  EXPECT_EQ(message(other, same), before + "train.global_batch 16, this run has 32" + advice);
+  other = position;
+  other.samples = 90;
+  EXPECT_EQ(message(other, same), before + "a training set of 83, this run has 90" + advice);
+
+  Trained deeper(1, "lr = 0.05\nmomentum = 0.9\n", "resnet20");
+  const std::string model = message(position, deeper);
+  EXPECT_NE(model.find("does not fit the model: "), std::string::npos) << model;
+  EXPECT_NE(model.find("'layer3.2.bn2.weight' is missing"), std::string::npos) << model;
+}
+
+TEST_F(Checkpoint, WithAnotherOptimizersStateIsRefused) {
+  Trained plain(11, "lr = 0.05\n");
+  save_checkpoint(path("c"), plain.replica.store(), plain.replica.optimizer(), position);
+  Trained momentum(12);
+  const std::string message = message_of<InputError>([&] {
+    load_checkpoint(path("c"), momentum.replica.store(), momentum.replica.optimizer(), position);
+  });
+  EXPECT_NE(message.find(path("c").string()), std::string::npos) << message;
+  EXPECT_NE(message.find("optimizer.momentum."), std::string::npos) << message;
+}
+
+TEST_F(Checkpoint, WeightsAloneAreNoCheckpoint) {
+  Trained trained(11);
+  write_safetensors(path("w"), WeightsExport(trained.replica.store(), 1).tensors());
+  EXPECT_EQ(message_of<InputError>([&] {
+              load_checkpoint(path("w"), trained.replica.store(), trained.replica.optimizer(),
+                              position);
+            }),
+            path("w").string() +
+                " holds weights but no training state; start from it with train.init instead");
+}
+
+}  // namespace
+}  // namespace tandem

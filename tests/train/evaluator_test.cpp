@@ -1,0 +1,88 @@
+#include "train/evaluator.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <optional>
+
+#include "data/data_config.h"
+#include "graph/fusion.h"
+#include "graph/model_file.h"
+#include "parallel/mpi_test.h"
+#include "parallel/self_communicator.h"
+#include "train/small_run.h"
+
+// Every sample counts once, whatever the number of ranks: the ranks together against one rank that
+// looks at one sample after the other.
+
+namespace tandem {
+namespace {
+
+/// Sums of float losses in another order; measured: 1e-16.
+constexpr double tolerance = 1e-12;
+
+struct Model {
+  RunConfig config = small_run();
+  AnyContext context{CpuContext(1)};
+  std::unique_ptr<Dataset> test;
+  Transform transform = make_transform(config.data, false);
+  std::optional<Graph> graph;
+  std::optional<ParameterStore> store;
+
+  explicit Model(std::int64_t size) {
+    config.data.test_size = size;
+    test = open_test_dataset(config.data);
+    graph = fuse(load_model(find_model("resnet8"), {.classes = 4, .channels = 1, .size = 8}));
+    store.emplace(*graph, context, false);
+    store->initialize(7);
+  }
+  Evaluation evaluate(Communicator& communicator, std::int64_t batch) {
+    return Evaluator(*test, transform, *graph, *store, context, communicator, batch, 2).run();
+  }
+};
+
+/// The definition, without sampler and loader.
+LossSums one_by_one(Model& model) {
+  StepPlan plan(*model.graph, *model.store, model.context, {.batch = 1});
+  std::vector<float> pixels(static_cast<std::size_t>(model.transform.output_elements()));
+  LossSums sums;
+  for (std::int64_t i = 0; i < model.test->size(); ++i) {
+    RandomStream unused(0, 0);
+    model.transform.apply(model.test->load(i), unused, pixels.data());
+    std::int32_t label = model.test->label(i);
+    sums += plan.forward(Tensor(pixels.data(), {1, 8, 8, 1}), Tensor(&label, {1}, DType::i32), 1);
+  }
+  return sums;
+}
+
+TEST(Evaluator, CountsEverySampleOnceAtAnyNumberOfRanks) {
+  for (const std::int64_t size : {1, 2, 7, 24, 37, 64}) {
+    Model model(size);
+    const LossSums expected = one_by_one(model);
+    ASSERT_EQ(expected.samples, size);
+    const auto count = static_cast<double>(size);
+    for (const std::int64_t batch : {1, 5, 8, 64}) {
+      const Evaluation found = model.evaluate(world(), batch);
+      EXPECT_EQ(found.samples, size);
+      EXPECT_EQ(found.top1, static_cast<double>(expected.top1) / count);
+      EXPECT_EQ(found.top5, static_cast<double>(expected.top5) / count);
+      // A batch of another size takes other kernels, which round otherwise.
+      EXPECT_NEAR(found.loss, expected.loss / count, 1e-6 * std::abs(expected.loss / count));
+      SelfCommunicator alone;
+      const Evaluation one = model.evaluate(alone, batch);
+      EXPECT_EQ(found.samples, one.samples);
+      EXPECT_EQ(found.top1, one.top1);
+      EXPECT_NEAR(found.loss, one.loss, tolerance * one.loss) << size << " in batches of " << batch;
+      expect_same_everywhere(fmt::format("{} {} {}", found.loss, found.top1, found.top5));
+    }
+  }
+}
+
+TEST(Evaluator, RepeatsItself) {
+  Model model(37);
+  const Evaluation first = model.evaluate(world(), 8);
+  EXPECT_EQ(model.evaluate(world(), 8).loss, first.loss);
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,183 @@
+#include "train/run_config.h"
+
+#include <gtest/gtest.h>
+
+#include <variant>
+
+#include "base/error.h"
+#include "support/message.h"
+#include "train/small_run.h"
+
+namespace tandem {
+namespace {
+
+RunConfig read(const std::string& text) {
+  return read_run_config(ConfigTable::from_text(text, "run.toml"));
+}
+std::string message(const std::string& text) {
+  return message_of<InputError>([&] { read(text); });
+}
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+constexpr const char* everything = R"(
+[model]
+name = "resnet20"
+[data]
+kind = "synthetic"
+train_size = 5
+test_size = 6
+[train]
+epochs = 7
+max_steps = 8
+global_batch = 10
+accumulate = 5
+seed = 11
+label_smoothing = 0.125
+log_every = 12
+eval_every = 13
+eval_batch = 14
+threads = 15
+init = "w.safetensors"
+[optimizer]
+kind = "sgd"
+lr = 0.5
+momentum = 0.75
+nesterov = true
+weight_decay = 0.0625
+decay_norm_and_bias = false
+[schedule]
+kind = "one-cycle"
+[checkpoint]
+every_steps = 16
+every_epochs = 17
+keep = 18
+[parallel]
+first_bucket_mib = 0.5
+bucket_mib = 2
+check_every = 19
+)";
+
+TEST(RunConfig, EveryKeyIsRead) {
+  const RunConfig config = read(everything);
+  EXPECT_EQ(config.model, "resnet20");
+  EXPECT_EQ(config.data.train_size, 5);
+  EXPECT_EQ(config.epochs, 7);
+  EXPECT_EQ(config.max_steps, 8);
+  EXPECT_EQ(config.global_batch, 10);
+  EXPECT_EQ(config.global_batch_place, "run.toml:11: train.global_batch");
+  EXPECT_EQ(config.accumulate, 5);
+  EXPECT_EQ(config.seed, 11U);
+  EXPECT_EQ(config.label_smoothing, 0.125F);
+  EXPECT_EQ(config.log_every, 12);
+  EXPECT_EQ(config.eval_every, 13);
+  EXPECT_EQ(config.eval_batch, 14);
+  EXPECT_EQ(config.threads, 15);
+  EXPECT_EQ(config.init, "w.safetensors");
+  EXPECT_EQ(config.optimizer.kind, "sgd");
+  EXPECT_EQ(config.optimizer.learning_rate, 0.5);
+  EXPECT_EQ(config.optimizer.momentum, 0.75);
+  EXPECT_TRUE(config.optimizer.nesterov);
+  EXPECT_EQ(config.optimizer.weight_decay, 0.0625);
+  EXPECT_FALSE(config.optimizer.decay_norm_and_bias);
+  EXPECT_TRUE(std::holds_alternative<OneCycleSchedule>(config.schedule));
+  EXPECT_EQ(config.checkpoint_every_steps, 16);
+  EXPECT_EQ(config.checkpoint_every_epochs, 17);
+  EXPECT_EQ(config.checkpoint_keep, 18);
+  EXPECT_EQ(config.first_bucket_bytes, 1 << 19);
+  EXPECT_EQ(config.bucket_bytes, 2 << 20);
+  EXPECT_EQ(config.check_every, 19);
+}
+
+TEST(RunConfig, DefaultsAreThoseOfTheTableAndAreRecorded) {
+  const RunConfig config = small_run();
+  EXPECT_EQ(config.max_steps, 0);
+  EXPECT_EQ(config.accumulate, 1);
+  EXPECT_EQ(config.seed, 1U);
+  EXPECT_EQ(config.label_smoothing, 0.0F);
+  EXPECT_EQ(config.log_every, 50);
+  EXPECT_EQ(config.eval_every, 1);
+  EXPECT_EQ(config.eval_batch, 0);
+  EXPECT_EQ(config.init, "");
+  EXPECT_EQ(config.checkpoint_every_steps, 0);
+  EXPECT_EQ(config.checkpoint_every_epochs, 1);
+  EXPECT_EQ(config.checkpoint_keep, 3);
+  EXPECT_EQ(config.first_bucket_bytes, 1 << 20);
+  EXPECT_EQ(config.bucket_bytes, 25 << 20);
+  EXPECT_EQ(config.check_every, 500);
+  EXPECT_TRUE(std::holds_alternative<ConstantSchedule>(config.schedule));
+  for (const char* line :
+       {"accumulate = 1", "seed = 1", "log_every = 50", "eval_every = 1", "keep = 3",
+        "every_epochs = 1", "bucket_mib = 25.0", "check_every = 500", "max_steps = 0",
+        "kind = 'constant'", "workers = 1", "weight_decay = 0.0", "decay_norm_and_bias = true"}) {
+    EXPECT_NE(config.text.find(std::string(line) + "\n"), std::string::npos) << line;
+  }
+}
+
+TEST(RunConfig, TheResolvedTextReadAgainIsTheSame) {
+  for (const std::string& text : {small_run_text(), std::string(everything)}) {
+    const RunConfig first = read(text);
+    const RunConfig second = read(first.text);
+    EXPECT_EQ(second.text, first.text);
+    EXPECT_EQ(second.bucket_bytes, first.bucket_bytes);
+    EXPECT_EQ(second.optimizer.learning_rate, first.optimizer.learning_rate);
+  }
+}
+
+TEST(RunConfig, UnknownKeysAreNamedWithTheNearest) {
+  struct Case {
+    const char* table;  ///< whose header the wrong line follows
+    const char* line;
+    const char* key;
+    const char* nearest;
+  };
+  for (const Case& each :
+       {Case{"[model]\n", "nam = 1", "model.nam", "name"},
+        Case{"[data]\n", "trian_size = 1", "data.trian_size", "train_size"},
+        Case{"[train]\n", "epoch = 1", "train.epoch", "epochs"},
+        Case{"[optimizer]\n", "momentm = 1", "optimizer.momentm", "momentum"},
+        Case{"[schedule]\n", "knd = 1", "schedule.knd", "kind"},
+        Case{"[checkpoint]\n", "kep = 1", "checkpoint.kep", "keep"},
+        Case{"[parallel]\n", "bucket_mb = 1", "parallel.bucket_mb", "bucket_mib"}}) {
+    const std::string found =
+        message(replaced(everything, each.table, std::string(each.table) + each.line + "\n"));
+    EXPECT_NE(
+        found.find(std::string(each.key) + ": unknown key (did you mean '" + each.nearest + "'?)"),
+        std::string::npos)
+        << found;
+    EXPECT_TRUE(found.starts_with("run.toml:")) << found;
+  }
+  const std::string table = message(replaced(everything, "[checkpoint]", "[checkpoints]"));
+  EXPECT_NE(table.find("run.toml:29: checkpoints: unknown key (did you mean 'checkpoint'?)"),
+            std::string::npos)
+      << table;
+  const std::string root = message(std::string("trian = 1\n") + everything);
+  EXPECT_NE(root.find("run.toml:1: trian: unknown key (did you mean 'train'?)"), std::string::npos)
+      << root;
+}
+
+TEST(RunConfig, WrongValuesAreNamed) {
+  const auto with = [](const char* from, const char* to) {
+    return message(replaced(everything, from, to));
+  };
+  EXPECT_EQ(with("epochs = 7", "epochs = \"7\""),
+            "run.toml:9: train.epochs: expected an integer, found a string");
+  EXPECT_EQ(with("epochs = 7", "epochs = 0"),
+            "run.toml:9: train.epochs: 0 is too small; the least is 1");
+  EXPECT_EQ(with("keep = 18", "keep = 0"),
+            "run.toml:32: checkpoint.keep: 0 is too small; the least is 1");
+  EXPECT_EQ(with("label_smoothing = 0.125", "label_smoothing = 1"),
+            "run.toml:14: train.label_smoothing: 1 is out of range; expected 0 to 0.99");
+  const std::string missing = with("global_batch = 10\n", "");
+  EXPECT_EQ(missing, "run.toml:8: train.global_batch: missing; expected an integer");
+  const std::string model = with("resnet20", "resnet21");
+  EXPECT_TRUE(model.starts_with(
+      "run.toml:3: model.name: no model is called 'resnet21' (did you mean 'resnet20'?)"))
+      << model;
+}
+
+}  // namespace
+}  // namespace tandem
