@@ -54,7 +54,8 @@ if (($(nproc) < 2)); then ranks=1; fi
 # Thread placement is Tandem's: mpirun's default would bind both threads of a rank to one core.
 # mpirun kills a second after Ctrl-C by default; a checkpoint may take longer on a busy disk.
 launch=(mpirun -n "$ranks" --bind-to none --mca odls_base_sigkill_timeout 30)
-cores=$(lscpu --parse=CORE,SOCKET | grep -v '^#' | sort -u | wc -l)
+# mpirun counts cores, not hardware threads; where they cannot be told, it is told to go ahead.
+cores=$(lscpu --parse=CORE,SOCKET 2>/dev/null | grep -v '^#' | sort -u | wc -l || true)
 if ((cores < ranks)); then launch+=(--oversubscribe); fi
 if ((EUID == 0)); then launch+=(--allow-run-as-root); fi
 
