@@ -10,6 +10,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   # GCC 12 sees overlapping copies inside std::string that cannot happen (GCC bug 105651).
   target_compile_options(tandem_options INTERFACE -Wno-restrict)
 endif()
+# Messages and debug information name files from the project's root, not the builder's folders.
+target_compile_options(tandem_options INTERFACE -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
 if(TANDEM_NATIVE)
   target_compile_options(tandem_options INTERFACE -march=native)
 endif()

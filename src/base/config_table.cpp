@@ -303,6 +303,15 @@ std::vector<double> ConfigTable::get_reals(std::string_view key) const {
   });
 }
 
+std::vector<double> ConfigTable::get_reals_or(std::string_view key,
+                                              std::span<const double> fallback) const {
+  if (has(key)) return get_reals(key);
+  toml::array values;
+  for (const double value : fallback) values.push_back(value);
+  record_default(*node_, key, values);
+  return {fallback.begin(), fallback.end()};
+}
+
 ConfigTable ConfigTable::table(std::string_view key) const {
   node_->known.emplace(key);
   std::vector<std::shared_ptr<Node>>& made = node_->children[std::string(key)];

@@ -55,6 +55,8 @@ class ConfigTable {
   std::vector<std::string> get_strings(std::string_view key) const;
   std::vector<std::int64_t> get_ints(std::string_view key) const;
   std::vector<double> get_reals(std::string_view key) const;
+  /// The same with a default, which is written into the table.
+  std::vector<double> get_reals_or(std::string_view key, std::span<const double> fallback) const;
 
   /// A sub-table; a missing one is an empty table (whose required keys are then missing).
   ConfigTable table(std::string_view key) const;

@@ -2,7 +2,9 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <utility>
 
+#include "base/error.h"
 #include "parallel/mpi_session.h"
 
 namespace tandem {
@@ -10,6 +12,14 @@ namespace tandem {
 /// What a subcommand does once the command line is read: returns the exit code. Called with the
 /// session of this process; commands that do not communicate ignore it.
 using Command = std::function<int(const MpiSession& session)>;
+
+/// A command that does not communicate: rank 0 alone runs it, the others do nothing.
+template <typename Run>
+Command on_root(Run run) {
+  return [run = std::move(run)](const MpiSession& session) {
+    return process_rank() > 0 ? 0 : run(session);
+  };
+}
 
 /// Exit codes beside 0.
 struct ExitCode {

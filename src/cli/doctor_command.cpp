@@ -128,7 +128,7 @@ int diagnose(const MpiSession& session) {
 void add_doctor_command(CLI::App& app, Command& chosen) {
   CLI::App* command = app.add_subcommand(
       "doctor", "Say what this machine has, what is missing and what that costs");
-  command->callback([&chosen] { chosen = &diagnose; });
+  command->callback([&chosen] { chosen = on_root(&diagnose); });
 }
 
 }  // namespace tandem

@@ -51,7 +51,9 @@ int run(int argc, char** argv) {
       if (process_rank() <= 0) app.exit(error, std::cout, std::cerr);
       return error.get_exit_code() == 0 ? 0 : ExitCode::bad_input;
     }
-    return chosen(*session);
+    const int code = chosen(*session);
+    close_log_file();
+    return code;
   } catch (const InputError& error) {
     return fail(session.get(), error, ExitCode::bad_input);
   } catch (const std::exception& error) {

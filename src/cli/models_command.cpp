@@ -43,7 +43,7 @@ void add_models_command(CLI::App& app, Command& chosen) {
   command->add_option("--channels", options->channels, "Input channels")
       ->check(CLI::Range(1, 1 << 20));
   command->callback([&chosen, options, only] {
-    chosen = [options, only](const MpiSession&) { return list_models(*options, *only); };
+    chosen = on_root([options, only](const MpiSession&) { return list_models(*options, *only); });
   });
 }
 

@@ -79,7 +79,8 @@ void add_weights_command(CLI::App& app, Command& chosen) {
   auto file = std::make_shared<std::string>();
   CLI::App* shown = command->add_subcommand("show", "List the tensors of a file");
   shown->add_option("FILE", *file, "A checkpoint or a weights file")->required();
-  shown->callback([&chosen, file] { chosen = [file](const MpiSession&) { return show(*file); }; });
+  shown->callback(
+      [&chosen, file] { chosen = on_root([file](const MpiSession&) { return show(*file); }); });
 
   auto paths = std::make_shared<std::pair<std::string, std::string>>();
   CLI::App* exported =
@@ -87,7 +88,8 @@ void add_weights_command(CLI::App& app, Command& chosen) {
   exported->add_option("CHECKPOINT", paths->first, "A checkpoint")->required();
   exported->add_option("OUT", paths->second, "The file to write")->required();
   exported->callback([&chosen, paths] {
-    chosen = [paths](const MpiSession&) { return export_weights(paths->first, paths->second); };
+    chosen =
+        on_root([paths](const MpiSession&) { return export_weights(paths->first, paths->second); });
   });
 
   auto arguments = std::make_shared<ImportArguments>();
@@ -101,7 +103,7 @@ void add_weights_command(CLI::App& app, Command& chosen) {
   imported->add_option("--channels", arguments->options.channels,
                        "Input channels (default: the model's)");
   imported->callback([&chosen, arguments] {
-    chosen = [arguments](const MpiSession&) { return import_weights(*arguments); };
+    chosen = on_root([arguments](const MpiSession&) { return import_weights(*arguments); });
   });
 }
 

@@ -146,8 +146,8 @@ Native read_kind(const ConfigTable& table, DataConfig& config) {
 /// One number a channel, from one number or as many as there are channels.
 std::vector<float> get_per_channel(const ConfigTable& table, std::string_view key, int channels,
                                    double low, double high) {
-  std::vector<double> values = table.get_reals(key);
-  if (!table.has(key)) values = {0.5};
+  constexpr std::array fallback{0.5};
+  const std::vector<double> values = table.get_reals_or(key, fallback);
   const auto count = static_cast<std::size_t>(channels);
   if (values.size() != 1 && values.size() != count) {
     table.fail(key, fmt::format("{} numbers for {} channels; give one, or one a channel",
@@ -167,8 +167,8 @@ std::vector<float> get_per_channel(const ConfigTable& table, std::string_view ke
 
 void read_range(const ConfigTable& table, std::string_view key, double most, double& low,
                 double& high) {
-  if (!table.has(key)) return;
-  const std::vector<double> values = table.get_reals(key);
+  const std::array fallback{low, high};
+  const std::vector<double> values = table.get_reals_or(key, fallback);
   if (values.size() != 2) table.fail(key, "expected two numbers, the least and the most");
   if (!(values[0] > 0.0 && values[0] <= values[1] && values[1] <= most)) {
     table.fail(key, fmt::format("[{}, {}] is no range; expected 0 < least <= most <= {}", values[0],
@@ -183,9 +183,9 @@ void read_augment(const ConfigTable& table, TransformOptions& options) {
   options.crop_padding = get_small(table, "crop_padding", -1, 0, 4096);
   options.random_resized_crop = table.get_bool_or("random_resized_crop", false);
   constexpr double largest_ratio = 100.0;
-  read_range(table, "scale", 1.0, options.ranges.scale_low, options.ranges.scale_high);
-  read_range(table, "ratio", largest_ratio, options.ranges.ratio_low, options.ranges.ratio_high);
   if (options.random_resized_crop) {
+    read_range(table, "scale", 1.0, options.ranges.scale_low, options.ranges.scale_high);
+    read_range(table, "ratio", largest_ratio, options.ranges.ratio_low, options.ranges.ratio_high);
     if (table.has("crop_padding")) {
       table.fail("crop_padding", "not together with random_resized_crop; remove one");
     }

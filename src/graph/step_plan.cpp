@@ -250,7 +250,6 @@ StepPlan::~StepPlan() = default;
 LossSums StepPlan::forward(const Tensor& images, const Tensor& labels, std::int64_t valid) {
   TANDEM_CHECK(!options_.training || valid == options_.batch, "{} of {} samples in training", valid,
                options_.batch);
-  std::visit([](auto& device) { device.activate(); }, *context_);
   activate(*context_);
   for (Step& step : steps_) {
     for (const std::size_t slot : step.model_inputs) step.inputs[slot] = images;
@@ -268,7 +267,6 @@ LossSums StepPlan::forward(const Tensor& images, const Tensor& labels, std::int6
 void StepPlan::backward(bool accumulate, const Progress& progress) {
   TANDEM_CHECK(options_.training, "backward of a plan made for evaluation");
   TANDEM_CHECK(!accumulate || options_.accumulation, "a plan made without accumulation");
-  std::visit([](auto& device) { device.activate(); }, *context_);
   activate(*context_);
   for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
     const std::vector<Tensor>& gradients = accumulate ? step->partial_gradients : step->gradients;

@@ -12,7 +12,7 @@ namespace tandem {
 /// One line of what all ranks must agree upon before they communicate.
 struct PlanEntry {
   std::string name;  ///< a parameter's or buffer's
-  Shape shape;
+  Shape shape{};
   DType dtype = DType::f32;
   int bucket = -1;  ///< the bucket that reduces its gradient; -1: none does
 };

@@ -92,6 +92,7 @@ TrainingPosition load_checkpoint(const std::filesystem::path& path, ParameterSto
   position.seed = number<std::uint64_t>(file, "seed");
   position.global_batch = number<std::int64_t>(file, "global_batch");
   position.samples = number<std::int64_t>(file, "samples");
+  require_same(path, "model.name", position.model, expected.model);
   require_same(path, "train.seed", position.seed, expected.seed);
   require_same(path, "train.global_batch", position.global_batch, expected.global_batch);
   require_same(path, "a training set of", position.samples, expected.samples);

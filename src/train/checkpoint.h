@@ -33,7 +33,7 @@ void save_checkpoint(const std::filesystem::path& path, const ParameterStore& st
 
 /// Restores what save_checkpoint() wrote, into a model and an optimizer of the same layout. Throws
 /// InputError where the file is damaged, is no checkpoint, or is of another model or optimizer, or
-/// where `expected` has another seed, global batch, or number of samples.
+/// where `expected` has another model, seed, global batch, or number of samples.
 TrainingPosition load_checkpoint(const std::filesystem::path& path, ParameterStore& store,
                                  Optimizer& optimizer, const TrainingPosition& expected);
 

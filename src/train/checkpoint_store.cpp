@@ -142,6 +142,14 @@ void CheckpointStore::keep_last(int count) const {
   }
 }
 
+void CheckpointStore::drop_after(std::int64_t step) const {
+  for (const StepCheckpoint& found : list()) {
+    if (found.step <= step) continue;
+    log_warning("removing {}: the run goes on from step {}", found.path.string(), step);
+    remove_file(found.path);
+  }
+}
+
 void CheckpointStore::set_best(const fs::path& checkpoint) const {
   // Under a temporary name that keep_last() clears away after a crash.
   const fs::path temporary = best_path().string() + ".tmp." + std::to_string(::getpid());

@@ -41,6 +41,10 @@ class CheckpointStore {
   /// left. Not to be called while this process writes a checkpoint.
   void keep_last(int count) const;
 
+  /// Removes the checkpoints of higher steps than `step`: a run that goes on from there leaves them
+  /// behind, and they would be taken for its newest.
+  void drop_after(std::int64_t step) const;
+
   /// Makes best.safetensors the file `checkpoint` (of this folder's file system or another): a hard
   /// link where the file system has them, else a copy, renamed into place. It outlives the
   /// original's removal.

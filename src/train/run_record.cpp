@@ -9,7 +9,7 @@
 namespace tandem {
 
 RunRecord::RunRecord(const std::filesystem::path& folder, const RunConfig& config, bool speaker,
-                     std::optional<std::int64_t> resumed_step) {
+                     std::int64_t first_step) {
   if (!speaker) return;
   std::error_code code;
   std::filesystem::create_directories(folder, code);
@@ -22,12 +22,8 @@ RunRecord::RunRecord(const std::filesystem::path& folder, const RunConfig& confi
   resolved.write(config.text);
   resolved.commit();
   metrics_.emplace(folder / "metrics.jsonl");
-  if (resumed_step) metrics_->resume_at(*resumed_step);
+  metrics_->resume_at(first_step);
   progress_.emplace();
-}
-
-RunRecord::~RunRecord() {
-  if (metrics_) close_log_file();
 }
 
 void RunRecord::start(const JsonLine& facts) {

@@ -25,11 +25,11 @@ struct Interval {
 /// metrics.jsonl, train.log, and progress. On other ranks every call does nothing.
 class RunRecord {
  public:
-  /// Makes the folder. `resumed_step`: the step that a resumed run goes on from; later records of
-  /// the run before are dropped.
+  /// Makes the folder. `first_step`: the step that the run goes on from, 0 for a new one; records
+  /// of later steps are dropped. The log stays open for what is said after the run, errors
+  /// included.
   RunRecord(const std::filesystem::path& folder, const RunConfig& config, bool speaker,
-            std::optional<std::int64_t> resumed_step);
-  ~RunRecord();
+            std::int64_t first_step);
   RunRecord(const RunRecord&) = delete;
   RunRecord& operator=(const RunRecord&) = delete;
 

@@ -7,11 +7,13 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "device/machine.h"
 #include "graph/model_file.h"
 #include "parallel/rank_topology.h"
+#include "parallel/replica_check.h"
 #include "train/checkpoint.h"
 #include "train/environment.h"
 #include "train/model_weights.h"
@@ -76,9 +78,11 @@ class Trainer::Run {
                  .seed = config.seed}),
         checkpoints_(place.folder / "checkpoints") {
     restore();
-    record_.emplace(place.folder, config, speaks(),
-                    place.resume ? std::optional(position_.step) : std::nullopt);
-    if (speaks()) checkpoints_.create_folder();
+    record_.emplace(place.folder, config, speaks(), position_.step);
+    if (speaks()) {
+      checkpoints_.create_folder();
+      checkpoints_.drop_after(position_.step);
+    }
     describe();
   }
 
@@ -92,7 +96,7 @@ class Trainer::Run {
     started_ = Clock::now();
     first_step_ = position_.step;
     begin_interval();
-    if (evaluation_is_pending()) end_epoch(false);
+    if (evaluation_is_pending()) end_epoch(false, false);
     while (position_.step < total) {
       if (run_step(total)) {
         if (speaks()) {
@@ -116,7 +120,17 @@ class Trainer::Run {
                                  : scheduled_steps();
   }
 
+  /// Ranks that read other settings or other data would take part in other collectives and hang.
+  void check_same_run() const {
+    const std::vector<PlanEntry> entries{
+        {.name = fmt::format("run file of hash {:016x}", hash_text(config_.text))},
+        {.name = fmt::format("{} training and {} test samples", datasets_.train->size(),
+                             datasets_.test->size())}};
+    check_same_plan(communicator_, entries);
+  }
+
   DistributedSampler make_sampler() const {
+    check_same_run();
     try {
       return DistributedSampler({.size = datasets_.train->size(),
                                  .global_batch = config_.global_batch,
@@ -235,18 +249,19 @@ class Trainer::Run {
 
     const bool epoch_done = position_.step_in_epoch() == 0 || position_.step == total;
     show_progress(total, epoch_done);
-    if (epoch_done || position_.step % config_.log_every == 0) log_interval(rate);
+    const bool save_due = result.stop || (config_.checkpoint_every_steps > 0 &&
+                                          position_.step % config_.checkpoint_every_steps == 0);
+    // Before a checkpoint too, so that the records of a resumed run begin where those before end.
+    if (epoch_done || save_due || position_.step % config_.log_every == 0) log_interval(rate);
     if (config_.check_every > 0 && position_.step % config_.check_every == 0) {
       replica_.check_bits();
     }
-    const bool save_due =
-        config_.checkpoint_every_steps > 0 && position_.step % config_.checkpoint_every_steps == 0;
     if (epoch_done) {
-      end_epoch(result.stop);
-    } else if (save_due || result.stop) {
+      end_epoch(save_due, result.stop);
+    } else if (save_due) {
       save();
     }
-    return result.stop && position_.step < total;
+    return result.stop;
   }
 
   /// The epoch, counted from 1, that the last step belonged to.
@@ -285,13 +300,13 @@ class Trainer::Run {
            position_.evaluated_step < position_.step && evaluation_is_due();
   }
 
-  void end_epoch(bool stop) {
+  void end_epoch(bool save_due, bool stop) {
     const Clock::time_point start = Clock::now();
-    const bool save_due =
-        last_step() || stop || epoch_number() % config_.checkpoint_every_epochs == 0;
+    save_due |= last_step() || epoch_number() % config_.checkpoint_every_epochs == 0;
     // Before the evaluation: mpirun may kill, seconds after a signal, while it is still running.
     if (save_due) save();
-    if (evaluation_is_due()) {
+    // A run that is to stop leaves its evaluation to the run that resumes it.
+    if (evaluation_is_due() && !stop) {
       const bool best = evaluate();
       if (best || save_due) save(best);
     }
@@ -313,6 +328,11 @@ class Trainer::Run {
 
   void save(bool best = false) {
     if (!speaks()) return;
+    const std::span<const float> values = replica_.store().all_values().span<float>();
+    if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); })) {
+      input_error("the weights are not finite at step {}; lower optimizer.lr{}", position_.step,
+                  newest_checkpoint_hint());
+    }
     const fs::path path = checkpoints_.path_for_step(position_.step);
     save_checkpoint(path, replica_.store(), replica_.optimizer(), position_);
     if (best) checkpoints_.set_best(path);
@@ -345,7 +365,7 @@ class Trainer::Run {
 
   Clock::time_point started_;
   std::int64_t first_step_ = 0;
-  double evaluating_seconds_ = 0.0;  // and saving: not part of the training rate
+  double evaluating_seconds_ = 0.0;  // ends of epochs: not part of the training rate
   LossSums epoch_sums_;
   Interval interval_;
   Clock::time_point interval_start_;

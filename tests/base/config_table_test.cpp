@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <fstream>
 
 #include "base/error.h"
@@ -56,10 +57,10 @@ TEST(ConfigTable, ReadsEveryType) {
 
 TEST(ConfigTable, MissingKeysFallBackOnlyWhereAsked) {
   const ConfigTable config = sample();
-  EXPECT_EQ(config.get_string("other", "x"), "x");
-  EXPECT_EQ(config.get_int_or("other", 5, 0, 9), 5);
-  EXPECT_EQ(config.get_real_or("other", 0.25, 0, 1), 0.25);
-  EXPECT_FALSE(config.get_bool_or("other", false));
+  EXPECT_EQ(config.get_string("text", "x"), "x");
+  EXPECT_EQ(config.get_int_or("count", 5, 0, 9), 5);
+  EXPECT_EQ(config.get_real_or("rate", 0.25, 0, 1), 0.25);
+  EXPECT_FALSE(config.get_bool_or("flag", false));
   EXPECT_FALSE(config.has("other"));
   EXPECT_EQ(rejected([&] { config.get_string("other"); }),
             "run.toml:1: other: missing; expected a string");
@@ -67,6 +68,24 @@ TEST(ConfigTable, MissingKeysFallBackOnlyWhereAsked) {
             "run.toml:7: data.size: missing; expected an integer");
   EXPECT_EQ(rejected([&] { config.table("none").get_int("size"); }),
             "run.toml: none.size: missing; expected an integer");
+}
+
+TEST(ConfigTable, DefaultsThatWereTakenAreWritten) {
+  const ConfigTable config = ConfigTable::from_text("[given]\nlr = 0.1\n", "run.toml");
+  EXPECT_EQ(config.table("given").get_real_or("lr", 0.5, 0, 1), 0.1);
+  EXPECT_EQ(config.table("given").get_real_or("decay", 0.0005, 0, 1), 0.0005);
+  EXPECT_EQ(config.table("absent").get_int_or("count", 5, 0, 9), 5);
+  EXPECT_EQ(config.table("absent").get_int_or("unset", -1, 0, 9), -1);
+  EXPECT_EQ(config.table("absent").get_string("empty", ""), "");
+  constexpr std::array range{0.25, 1.0};
+  EXPECT_EQ(config.table("absent").get_reals_or("range", range), (std::vector<double>{0.25, 1.0}));
+  config.finish();
+
+  const ConfigTable again = ConfigTable::from_text(config.to_toml(), "resolved");
+  EXPECT_EQ(again.table("given").keys(), (std::vector<std::string>{"decay", "lr"}));
+  EXPECT_EQ(again.table("absent").keys(), (std::vector<std::string>{"count", "range"}));
+  EXPECT_EQ(again.table("given").get_real("decay", 0, 1), 0.0005);
+  EXPECT_EQ(again.table("absent").get_reals("range"), (std::vector<double>{0.25, 1.0}));
 }
 
 TEST(ConfigTable, WrongTypesAreNamedWithTheirLine) {

@@ -38,6 +38,42 @@ TEST_P(Resume, FromTheMiddleOfAnEpochIsBitExact) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Resume, testing::Values(1, 2));
 
+using ResumeFromOlder = RunTest;
+
+// The checkpoints that the abandoned part of the run left are of higher steps: they must neither
+// push out the new ones nor be taken for the newest.
+TEST_F(ResumeFromOlder, LeavesTheNewerCheckpointsBehind) {
+  const std::vector<std::string> options =
+      set({"checkpoint.every_steps=8", "checkpoint.keep=2", "train.max_steps=24"});
+  trained("out", options);
+  ASSERT_EQ(checkpoint_steps(path("out")), (std::vector<int>{16, 24}));
+  std::vector<std::string> more = set({"train.max_steps=20"}, options);
+  more.insert(more.end(), {"--resume", checkpoint(path("out"), 16).string()});
+  trained("out", more);
+  EXPECT_EQ(checkpoint_steps(path("out")), (std::vector<int>{16, 20}));
+  EXPECT_EQ(train_losses(path("out")).rbegin()->first, 20);
+}
+
+// Steps between the last record and a checkpoint are recorded with the checkpoint.
+TEST_F(ResumeFromOlder, RecordsWhatLongIntervalsHold) {
+  const std::vector<std::string> options =
+      set({"train.log_every=10", "checkpoint.every_steps=7", "checkpoint.keep=100"});
+  trained("whole", options);
+  trained("out", options);
+  std::vector<std::string> more = options;
+  more.insert(more.end(), {"--resume", checkpoint(path("out"), 14).string()});
+  trained("out", more);
+  EXPECT_EQ(train_losses(path("out")), train_losses(path("whole")));
+  EXPECT_TRUE(train_losses(path("out")).contains(14));
+}
+
+// steps an epoch = checkpoint.every_steps: the epoch's end is such a step too.
+TEST_F(ResumeFromOlder, CountsStepsAtTheEndOfAnEpochToo) {
+  trained("out", set({"checkpoint.every_steps=8", "checkpoint.every_epochs=100",
+                      "train.eval_every=100", "checkpoint.keep=100"}));
+  EXPECT_EQ(checkpoint_steps(path("out")), (std::vector<int>{8, 16, 24, 32}));
+}
+
 /// A run of two ranks that goes on from step 13 on one rank.
 class ResumeOnOneRank : public RunTest {
  protected:
