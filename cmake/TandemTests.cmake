@@ -39,6 +39,6 @@ set(TANDEM_MPI_TEST_ENVIRONMENT
 if(TANDEM_SANITIZE MATCHES address)
   # Open MPI's own leaks; why the slow unwinder is needed says the file.
   list(APPEND TANDEM_MPI_TEST_ENVIRONMENT
-    "ASAN_OPTIONS=fast_unwind_on_malloc=0:detect_stack_use_after_return=1:strict_string_checks=1"
+    "ASAN_OPTIONS=fast_unwind_on_malloc=0:allocator_may_return_null=1:detect_stack_use_after_return=1:strict_string_checks=1"
     "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/lsan.supp:print_suppressions=0")
 endif()

@@ -12,21 +12,25 @@
 
 namespace tandem {
 
-struct ConfigTable::Document {
-  toml::table root;
-  std::string origin;
-  std::filesystem::path folder = ".";
-};
-
 /// One table of the document, with what has been asked of it. Children are kept so that finish()
 /// reaches every table that was handed out.
 struct ConfigTable::Node {
   toml::table* table = nullptr;  // null: the table is absent
-  std::shared_ptr<Node> parent{};
+  Node* parent = nullptr;
   std::string key{};  // in the parent
   std::string path;   // dotted name of the table, "" for the root
   std::set<std::string, std::less<>> known;
-  std::map<std::string, std::vector<std::shared_ptr<Node>>, std::less<>> children;
+  std::map<std::string, std::vector<Node*>, std::less<>> children;
+};
+
+/// The text and every node that was made for it.
+struct ConfigTable::Document {
+  toml::table root;
+  std::string origin;
+  std::filesystem::path folder = ".";
+  std::vector<std::unique_ptr<Node>> nodes;
+
+  Node* make_node() { return nodes.emplace_back(std::make_unique<Node>()).get(); }
 };
 
 namespace {
@@ -82,14 +86,14 @@ toml::table parse(std::string_view text, std::string_view origin) {
 
 }  // namespace
 
-ConfigTable::ConfigTable(std::shared_ptr<Document> document, std::shared_ptr<Node> node)
-    : document_(std::move(document)), node_(std::move(node)) {}
+ConfigTable::ConfigTable(std::shared_ptr<Document> document, Node* node)
+    : document_(std::move(document)), node_(node) {}
 
 ConfigTable ConfigTable::from_text(std::string_view text, std::string_view origin) {
   auto document = std::make_shared<Document>();
   document->root = parse(text, origin);
   document->origin = origin;
-  auto node = std::make_shared<Node>();
+  Node* node = document->make_node();
   node->table = &document->root;
   return {document, node};
 }
@@ -314,41 +318,41 @@ std::vector<double> ConfigTable::get_reals_or(std::string_view key,
 
 ConfigTable ConfigTable::table(std::string_view key) const {
   node_->known.emplace(key);
-  std::vector<std::shared_ptr<Node>>& made = node_->children[std::string(key)];
+  std::vector<Node*>& made = node_->children[std::string(key)];
   if (made.empty()) {
     const toml::node* node = find(node_->table, key);
     if (node != nullptr && !node->is_table()) {
       fail(key, fmt::format("expected a table, found {}", type_name(*node)));
     }
-    auto child = std::make_shared<Node>();
+    Node* child = document_->make_node();
     child->table = node == nullptr ? nullptr : node_->table->get(key)->as_table();
     child->parent = node_;
     child->key = key;
     child->path = node_->path.empty() ? std::string(key) : fmt::format("{}.{}", node_->path, key);
-    made.push_back(std::move(child));
+    made.push_back(child);
   }
   return {document_, made.front()};
 }
 
 std::vector<ConfigTable> ConfigTable::tables(std::string_view key) const {
   node_->known.emplace(key);
-  std::vector<std::shared_ptr<Node>>& made = node_->children[std::string(key)];
+  std::vector<Node*>& made = node_->children[std::string(key)];
   toml::node* node = node_->table == nullptr ? nullptr : node_->table->get(key);
   if (made.empty() && node != nullptr) {
     toml::array* array = node->as_array();
     if (array == nullptr) fail(key, fmt::format("expected [[{}]] tables", key));
     for (toml::node& element : *array) {
       if (!element.is_table()) fail(key, fmt::format("expected [[{}]] tables", key));
-      auto child = std::make_shared<Node>();
+      Node* child = document_->make_node();
       child->table = element.as_table();
       child->path = node_->path.empty() ? fmt::format("{}[{}]", key, made.size())
                                         : fmt::format("{}.{}[{}]", node_->path, key, made.size());
-      made.push_back(std::move(child));
+      made.push_back(child);
     }
   }
   std::vector<ConfigTable> all;
   all.reserve(made.size());
-  for (const std::shared_ptr<Node>& child : made) all.push_back(ConfigTable(document_, child));
+  for (Node* child : made) all.push_back(ConfigTable(document_, child));
   return all;
 }
 
@@ -361,7 +365,7 @@ void ConfigTable::finish() const {
                                 join(known, ", ")));
   }
   for (const auto& [name, children] : node_->children) {
-    for (const std::shared_ptr<Node>& child : children) ConfigTable(document_, child).finish();
+    for (Node* child : children) ConfigTable(document_, child).finish();
   }
 }
 

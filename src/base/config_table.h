@@ -79,9 +79,9 @@ class ConfigTable {
  private:
   struct Document;
   struct Node;
-  ConfigTable(std::shared_ptr<Document> document, std::shared_ptr<Node> node);
+  ConfigTable(std::shared_ptr<Document> document, Node* node);
   std::shared_ptr<Document> document_;
-  std::shared_ptr<Node> node_;
+  Node* node_;  // the document's
 };
 
 }  // namespace tandem
