@@ -9,9 +9,9 @@ namespace tandem {
 
 /// Batch normalisation of NHWC rows on the CPU, fused with what usually follows it: a residual sum
 /// and ReLU. Memory-bound, so passes are few: statistics and result read x once each,
-/// backward reads x, y and the gradient twice. On AVX2 these run
-/// at one to three times the speed of oneDNN's NHWC batch normalisation, which does not fuse the
-/// sum (benchmarks/batch_norm.cpp).
+/// backward reads x, y and the gradient twice. On AVX2 these take from a third of the time
+/// of oneDNN's NHWC batch normalisation to a little more than it (docs/benchmarks.md), and fuse the
+/// residual sum, which it does not.
 ///
 /// Sums are taken in blocks of rows that do not depend on the number of threads and are combined in
 /// order, so results are the same bits for any thread count.
