@@ -43,7 +43,7 @@ std::vector<PlanEntry> plan_entries(const ParameterStore& store,
 
 }  // namespace
 
-Replica::Replica(const RunConfig& config, Graph graph, std::int64_t micro_batch,
+Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro_batch,
                  AnyContext& context, Communicator& communicator)
     : communicator_(communicator),
       accumulate_(config.accumulate),
@@ -109,7 +109,7 @@ StepResult Replica::finish_step(float learning_rate) {
   bucketer_.finish();
   statistics_request_->wait();
   // Each micro-batch's gradient is of its own mean; the step's is of the mean over all of them.
-  const float parts = static_cast<float>(communicator_.size() * accumulate_);
+  const auto parts = static_cast<float>(communicator_.size() * accumulate_);
   optimizer_->step(store_.all_values(), store_.all_gradients(),
                    {.learning_rate = learning_rate, .gradient_scale = 1.0F / parts});
   const auto count = [&](std::size_t i) { return static_cast<std::int64_t>(statistics_[i]); };

@@ -27,8 +27,8 @@ class Replica {
  public:
   /// Collective. Lays out and initialises the model (by seed, the same on every rank), checks that
   /// all ranks have the same plan. `context` and `communicator` outlive it.
-  Replica(const RunConfig& config, Graph graph, std::int64_t micro_batch, AnyContext& context,
-          Communicator& communicator);
+  Replica(const RunConfig& config, const Graph& graph, std::int64_t micro_batch,
+          AnyContext& context, Communicator& communicator);
 
   /// Collective: rank 0's parameters, buffers and optimizer state to all ranks.
   void broadcast_from_root();
