@@ -12,32 +12,13 @@
 
 #include "base/error.h"
 #include "data/image.h"
+#include "support/temporary_folder.h"
 
 namespace tandem::testing {
 
 using Bytes = std::vector<std::uint8_t>;
 
-/// A folder of its own for each test, removed with it.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "tandem-data-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) throw Error("mkdtemp failed");
-    path_ = pattern;
-  }
-  ~TemporaryFolder() {
-    std::error_code code;
-    std::filesystem::remove_all(path_, code);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
+using tandem::TemporaryFolder;
 
 inline std::filesystem::path write_file(const std::filesystem::path& path, const Bytes& bytes) {
   std::filesystem::create_directories(path.parent_path());

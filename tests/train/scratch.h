@@ -9,18 +9,13 @@
 #include <string>
 #include <string_view>
 
+#include "support/temporary_folder.h"
+
 namespace tandem {
 
 /// A test with an empty folder of its own, removed at its end.
 class ScratchTest : public testing::Test {
  protected:
-  ScratchTest() {
-    std::string name = (std::filesystem::temp_directory_path() / "tandem-train-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make " + name);
-    folder_ = name;
-  }
-  ~ScratchTest() override { std::filesystem::remove_all(folder_); }
-
   std::filesystem::path path(std::string_view name) const { return folder_ / name; }
 
   static void put(const std::filesystem::path& path, std::string_view bytes) {
@@ -34,7 +29,8 @@ class ScratchTest : public testing::Test {
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
-  std::filesystem::path folder_;
+  TemporaryFolder temporary_;
+  std::filesystem::path folder_ = temporary_.path();
 };
 
 }  // namespace tandem
