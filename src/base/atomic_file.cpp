@@ -13,15 +13,40 @@ namespace tandem {
 namespace {
 
 [[noreturn]] void fail(std::string_view what, const std::filesystem::path& path, int code) {
-  input_error("{} '{}': {}", what, path.string(), std::generic_category().message(code));
+  system_error("{} '{}': {}", what, path.string(), std::generic_category().message(code));
+}
+
+/// Where the bytes go: what a link points to, so that it stays a link. Devices, pipes and folders
+/// are refused, for renaming over them would replace them.
+std::filesystem::path target_of(std::filesystem::path path) {
+  std::error_code code;
+  const std::filesystem::file_status status = std::filesystem::status(path, code);
+  if (code == std::errc::too_many_symbolic_link_levels) {
+    fail("cannot follow the link", path, code.value());
+  }
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    input_error("'{}' exists and is no ordinary file; choose another name", path.string());
+  }
+  // By hand, because the last link may point to nothing yet. status() has seen that there is no
+  // loop.
+  while (std::filesystem::is_symlink(path, code)) {
+    const std::filesystem::path target = std::filesystem::read_symlink(path, code);
+    if (code) fail("cannot follow the link", path, code.value());
+    path = path.parent_path() / target;
+  }
+  return path;
 }
 
 }  // namespace
 
-AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)), temporary_(path_) {
+AtomicFile::AtomicFile(std::filesystem::path path)
+    : path_(target_of(std::move(path))), temporary_(path_) {
   temporary_ += ".tmp." + std::to_string(::getpid());
   descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (descriptor_ < 0) fail("cannot create", temporary_, errno);
+  if (descriptor_ < 0) {
+    input_error("cannot create '{}': {}", temporary_.string(),
+                std::generic_category().message(errno));
+  }
 }
 
 AtomicFile::~AtomicFile() {

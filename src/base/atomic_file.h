@@ -9,7 +9,9 @@ namespace tandem {
 /// Writes a file that appears whole or not at all: the bytes go to a temporary name in the same
 /// folder, are fsynced, and are renamed over `path` by commit(), which syncs the folder too. A
 /// writer destroyed without commit() removes its temporary file and leaves `path` untouched.
-/// Every failed call throws Error with the path and the system's reason.
+/// A link is followed. Throws InputError where the file cannot be created there, or where what
+/// stands there is no ordinary file; SystemError with the path and the system's reason where a
+/// later call fails (a full disk).
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);

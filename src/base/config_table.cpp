@@ -118,14 +118,32 @@ ConfigTable ConfigTable::from_file(const std::filesystem::path& file) {
   return made;
 }
 
+namespace {
+
+/// Bare TOML keys joined by dots: nothing else, or a '#' or a '[' would make another line of it.
+bool is_dotted_key(std::string_view key) {
+  const auto is_part = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-';
+  };
+  bool part = false;
+  for (const char c : key) {
+    if (c == '.' ? !part : !is_part(c)) return false;
+    part = c != '.';
+  }
+  return part;
+}
+
+}  // namespace
+
 void ConfigTable::override_key(std::string_view assignment) {
   const std::size_t equals = assignment.find('=');
+  const std::string key(assignment.substr(0, std::min(equals, assignment.size())));
   // A line break could smuggle in a second key.
-  if (equals == std::string_view::npos || equals == 0 ||
-      assignment.find('\n') != std::string_view::npos) {
+  if (equals == std::string_view::npos || !is_dotted_key(key) ||
+      assignment.find_first_of("\r\n") != std::string_view::npos) {
     input_error("--set {}: expected key=value, for instance optimizer.lr=0.1", assignment);
   }
-  const std::string key(assignment.substr(0, equals));
   const std::string value(assignment.substr(equals + 1));
   const std::string origin = fmt::format("--set {}", assignment);
   toml::table parsed;

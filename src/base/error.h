@@ -33,10 +33,23 @@ class InputError : public Error {
   explicit InputError(const std::string& message) : Error(Verbatim{}, message) {}
 };
 
+/// The machine failed under a running program: a full disk, a broken device, no more memory. what()
+/// is one line, with the path and the system's reason.
+class SystemError : public Error {
+ public:
+  explicit SystemError(const std::string& message) : Error(Verbatim{}, message) {}
+};
+
 /// Throws InputError with a formatted message.
 template <typename... Args>
 [[noreturn]] void input_error(fmt::format_string<Args...> format, Args&&... args) {
   throw InputError(fmt::format(format, std::forward<Args>(args)...));
+}
+
+/// Throws SystemError with a formatted message.
+template <typename... Args>
+[[noreturn]] void system_error(fmt::format_string<Args...> format, Args&&... args) {
+  throw SystemError(fmt::format(format, std::forward<Args>(args)...));
 }
 
 }  // namespace tandem

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,6 +29,15 @@ std::string format_duration(double seconds);
 
 /// "11,689,512".
 std::string format_count(std::int64_t value);
+
+/// The number that `text` wholly is, in from_chars' spelling; nullopt where it is none.
+template <typename T>
+std::optional<T> parse_number(std::string_view text) {
+  T value{};
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
 
 std::string join(std::span<const std::string> words, std::string_view separator);
 

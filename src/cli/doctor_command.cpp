@@ -57,7 +57,7 @@ void report_gpus() {
     }
     ++gpus;
   }
-  if (gpus == 0) report("GPU", false, "none seen: training runs on the CPU");
+  if (gpus == 0) report("GPU", false, "none seen");
 }
 
 void report_cuda() {
@@ -114,11 +114,14 @@ int diagnose(const MpiSession& session) {
   if (session.distributed()) report("job", true, "this process was started by an MPI launcher");
   report_gpus();
   report_cuda();
-  report("backends", true, "this build: CPU (oneDNN)");
+  report("backends", true,
+         "CPU (oneDNN). This build has no CUDA backend: GPUs, CUDA, cuDNN, NCCL and MPS, where "
+         "listed above, stay unused");
   report("model zoo", true,
          fmt::format("{} models in {}", zoo_models().size(), model_zoo().string()));
   std::cout << fmt::format(
-      "\n{} ranks of one thread fit this machine: mpirun -n {} tandem train CONFIG\n",
+      "\n{} ranks of one thread fit this machine: mpirun -n {} --bind-to none tandem train "
+      "CONFIG\n",
       machine.cores, machine.cores);
   return 0;
 }

@@ -27,7 +27,8 @@ struct EvalArguments {
 /// The best checkpoint of a run's folder, else its newest.
 fs::path weights_of_run(const fs::path& folder) {
   const CheckpointStore store(folder / "checkpoints");
-  if (fs::is_regular_file(store.best_path())) return store.best_path();
+  std::error_code code;
+  if (fs::is_regular_file(store.best_path(), code)) return store.best_path();
   const auto newest = store.newest();
   if (!newest) {
     input_error("{} has no checkpoint; give --weights FILE", folder.string());
@@ -36,7 +37,8 @@ fs::path weights_of_run(const fs::path& folder) {
 }
 
 int evaluate(const EvalArguments& arguments, const MpiSession& session) {
-  const bool is_run = fs::is_directory(arguments.target);
+  std::error_code code;
+  const bool is_run = fs::is_directory(arguments.target, code);
   const fs::path target(arguments.target);
   ConfigTable table = ConfigTable::from_file(is_run ? target / "config.toml" : target);
   for (const std::string& assignment : arguments.overrides) table.override_key(assignment);

@@ -1,7 +1,11 @@
+#include <fmt/format.h>
+
 #include <chrono>
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <memory>
+#include <new>
 #include <thread>
 
 #include "base/error.h"
@@ -13,7 +17,8 @@ namespace {
 
 constexpr const char* description =
     "Tandem trains image classifiers on one or many ranks.\n"
-    "Alone, or under an MPI launcher: mpirun -n 2 tandem train examples/fashion_mnist/"
+    "Alone, or under an MPI launcher: mpirun -n 2 --bind-to none tandem train "
+    "examples/fashion_mnist/"
     "quickstart.toml";
 constexpr const char* footer =
     "Exit codes: 0 done; 1 an error of the program or the machine; 2 an error in the config, the "
@@ -23,7 +28,7 @@ constexpr const char* footer =
 /// Says what went wrong and ends the whole job. Ranks other than 0 wait a moment first: mostly rank
 /// 0 has met the same error, and its one line is enough.
 int fail(const MpiSession* session, const std::exception& error, int code) {
-  if (process_rank() > 0) std::this_thread::sleep_for(std::chrono::seconds(1));
+  if (process_rank() > 0) std::this_thread::sleep_for(std::chrono::seconds(3));
   log_error("{}", error.what());
   close_log_file();
   if (session != nullptr) session->abort(code);
@@ -52,10 +57,19 @@ int run(int argc, char** argv) {
       return error.get_exit_code() == 0 ? 0 : ExitCode::bad_input;
     }
     const int code = chosen(*session);
+    std::cout.flush();
+    if (!std::cout) system_error("the standard output cannot be written");
     close_log_file();
     return code;
   } catch (const InputError& error) {
     return fail(session.get(), error, ExitCode::bad_input);
+  } catch (const std::filesystem::filesystem_error& error) {
+    return fail(session.get(),
+                InputError(fmt::format("{}: {}", error.path1().string(), error.code().message())),
+                ExitCode::bad_input);
+  } catch (const std::bad_alloc&) {
+    return fail(session.get(), SystemError("out of memory; use a smaller batch, model or data set"),
+                ExitCode::failure);
   } catch (const std::exception& error) {
     return fail(session.get(), error, ExitCode::failure);
   }

@@ -47,7 +47,8 @@ void add_train_command(CLI::App& app, Command& chosen) {
       "object per log interval and per evaluation), checkpoints/ and train.log.\n"
       "All keys of a config with units and defaults: docs/config.md.\n"
       "SIGINT or SIGTERM to any rank: a checkpoint at the next step, exit code 75.\n"
-      "Example: mpirun -n 2 tandem train examples/fashion_mnist/quickstart.toml --set "
+      "Example: mpirun -n 2 --bind-to none tandem train examples/fashion_mnist/quickstart.toml "
+      "--set "
       "train.epochs=10 --out runs/first");
   auto arguments = std::make_shared<TrainArguments>();
   command->add_option("CONFIG", arguments->config, "The run's config, a TOML file")->required();

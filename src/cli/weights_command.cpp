@@ -14,8 +14,6 @@
 namespace tandem {
 namespace {
 
-constexpr std::string_view optimizer_prefix = "optimizer.";
-
 int show(const std::string& path) {
   const SafetensorsFile file(path);
   for (const auto& [key, value] : file.metadata())

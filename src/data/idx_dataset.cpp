@@ -108,6 +108,7 @@ IdxImageShape image_shape(const IdxHeader& header, const std::string& name) {
 
 std::vector<std::string> numbered_classes(int classes) {
   std::vector<std::string> names;
+  names.reserve(static_cast<std::size_t>(classes));
   for (int i = 0; i < classes; ++i) names.push_back(fmt::format("{}", i));
   return names;
 }

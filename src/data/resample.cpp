@@ -38,8 +38,8 @@ Filter::Filter(int in, int out, int begin, int count) {
   std::vector<double> real(most);
   for (int i = 0; i < count; ++i) {
     const double center = (begin + i + 0.5) * scale;
-    const int first = std::max(0, static_cast<int>(center - support + 0.5));
-    const int end = std::min(in, static_cast<int>(center + support + 0.5));
+    const int first = std::max(0, static_cast<int>(std::floor(center - support + 0.5)));
+    const int end = std::min(in, static_cast<int>(std::floor(center + support + 0.5)));
     double total = 0.0;
     for (int x = first; x < end; ++x) {
       const double distance = std::abs((x - center + 0.5) / widening);
@@ -50,7 +50,7 @@ Filter::Filter(int in, int out, int begin, int count) {
     std::int32_t* into = weights.data() + most * static_cast<std::size_t>(i);
     for (int x = 0; x < end - first; ++x) {
       const double share = real[static_cast<std::size_t>(x)] / total;
-      into[x] = static_cast<std::int32_t>(0.5 + share * (1 << precision));
+      into[x] = static_cast<std::int32_t>(std::floor(share * (1 << precision) + 0.5));
     }
     spans.push_back({first, end - first, into});
   }

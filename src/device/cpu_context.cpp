@@ -2,6 +2,7 @@
 
 #include <omp.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "base/error.h"
@@ -10,7 +11,8 @@
 
 namespace tandem {
 
-CpuContext::CpuContext(int threads) : threads_(threads) {
+// A primitive made for more threads than OpenMP will start waits for the missing ones for ever.
+CpuContext::CpuContext(int threads) : threads_(std::min(threads, omp_get_thread_limit())) {
   TANDEM_CHECK(threads >= 1, "a CPU context needs at least one thread, not {}", threads);
   activate();
   onednn_ = std::make_unique<OneDnn>();
@@ -20,7 +22,10 @@ CpuContext::~CpuContext() = default;
 CpuContext::CpuContext(CpuContext&&) noexcept = default;
 CpuContext& CpuContext::operator=(CpuContext&&) noexcept = default;
 
-void CpuContext::activate() const { omp_set_num_threads(threads_); }
+void CpuContext::activate() const {
+  omp_set_dynamic(0);
+  omp_set_num_threads(threads_);
+}
 
 void* CpuContext::allocate(std::size_t bytes) {
   constexpr std::size_t alignment = 64;

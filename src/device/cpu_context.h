@@ -14,7 +14,7 @@ namespace tandem {
 class CpuContext {
  public:
   /// `threads` >= 1: how many cores a kernel may use. Results do not depend on who else runs, but
-  /// may differ in the last bits between thread counts.
+  /// may differ in the last bits between thread counts. OMP_THREAD_LIMIT, where set, bounds it.
   explicit CpuContext(int threads);
   ~CpuContext();
   CpuContext(CpuContext&&) noexcept;

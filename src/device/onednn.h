@@ -67,7 +67,7 @@ class BoundPrimitive {
 
   bool defined() const { return static_cast<bool>(primitive_); }
   void declare(int argument, const dnnl::memory::desc& desc, const dnnl::engine& engine) {
-    memories_.push_back(dnnl::memory(desc, engine, DNNL_MEMORY_NONE));
+    memories_.emplace_back(desc, engine, static_cast<void*>(DNNL_MEMORY_NONE));
     arguments_.push_back({argument, memories_.back().get()});
   }
   /// oneDNN's interface takes mutable pointers also for what it only reads.

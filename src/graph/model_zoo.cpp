@@ -11,7 +11,8 @@ namespace fs = std::filesystem;
 
 fs::path model_zoo() {
   if (const char* chosen = std::getenv("TANDEM_MODELS"); chosen != nullptr && *chosen != '\0') {
-    if (fs::is_directory(chosen)) return chosen;
+    std::error_code code;
+    if (fs::is_directory(chosen, code)) return chosen;
     input_error("TANDEM_MODELS={} is no folder; unset it or point it at one of *.toml models",
                 chosen);
   }
@@ -26,18 +27,20 @@ fs::path model_zoo() {
 
 std::vector<std::string> zoo_models() {
   std::vector<std::string> names;
-  for (const fs::directory_entry& entry : fs::directory_iterator(model_zoo())) {
+  const fs::path zoo = model_zoo();
+  for (const fs::directory_entry& entry : fs::directory_iterator(zoo)) {
     if (entry.path().extension() == ".toml") names.push_back(entry.path().stem().string());
   }
+  if (names.empty()) input_error("no *.toml model in {}; set TANDEM_MODELS", zoo.string());
   std::ranges::sort(names);
   return names;
 }
 
 fs::path find_model(std::string_view name_or_path) {
-  const fs::path path(name_or_path);
+  fs::path path(name_or_path);
   if (name_or_path.find('/') != std::string_view::npos || path.extension() == ".toml") return path;
   fs::path file = model_zoo() / (std::string(name_or_path) + ".toml");
-  if (!fs::is_regular_file(file)) {
+  if (std::error_code code; !fs::is_regular_file(file, code)) {
     const std::vector<std::string> names = zoo_models();
     input_error("no model is called '{}'{}; the zoo has: {}; or give the path of a model file",
                 name_or_path, did_you_mean(name_or_path, names), join(names, ", "));

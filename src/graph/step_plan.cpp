@@ -268,27 +268,28 @@ void StepPlan::backward(bool accumulate, const Progress& progress) {
   TANDEM_CHECK(options_.training, "backward of a plan made for evaluation");
   TANDEM_CHECK(!accumulate || options_.accumulation, "a plan made without accumulation");
   activate(*context_);
-  for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
-    const std::vector<Tensor>& gradients = accumulate ? step->partial_gradients : step->gradients;
-    step->kernel->backward({.inputs = step->inputs,
-                            .output = step->output,
-                            .output_gradient = step->output_gradient,
-                            .input_gradients = step->input_gradients,
-                            .parameters = step->parameters,
-                            .parameter_gradients = gradients,
-                            .saved = step->saved,
-                            .scratch = step->backward_scratch});
-    for (std::size_t slot = 0; slot < step->add_into.size(); ++slot) {
-      if (step->add_into[slot].defined()) {
-        add_to(*context_, step->input_gradients[slot], step->add_into[slot]);
+  for (std::size_t i = steps_.size(); i-- > 0;) {
+    Step& step = steps_[i];
+    const std::vector<Tensor>& gradients = accumulate ? step.partial_gradients : step.gradients;
+    step.kernel->backward({.inputs = step.inputs,
+                           .output = step.output,
+                           .output_gradient = step.output_gradient,
+                           .input_gradients = step.input_gradients,
+                           .parameters = step.parameters,
+                           .parameter_gradients = gradients,
+                           .saved = step.saved,
+                           .scratch = step.backward_scratch});
+    for (std::size_t slot = 0; slot < step.add_into.size(); ++slot) {
+      if (step.add_into[slot].defined()) {
+        add_to(*context_, step.input_gradients[slot], step.add_into[slot]);
       }
     }
     if (accumulate) {
       for (std::size_t p = 0; p < gradients.size(); ++p) {
-        add_to(*context_, gradients[p], step->gradients[p]);
+        add_to(*context_, gradients[p], step.gradients[p]);
       }
     }
-    if (progress) progress(step->parameter_indices);
+    if (progress) progress(step.parameter_indices);
   }
 }
 

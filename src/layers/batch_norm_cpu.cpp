@@ -103,7 +103,7 @@ void batch_norm_statistics(CpuContext& context, const BatchNormShape& shape,
   const Partial total = combine(scratch, channels, blocks.count);
   const auto n = static_cast<double>(shape.rows);
   const double unbiased = shape.rows > 1 ? n / (n - 1.0) : 1.0;
-  const double momentum = static_cast<double>(options.momentum);
+  const auto momentum = static_cast<double>(options.momentum);
   const auto blend = [&](float old, double batch) {
     return static_cast<float>((1.0 - momentum) * static_cast<double>(old) + momentum * batch);
   };
@@ -198,9 +198,9 @@ void batch_norm_backward(CpuContext& context, const BatchNormShape& shape,
                                                    static_cast<std::size_t>(blocks.count));
   float* q = p + channels;
   float* r = q + channels;
-  const double n = static_cast<double>(shape.rows);
+  const auto n = static_cast<double>(shape.rows);
   for (std::int64_t c = 0; c < channels; ++c) {
-    const double deviation = static_cast<double>(args.inverse_deviation[c]);
+    const auto deviation = static_cast<double>(args.inverse_deviation[c]);
     const double sum = total.first[c];
     const double product = total.second[c];
     const double scale = static_cast<double>(args.weight[c]) * deviation;

@@ -11,6 +11,7 @@ namespace tandem {
 namespace {
 
 constexpr double largest_factor = 1e12;
+constexpr double most_epochs = 1e6;  // as train.epochs
 
 double read_warmup(const ConfigTable& table, double epochs) {
   const double warmup = table.get_real_or("warmup_epochs", 0.0, 0.0, largest_factor);
@@ -29,10 +30,10 @@ StepSchedule read_step(const ConfigTable& table, double epochs) {
   }
   double before = 0.0;
   for (const double milestone : schedule.milestones) {
-    if (!(milestone > before)) {
+    if (!(milestone > before) || milestone > most_epochs) {
       table.fail("milestones", fmt::format("{} does not follow {}; expected ascending epochs "
-                                           "above 0",
-                                           milestone, before));
+                                           "above 0, at most {}",
+                                           milestone, before, most_epochs));
     }
     before = milestone;
   }

@@ -50,7 +50,8 @@ struct ReductionStats {
   double exposed_seconds = 0.0;  ///< spent in finish() waiting, not hidden behind computing
 };
 
-/// Sums gradients over ranks while backward still computes (DESIGN.md section 4, Algorithm 1).
+/// Sums gradients over ranks while backward still computes (Li et al. 2020, "PyTorch Distributed",
+/// VLDB 13(12), Algorithm 1).
 ///
 /// A step: begin_step(); ready(i) as each gradient is done, in any order; progress() between
 /// layers; finish(). A bucket is launched when its last gradient is ready, and always in bucket

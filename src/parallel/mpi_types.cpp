@@ -77,14 +77,13 @@ MPI_Op mpi_op(ReduceOp op) {
 }
 
 MpiBlock::MpiBlock(DType dtype, std::int64_t elements, int blocks, std::int64_t longest)
-    : count_(0), type_(mpi_type(dtype)) {
+    : type_(mpi_type(dtype)) {
   // The sum over ranks counts: MPI libraries pass several ranks' blocks on as one message.
   if (elements <= longest / blocks) {
     count_ = static_cast<int>(elements);
     return;
   }
   type_ = spanning_type(dtype, elements, longest);
-  count_ = 1;
   owned_ = true;
 }
 

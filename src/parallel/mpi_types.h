@@ -40,7 +40,7 @@ class MpiBlock {
   MPI_Datatype type() const { return type_; }
 
  private:
-  int count_;
+  int count_ = 1;
   MPI_Datatype type_;
   bool owned_ = false;
 };

@@ -2,10 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cstring>
+#include <optional>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "train/model_weights.h"
 #include "train/safetensors.h"
 
@@ -17,10 +18,20 @@ constexpr std::string_view format_name = "tandem-checkpoint-1";
 template <typename T>
 T number(const SafetensorsFile& file, const std::string& key) {
   const std::string& text = file.metadata_at(key);
-  T value{};
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (code != std::errc() || end != text.data() + text.size()) {
+  const std::optional<T> value = parse_number<T>(text);
+  if (!value) {
     input_error("{}: '{}' of {} is no number; use another checkpoint", file.path().string(), text,
+                key);
+  }
+  return *value;
+}
+
+/// A count that cannot be negative, small enough for sums and products of counts.
+std::int64_t count(const SafetensorsFile& file, const std::string& key) {
+  constexpr std::int64_t most = std::int64_t{1} << 48U;
+  const auto value = number<std::int64_t>(file, key);
+  if (value < 0 || value > most) {
+    input_error("{}: {} is no possible {}; use another checkpoint", file.path().string(), value,
                 key);
   }
   return value;
@@ -28,7 +39,7 @@ T number(const SafetensorsFile& file, const std::string& key) {
 
 /// The optimizer's state by parameter, so that a checkpoint does not depend on the arena's layout.
 std::string state_name(const OptimizerState& state, const Parameter& parameter) {
-  return fmt::format("optimizer.{}.{}", state.name, parameter.name);
+  return fmt::format("{}{}.{}", optimizer_prefix, state.name, parameter.name);
 }
 
 float* state_of(const OptimizerState& state, const Parameter& parameter) {
@@ -61,7 +72,6 @@ void save_checkpoint(const std::filesystem::path& path, const ParameterStore& st
       {"format", std::string(format_name)},
       {"model", position.model},
       {"optimizer", std::string(optimizer.kind())},
-      {"optimizer_steps", std::to_string(optimizer.steps_taken())},
       {"step", std::to_string(position.step)},
       {"steps_per_epoch", std::to_string(position.steps_per_epoch)},
       {"batches", std::to_string(position.batches)},
@@ -82,20 +92,24 @@ TrainingPosition load_checkpoint(const std::filesystem::path& path, ParameterSto
     input_error("{} holds weights but no training state; start from it with train.init instead",
                 path.string());
   }
+  if (!file.metadata().contains(std::string(safetensors_checksum_key))) {
+    input_error("{} has no checksum; use a checkpoint as tandem wrote it", path.string());
+  }
   TrainingPosition position;
   position.model = file.metadata_at("model");
-  position.step = number<std::int64_t>(file, "step");
-  position.steps_per_epoch = number<std::int64_t>(file, "steps_per_epoch");
-  position.batches = number<std::int64_t>(file, "batches");
-  position.evaluated_step = number<std::int64_t>(file, "evaluated_step");
+  position.step = count(file, "step");
+  position.steps_per_epoch = count(file, "steps_per_epoch");
+  position.batches = count(file, "batches");
+  position.evaluated_step = count(file, "evaluated_step");
   position.best_top1 = number<double>(file, "best_top1");
   position.seed = number<std::uint64_t>(file, "seed");
-  position.global_batch = number<std::int64_t>(file, "global_batch");
-  position.samples = number<std::int64_t>(file, "samples");
+  position.global_batch = count(file, "global_batch");
+  position.samples = count(file, "samples");
   require_same(path, "model.name", position.model, expected.model);
   require_same(path, "train.seed", position.seed, expected.seed);
   require_same(path, "train.global_batch", position.global_batch, expected.global_batch);
   require_same(path, "a training set of", position.samples, expected.samples);
+  require_same(path, "steps an epoch:", position.steps_per_epoch, expected.steps_per_epoch);
   require_same(path, "the optimizer", file.metadata_at("optimizer"), std::string(optimizer.kind()));
 
   load_weights(file, store);
@@ -110,7 +124,7 @@ TrainingPosition load_checkpoint(const std::filesystem::path& path, ParameterSto
       std::memcpy(state_of(state, parameter), saved.data, saved.bytes());
     }
   }
-  optimizer.set_steps_taken(number<std::int64_t>(file, "optimizer_steps"));
+  optimizer.set_steps_taken(position.step);
   return position;
 }
 

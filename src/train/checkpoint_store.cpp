@@ -1,18 +1,18 @@
 #include "train/checkpoint_store.h"
 
 #include <fmt/format.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
+#include <csignal>
 #include <string>
 #include <system_error>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "train/mapped_file.h"
 #include "train/safetensors.h"
 
@@ -27,24 +27,26 @@ void check(const std::error_code& code, std::string_view what, const fs::path& p
 
 std::string name_for_step(std::int64_t step) { return fmt::format("step-{:08}.safetensors", step); }
 
-/// The number that `text` wholly is.
-template <typename T>
-std::optional<T> number(std::string_view text) {
-  T value{};
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (code != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 std::optional<std::int64_t> step_of(const std::string& name) {
   constexpr std::string_view prefix = "step-";
   const std::size_t dot = name.find('.');
   if (!name.starts_with(prefix) || dot == std::string::npos) return std::nullopt;
   const auto step =
-      number<std::int64_t>(std::string_view(name).substr(prefix.size(), dot - prefix.size()));
+      parse_number<std::int64_t>(std::string_view(name).substr(prefix.size(), dot - prefix.size()));
   // Only the one spelling that this class writes.
   if (!step || *step < 0 || name != name_for_step(*step)) return std::nullopt;
   return step;
+}
+
+/// The step that a checkpoint says it is of; nullopt where it is damaged or says nothing.
+std::optional<std::int64_t> recorded_step(const fs::path& checkpoint) {
+  try {
+    const SafetensorsFile file(checkpoint, ReadChecksum::required);
+    return parse_number<std::int64_t>(file.metadata_at("step"));
+  } catch (const InputError& error) {
+    log_warning("{}", error.what());
+    return std::nullopt;
+  }
 }
 
 /// Whether `name` is AtomicFile's temporary name ("….tmp.PID") of a process that is gone. This
@@ -54,7 +56,7 @@ bool left_by_dead_writer(const std::string& name) {
   constexpr std::string_view mark = ".tmp.";
   const std::size_t at = name.rfind(mark);
   if (at == std::string::npos) return false;
-  const auto id = number<pid_t>(std::string_view(name).substr(at + mark.size()));
+  const auto id = parse_number<pid_t>(std::string_view(name).substr(at + mark.size()));
   if (!id || *id <= 0) return false;
   return *id == ::getpid() || (::kill(*id, 0) != 0 && errno == ESRCH);
 }
@@ -116,20 +118,21 @@ std::vector<StepCheckpoint> CheckpointStore::list() const {
 }
 
 std::optional<StepCheckpoint> CheckpointStore::newest() const {
-  const std::vector<StepCheckpoint> found = list();
-  for (auto each = found.rbegin(); each != found.rend(); ++each) {
+  std::vector<StepCheckpoint> found = list();
+  const std::size_t count = found.size();
+  for (; !found.empty(); found.pop_back()) {
     try {
-      const SafetensorsFile opened(each->path, ReadChecksum::required);
-      return *each;
+      const SafetensorsFile opened(found.back().path, ReadChecksum::required);
+      return found.back();
     } catch (const InputError& error) {
       log_warning("skipping a checkpoint: {}", error.what());
     }
   }
-  if (found.empty()) return std::nullopt;
+  if (count == 0) return std::nullopt;
   input_error(
       "none of the {} checkpoints in '{}' is sound; restore one from a copy, or start a new run in "
       "another folder",
-      found.size(), folder_.string());
+      count, folder_.string());
 }
 
 void CheckpointStore::keep_last(int count) const {
@@ -142,12 +145,28 @@ void CheckpointStore::keep_last(int count) const {
   }
 }
 
+bool CheckpointStore::holds_any() const {
+  std::error_code code;
+  return !list().empty() || fs::exists(best_path(), code);
+}
+
 void CheckpointStore::drop_after(std::int64_t step) const {
   for (const StepCheckpoint& found : list()) {
     if (found.step <= step) continue;
     log_warning("removing {}: the run goes on from step {}", found.path.string(), step);
     remove_file(found.path);
   }
+  std::error_code code;
+  if (!fs::exists(best_path(), code)) return;
+  fs::path aside = folder_ / "best-damaged.safetensors";
+  if (const std::optional<std::int64_t> best = recorded_step(best_path())) {
+    if (*best <= step) return;
+    aside = folder_ / fmt::format("best-of-{}", name_for_step(*best));
+  }
+  log_warning("{} is not of the steps up to {}, from which the run goes on: it stays as {}",
+              best_path().string(), step, aside.string());
+  fs::rename(best_path(), aside, code);
+  check(code, "rename", best_path());
 }
 
 void CheckpointStore::set_best(const fs::path& checkpoint) const {

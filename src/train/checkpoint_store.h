@@ -29,6 +29,9 @@ class CheckpointStore {
   std::filesystem::path path_for_step(std::int64_t step) const;
   std::filesystem::path best_path() const;
 
+  /// Whether any checkpoint is there, step or best.
+  bool holds_any() const;
+
   /// Step checkpoints by rising step; none where there is no folder.
   std::vector<StepCheckpoint> list() const;
 
@@ -42,7 +45,8 @@ class CheckpointStore {
   void keep_last(int count) const;
 
   /// Removes the checkpoints of higher steps than `step`: a run that goes on from there leaves them
-  /// behind, and they would be taken for its newest.
+  /// behind, and they would be taken for its newest. A best one of a higher step is set aside as
+  /// best-of-step-NNNNNNNN.safetensors, a damaged one as best-damaged.safetensors.
   void drop_after(std::int64_t step) const;
 
   /// Makes best.safetensors the file `checkpoint` (of this folder's file system or another): a hard

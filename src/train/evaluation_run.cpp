@@ -1,12 +1,17 @@
 #include "train/evaluation_run.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <vector>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "device/machine.h"
 #include "graph/fusion.h"
 #include "graph/model_file.h"
 #include "parallel/rank_topology.h"
+#include "parallel/replica_check.h"
 #include "train/model_weights.h"
 #include "train/safetensors.h"
 
@@ -26,7 +31,13 @@ Evaluation evaluate_weights(const RunConfig& config, const std::filesystem::path
                                                  .channels = config.data.transform.channels,
                                                  .size = config.data.transform.size}));
   ParameterStore store(graph, context, false);
-  load_weights(SafetensorsFile(weights), store);
+  // Only rank 0 needs the file, and all ranks evaluate the same weights.
+  const std::vector<PlanEntry> agreed{
+      {.name = fmt::format("config of hash {:016x}", hash_text(config.text))}};
+  check_same_plan(communicator, agreed);
+  if (communicator.rank() == 0) load_weights(SafetensorsFile(weights), store);
+  const std::vector<Tensor> state{store.all_values(), store.all_buffers()};
+  broadcast_state(communicator, state);
   const std::int64_t batch = config.eval_batch > 0 ? config.eval_batch : default_batch;
   Evaluator evaluator(*dataset, transform, graph, store, context, communicator,
                       std::min(batch, dataset->size()), config.data.workers);

@@ -21,7 +21,7 @@ namespace {
 
 [[noreturn]] void fail(std::string_view what, const std::filesystem::path& path) {
   const int code = errno;
-  input_error("cannot {} '{}': {}", what, path.string(), std::generic_category().message(code));
+  system_error("cannot {} '{}': {}", what, path.string(), std::generic_category().message(code));
 }
 
 std::string_view text_of(const MappedFile& file) {

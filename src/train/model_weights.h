@@ -12,6 +12,9 @@
 
 namespace tandem {
 
+/// How the names of an optimizer's state begin in a checkpoint.
+inline constexpr std::string_view optimizer_prefix = "optimizer.";
+
 /// A model's parameters and running statistics under torchvision's names and in its layouts
 /// (convolution weights K, C, R, S), ready for write_safetensors(). Convolution weights are copies,
 /// everything else views the store, which must outlive this.

@@ -22,7 +22,8 @@ struct StepResult {
 };
 
 /// One data-parallel replica: model, gradients, optimizer and their reduction over the ranks.
-/// Implements Algorithm 1 of DESIGN.md section 4 on whatever device and communicator it is given.
+/// Implements Algorithm 1 of Li et al. 2020, "PyTorch Distributed", VLDB 13(12), on whatever device
+/// and communicator it is given.
 class Replica {
  public:
   /// Collective. Lays out and initialises the model (by seed, the same on every rank), checks that

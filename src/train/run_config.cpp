@@ -23,7 +23,8 @@ void read_model(const ConfigTable& table, RunConfig& config) {
 void read_train(const ConfigTable& table, RunConfig& config) {
   config.epochs = table.get_int("epochs", 1, 1'000'000);
   config.max_steps = table.get_int_or("max_steps", 0, 0, many);
-  config.global_batch = table.get_int("global_batch", 1, std::int64_t{1} << 30);
+  // Counts of a step's samples travel beside its gradients as f32, which holds them up to 2^24.
+  config.global_batch = table.get_int("global_batch", 1, std::int64_t{1} << 24);
   config.global_batch_place = table.where("global_batch") + ": train.global_batch";
   config.accumulate = static_cast<int>(table.get_int_or("accumulate", 1, 1, 1 << 20));
   config.seed = static_cast<std::uint64_t>(

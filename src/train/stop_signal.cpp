@@ -1,10 +1,9 @@
 #include "train/stop_signal.h"
 
-#include <time.h>
-
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
+#include <ctime>
 
 #include "base/error.h"
 

@@ -33,8 +33,9 @@ double seconds_since(Clock::time_point start) {
 
 /// The checkpoint to go on from.
 fs::path checkpoint_to_resume(const RunPlace& place) {
-  const fs::path from = place.resume_from.empty() ? place.folder : place.resume_from;
-  if (fs::is_regular_file(from)) return from;
+  fs::path from = place.resume_from.empty() ? place.folder : place.resume_from;
+  std::error_code code;
+  if (fs::is_regular_file(from, code)) return from;
   const std::optional<StepCheckpoint> newest = CheckpointStore(from / "checkpoints").newest();
   if (!newest) {
     input_error("--resume: no checkpoint in {}; give a checkpoint or a run's folder",
@@ -43,10 +44,22 @@ fs::path checkpoint_to_resume(const RunPlace& place) {
   return newest->path;
 }
 
+/// Whether the run goes on in the folder that it is resumed from.
+bool resumes_in_place(const RunPlace& place) {
+  if (!place.resume) return false;
+  if (place.resume_from.empty()) return true;
+  std::error_code code;
+  const fs::path folder = fs::weakly_canonical(place.folder, code);
+  const fs::path from = fs::weakly_canonical(place.resume_from, code);
+  return std::mismatch(folder.begin(), folder.end(), from.begin(), from.end()).first ==
+         folder.end();
+}
+
+/// Any other run may start only where none has left checkpoints.
 void require_fresh_folder(const RunPlace& place) {
-  if (place.resume || CheckpointStore(place.folder / "checkpoints").list().empty()) return;
-  input_error("{} holds a run already; go on with it by --resume or choose another --out",
-              place.folder.string());
+  if (resumes_in_place(place) || !CheckpointStore(place.folder / "checkpoints").holds_any()) return;
+  input_error("{} holds {} run already; {}choose another --out", place.folder.string(),
+              place.resume ? "another" : "a", place.resume ? "" : "go on with it by --resume or ");
 }
 
 }  // namespace
@@ -82,6 +95,8 @@ class Trainer::Run {
     if (speaks()) {
       checkpoints_.create_folder();
       checkpoints_.drop_after(position_.step);
+      std::error_code code;
+      if (!fs::exists(checkpoints_.best_path(), code)) position_.best_top1 = -1.0;
     }
     describe();
   }

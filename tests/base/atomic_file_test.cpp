@@ -1,6 +1,7 @@
 #include "base/atomic_file.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -64,10 +65,10 @@ TEST(AtomicFile, NamesTheFolderThatIsNotThere) {
 /// A folder in the way of the rename: unlike a folder without write permission it stops root too.
 TEST(AtomicFile, CleansUpWhereItCannotFinish) {
   const TemporaryFolder folder;
-  std::filesystem::create_directories(folder / "state/occupied");
   AtomicFile file(folder / "state");
+  std::filesystem::create_directories(folder / "state/occupied");
   file.write("text");
-  const std::string message = message_of<InputError>([&] { file.commit(); });
+  const std::string message = message_of<SystemError>([&] { file.commit(); });
   EXPECT_NE(message.find("cannot finish '" + (folder / "state").string()), std::string::npos)
       << message;
   EXPECT_EQ(files_in(folder.path()), 1);
@@ -79,8 +80,32 @@ TEST(AtomicFile, NamesTheDeviceThatIsFull) {
   std::filesystem::create_symlink("/dev/full",
                                   folder / ("state.tmp." + std::to_string(::getpid())));
   AtomicFile file(folder / "state");
-  const std::string message = message_of<InputError>([&] { file.write("text"); });
+  const std::string message = message_of<SystemError>([&] { file.write("text"); });
   EXPECT_NE(message.find("No space left on device"), std::string::npos) << message;
+}
+
+TEST(AtomicFile, RefusesToReplaceWhatIsNoOrdinaryFile) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  std::filesystem::create_directory(folder / "folder");
+  for (const char* name : {"pipe", "folder"}) {
+    const std::string message = message_of<InputError>([&] { AtomicFile(folder / name); });
+    EXPECT_NE(message.find("exists and is no ordinary file"), std::string::npos) << message;
+  }
+  EXPECT_TRUE(std::filesystem::is_fifo(folder / "pipe"));
+}
+
+TEST(AtomicFile, FollowsALink) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "elsewhere");
+  std::filesystem::create_symlink(folder / "elsewhere/state", folder / "link");
+  for (const char* text : {"one", "two"}) {  // at first the link points to nothing yet
+    AtomicFile file(folder / "link");
+    file.write(text);
+    file.commit();
+    EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
+    EXPECT_EQ(contents(folder / "elsewhere/state"), text);
+  }
 }
 
 }  // namespace

@@ -48,6 +48,16 @@ TEST_F(Commands, VersionAndMisuse) {
   }
 }
 
+// Whoever redirects the output must not take a full disk for success.
+TEST_F(Commands, OutputThatCannotBeWrittenIsAnError) {
+  const Outcome outcome =
+      run({.command = {"/bin/sh", "-c", tandem({"models"})[0] + " models >/dev/full"},
+           .folder = root()});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_NE(outcome.err.find("the standard output cannot be written"), std::string::npos)
+      << outcome.err;
+}
+
 TEST_F(Commands, ModelsListsTheZoo) {
   const Outcome outcome = command({"models"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;

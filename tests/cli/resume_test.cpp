@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "cli/run_folder.h"
+#include "train/safetensors.h"
 
 // A run that is stopped and goes on does what a run without a stop does.
 
@@ -138,6 +139,65 @@ TEST_F(Resume, IntoAnotherFolderLeavesTheFirstAlone) {
   EXPECT_EQ(read_file(path("a/metrics.jsonl")), before);
   EXPECT_EQ(train_losses(path("b")).begin()->first, 10);
   EXPECT_EQ(checkpoint_steps(path("b")), (std::vector<int>{16, 24, 32}));
+}
+
+TEST_F(Resume, IntoAFolderOfAnotherRunIsRefused) {
+  trained("a", set({"train.max_steps=16"}));
+  trained("b", set({"train.max_steps=8"}));
+  const std::string before = read_file(path("a/metrics.jsonl"));
+  const Outcome refused = train("a", {"--resume", "b"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("a holds another run already; choose another --out"),
+            std::string::npos)
+      << refused.err;
+  EXPECT_EQ(read_file(path("a/metrics.jsonl")), before);
+  EXPECT_EQ(checkpoint_steps(path("a")), (std::vector<int>{8, 16}));
+}
+
+// A best checkpoint alone is worth as much as a whole run.
+TEST_F(Resume, AFolderWithOnlyTheBestCheckpointIsNotOverwritten) {
+  trained("a", set({"train.max_steps=8"}));
+  std::filesystem::remove(checkpoint(path("a"), 8));
+  const std::string best = read_file(path("a/checkpoints/best.safetensors"));
+  EXPECT_EQ(train("a").code, 2);
+  EXPECT_EQ(read_file(path("a/checkpoints/best.safetensors")), best);
+}
+
+// The best of steps that the run goes back behind is neither overwritten nor taken for its own.
+TEST_F(ResumeFromOlder, SetsTheBestOfLaterStepsAside) {
+  trained("out", set({"checkpoint.every_steps=8", "checkpoint.keep=100", "train.eval_every=4"}));
+  const std::string best = read_file(path("out/checkpoints/best.safetensors"));
+  trained("out", set({"train.max_steps=16", "train.eval_every=4"},
+                     {"--resume", checkpoint(path("out"), 8).string()}));
+  EXPECT_EQ(read_file(path("out/checkpoints/best-of-step-00000032.safetensors")), best);
+  EXPECT_EQ(read_file(path("out/checkpoints/best.safetensors")),
+            read_file(checkpoint(path("out"), 16)));
+}
+
+// A checkpoint that counts what cannot be is refused before anything is done by it.
+TEST_F(Resume, ImpossibleCountsAreRefused) {
+  trained("a", set({"train.max_steps=8"}));
+  const SafetensorsFile file(checkpoint(path("a"), 8));
+  const std::vector<NamedTensor> tensors(file.tensors().begin(), file.tensors().end());
+  struct Edit {
+    const char* key;
+    const char* value;
+    const char* part;  ///< of the message
+  };
+  for (const auto& [key, value, part] :
+       {Edit{"steps_per_epoch", "0", "steps an epoch: 0"}, Edit{"step", "-3", "-3 is no possible"},
+        Edit{"step", "9223372036854775807", "is no possible step"},
+        Edit{"steps_per_epoch", "7", "steps an epoch: 7, this run has 8"}}) {
+    SafetensorsMetadata metadata = file.metadata();
+    metadata.erase("crc32");
+    metadata[key] = value;
+    write_safetensors(path("edited.safetensors"), tensors, metadata, WriteChecksum::yes);
+    const Outcome refused = train("b", {"--resume", "edited.safetensors"});
+    EXPECT_EQ(refused.code, 2) << key << '=' << value;
+    EXPECT_NE(refused.err.find(part), std::string::npos) << refused.err;
+    write_safetensors(path("unsealed.safetensors"), tensors, metadata);
+    EXPECT_EQ(train("b", {"--resume", "unsealed.safetensors"}).code, 2);
+  }
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include <signal.h>
+#include <csignal>
 
 #include "cli/run_folder.h"
 

@@ -73,7 +73,8 @@ inline Image pattern(int height, int width, int channels) {
 }
 
 inline int at(const Image& image, int y, int x, int c) {
-  return image.pixels[static_cast<std::size_t>((y * image.width + x) * image.channels + c)];
+  const std::int64_t pixel = std::int64_t{y} * image.width + x;
+  return image.pixels[static_cast<std::size_t>(pixel * image.channels + c)];
 }
 
 }  // namespace tandem::testing

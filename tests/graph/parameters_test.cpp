@@ -105,7 +105,7 @@ TEST(ParameterStore, GapsAreZeroAndStayZero) {
   }
   auto values = copy_of(store.all_values());
   auto gradients = copy_of(store.all_gradients());
-  std::int64_t gaps = static_cast<std::int64_t>(values.size());
+  auto gaps = static_cast<std::int64_t>(values.size());
   for (const Parameter& parameter : store.parameters()) {
     const auto count = parameter.shape.elements();
     std::fill_n(values.begin() + parameter.offset, count, 0.0F);

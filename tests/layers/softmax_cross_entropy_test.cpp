@@ -83,7 +83,7 @@ TEST(SoftmaxCrossEntropy, LossIsTheDefinitions) {
 }
 
 TEST(SoftmaxCrossEntropy, GradientIsTheDerivativeOfTheMeanOverTheBatch) {
-  const double smoothing = static_cast<double>(0.1F);
+  const auto smoothing = static_cast<double>(0.1F);
   Drawn drawn = draw(4, 6);
   const Outcome outcome = run(drawn.logits, drawn.labels, 0.1F, 3);
   for (std::size_t i = 0; i < drawn.exact.size(); ++i) {

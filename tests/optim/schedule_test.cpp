@@ -162,7 +162,8 @@ TEST(ScheduleConfig, NamesWhatIsWrong) {
       "run.toml:1: schedule.milestones: missing; expected the epochs of the steps, as [30, 60]");
   EXPECT_EQ(
       rejected("[schedule]\nkind = 'step'\nmilestones = [3, 3]\n"),
-      "run.toml:3: schedule.milestones: 3 does not follow 3; expected ascending epochs above 0");
+      "run.toml:3: schedule.milestones: 3 does not follow 3; expected ascending epochs above 0, at "
+      "most 1000000");
   EXPECT_EQ(
       rejected("[schedule]\nwarmup_epochs = 10\n"),
       "run.toml:2: schedule.warmup_epochs: 10 leaves nothing of a run of 10 epochs; shorten it");

@@ -19,8 +19,7 @@ int last_rank() { return world().size() - 1; }
 /// The message of check_same_plan, the same on all ranks, where the last rank has another plan.
 std::string mismatch(const std::vector<PlanEntry>& other) {
   const std::vector<PlanEntry> mine = world().rank() == last_rank() ? other : plan();
-  const std::string message =
-      without_rank(message_of<Error>([&] { check_same_plan(world(), mine); }));
+  std::string message = without_rank(message_of<Error>([&] { check_same_plan(world(), mine); }));
   expect_same_everywhere(message);
   return message;
 }
@@ -75,7 +74,7 @@ TEST(CheckSamePlan, ListsTheRanksThatAgree) {
 const std::vector<ParameterSlice> slices{{"fc.bias", 0, 10}, {"fc.weight", 16, 640}};
 
 std::string replica_message(std::vector<float>& arena) {
-  const std::string message =
+  std::string message =
       without_rank(message_of<Error>([&] { check_replicas(world(), view(arena), slices); }));
   expect_same_everywhere(message);
   return message;

@@ -36,7 +36,6 @@ struct Trained {
     for (Tensor tensor : tensors()) {
       for (float& value : tensor.span<float>()) value = random.uniform(-1.0F, 1.0F);
     }
-    replica.optimizer().set_steps_taken(static_cast<std::int64_t>(seed));
   }
 
   /// Parameters, buffers and optimizer state, one by one: the gaps of an arena are nobody's.
@@ -77,7 +76,7 @@ TEST_F(Checkpoint, ComesBackBitEqual) {
   EXPECT_EQ(found.best_top1, position.best_top1);
   EXPECT_EQ(found.evaluated_step, 5);
   EXPECT_EQ(found.model, "resnet8");
-  EXPECT_EQ(loaded.replica.optimizer().steps_taken(), 11);
+  EXPECT_EQ(loaded.replica.optimizer().steps_taken(), 7);  // the position counts
   const std::vector<Tensor> a = saved.tensors();
   const std::vector<Tensor> b = loaded.tensors();
   ASSERT_EQ(a.size(), b.size());

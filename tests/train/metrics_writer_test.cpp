@@ -108,7 +108,7 @@ TEST_F(MetricsWriterTest, DamagedLinesAreDroppedWithTheirPlace) {
 }
 
 TEST_F(MetricsWriterTest, AFileThatCannotBeWrittenIsNamed) {
-  EXPECT_NE(message_of<InputError>([&] { MetricsWriter(path("no") / "m"); }).find("no/m'"),
+  EXPECT_NE(message_of<SystemError>([&] { MetricsWriter(path("no") / "m"); }).find("no/m'"),
             std::string::npos);
 }
 

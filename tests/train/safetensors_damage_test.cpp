@@ -25,7 +25,7 @@ class SafetensorsDamage : public ScratchTest {
   }
   std::string rejected_bytes(std::string_view bytes) const {
     put(path("x"), bytes);
-    const std::string message = message_of<InputError>([&] { SafetensorsFile(path("x")); });
+    std::string message = message_of<InputError>([&] { SafetensorsFile(path("x")); });
     EXPECT_TRUE(message == "nothing was thrown" || message.starts_with("'" + path("x").string()))
         << message;
     EXPECT_EQ(message.find('\n'), std::string::npos) << message;
@@ -38,7 +38,7 @@ class SafetensorsDamage : public ScratchTest {
 
 #define EXPECT_SAYS(message, part)                                     \
   do {                                                                 \
-    const std::string said = (message);                                \
+    const std::string& said = (message);                               \
     EXPECT_NE(said.find(part), std::string::npos) << "said: " << said; \
   } while (false)
 
