@@ -72,9 +72,16 @@ class RandomStream {
   /// Standard normal by Box-Muller; two words a value, the second value is not kept, so that the
   /// n-th value depends on n alone.
   float normal() {
-    const double u = (static_cast<double>(next_u32()) + 1.0) * 0x1.0p-32;
-    const double v = static_cast<double>(next_u32()) * 0x1.0p-32;
-    return static_cast<float>(std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v));
+    // In f32: models of millions of parameters are drawn at every start.
+    const float u = (static_cast<float>(next_u32()) + 1.0F) * 0x1.0p-32F;
+    const float v = static_cast<float>(next_u32()) * 0x1.0p-32F;
+    return std::sqrt(-2.0F * std::log(u)) * std::cos(2.0F * std::numbers::pi_v<float> * v);
+  }
+  /// Goes on with the word of that index, counted from the stream's first.
+  void seek(std::uint64_t word) {
+    counter_ = word / 4;
+    used_ = 4;
+    for (std::uint64_t i = 0; i < word % 4; ++i) next_u32();
   }
 
  private:

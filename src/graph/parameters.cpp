@@ -18,6 +18,34 @@ Tensor slice(const Arena& arena, std::int64_t offset, const Shape& shape) {
   return {reinterpret_cast<float*>(arena.data()) + offset, shape};
 }
 
+/// Elements of one parameter that one thread draws; each is a function of its index, so that the
+/// cuts do not show.
+struct Draw {
+  const Parameter* parameter;
+  std::size_t begin;
+  std::span<float> elements;
+};
+constexpr std::size_t draw_elements = std::size_t{1} << 16U;
+
+void draw(const Draw& d, std::uint64_t seed) {
+  const Initializer& init = d.parameter->init;
+  const auto scale = static_cast<float>(init.value);
+  RandomStream random(seed, d.parameter->name);
+  switch (init.kind) {
+    case Initializer::Kind::constant:
+      std::ranges::fill(d.elements, scale);
+      break;
+    case Initializer::Kind::normal:
+      random.seek(2 * d.begin);
+      for (float& element : d.elements) element = scale * random.normal();
+      break;
+    case Initializer::Kind::uniform:
+      random.seek(d.begin);
+      for (float& element : d.elements) element = random.uniform(-scale, scale);
+      break;
+  }
+}
+
 }  // namespace
 
 ParameterStore::ParameterStore(const Graph& graph, AnyContext& context, bool with_gradients) {
@@ -57,24 +85,16 @@ ParameterStore::ParameterStore(const Graph& graph, AnyContext& context, bool wit
 }
 
 void ParameterStore::initialize(std::uint64_t seed) {
+  std::vector<Draw> draws;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const Initializer& init = parameters_[i].init;
-    RandomStream random(seed, parameters_[i].name);
-    const auto scale = static_cast<float>(init.value);
-    for (float& element : value(i).span<float>()) {
-      switch (init.kind) {
-        case Initializer::Kind::constant:
-          element = scale;
-          break;
-        case Initializer::Kind::normal:
-          element = scale * random.normal();
-          break;
-        case Initializer::Kind::uniform:
-          element = random.uniform(-scale, scale);
-          break;
-      }
+    const std::span<float> all = value(i).span<float>();
+    for (std::size_t begin = 0; begin < all.size(); begin += draw_elements) {
+      draws.push_back({&parameters_[i], begin,
+                       all.subspan(begin, std::min(draw_elements, all.size() - begin))});
     }
   }
+#pragma omp parallel for schedule(dynamic)
+  for (const Draw& each : draws) draw(each, seed);
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     std::ranges::fill(buffer(i).span<float>(), buffers_[i].initial);
   }

@@ -42,6 +42,17 @@ TEST(RandomStream, DoesNotRepeatItsWords) {
   EXPECT_EQ(std::adjacent_find(words.begin(), words.end()), words.end());
 }
 
+TEST(RandomStream, SeeksAnyWord) {
+  for (std::uint64_t word = 0; word < 13; ++word) {
+    RandomStream walked(7);
+    for (std::uint64_t i = 0; i < word; ++i) walked.next_u32();
+    RandomStream sought(7);
+    sought.next_u32();
+    sought.seek(word);
+    for (int i = 0; i < 6; ++i) EXPECT_EQ(sought.next_u32(), walked.next_u32()) << word;
+  }
+}
+
 TEST(RandomStream, UniformFillsItsRangeEvenly) {
   RandomStream stream(3);
   std::array<int, 10> bins{};

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/philox.h"
 #include "graph/fusion.h"
 #include "graph/model_file.h"
 #include "graph/small_models.h"
@@ -53,6 +54,32 @@ TEST(ParameterStore, StartsFromSeedAndNameAlone) {
   EXPECT_NE(first, copy_of(a.value(a.parameter_index("layer1.0.conv1.weight"))));
   a.initialize(42);
   EXPECT_EQ(first, copy_of(a.value(a.parameter_index("layer1.0.conv1.weight"))));
+}
+
+// However threads share the work: the n-th element is the n-th value of the parameter's stream.
+TEST(ParameterStore, DrawsEachElementFromItsIndex) {
+  const Graph graph = parse_model(
+      "channels = 64\nsize = 2\nclasses = 9\n"
+      "[[node]]\nname = 'conv'\nop = 'conv2d'\nout = 301\nkernel = 2\nbias = true\n"
+      "[[node]]\nname = 'pool'\nop = 'global_average_pool'\n"
+      "[[node]]\nname = 'fc'\nop = 'linear'\nout = 307\n",
+      "model", {});
+  for (const int threads : {1, 2}) {
+    AnyContext context = cpu(threads);
+    std::get<CpuContext>(context).activate();
+    ParameterStore store(graph, context, false);
+    store.initialize(5);
+    for (std::size_t i = 0; i < store.parameters().size(); ++i) {
+      const Parameter& parameter = store.parameters()[i];
+      RandomStream random(5, parameter.name);
+      const auto scale = static_cast<float>(parameter.init.value);
+      for (const float value : store.value(i).span<float>()) {
+        const bool normal = parameter.init.kind == Initializer::Kind::normal;
+        ASSERT_EQ(value, normal ? scale * random.normal() : random.uniform(-scale, scale))
+            << parameter.name;
+      }
+    }
+  }
 }
 
 TEST(ParameterStore, StartsWithTorchvisionsDistributions) {
