@@ -60,7 +60,8 @@ void tandem_forward(benchmark::State& state) {
     batch_norm_statistics(context, p.shape(), {}, x.data(), mean, deviation, running, variance,
                           scratch.data());
     batch_norm_fold(p.channels, small.data(), small.data(), mean, deviation, scale, shift);
-    batch_norm_apply(context, p.shape(), x.data(), scale, shift, nullptr, true, y.data());
+    batch_norm_apply(context, p.shape(), x.data(), scale, shift, nullptr, Activation::relu,
+                     y.data());
   }
   count_bytes(state, p, 3);
 }
@@ -70,7 +71,7 @@ void tandem_backward(benchmark::State& state) {
   CpuContext context(1);
   const Floats x = filled(p.elements());
   const Floats y = filled(p.elements());
-  const Floats dy = filled(p.elements());
+  Floats dy = filled(p.elements());
   Floats dx(x.size());
   Floats small = filled(p.channels * 5);
   std::vector<std::byte> scratch(batch_norm_scratch(p.shape()));
@@ -78,6 +79,7 @@ void tandem_backward(benchmark::State& state) {
   for (auto _ : state) {
     batch_norm_backward(context, p.shape(),
                         {.x = x.data(),
+                         .activation = Activation::relu,
                          .y = y.data(),
                          .mean = part(0),
                          .inverse_deviation = part(1),

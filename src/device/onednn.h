@@ -121,12 +121,13 @@ typename Primitive::primitive_desc make_pooling_pd(
   }
 }
 
-/// Relu as a post-op; 2.x asked for a scale too.
-inline void append_relu(dnnl::post_ops& operations) {
+/// An elementwise function as a post-op; 2.x asked for a scale too.
+inline void append_eltwise(dnnl::post_ops& operations, dnnl::algorithm algorithm, float alpha,
+                           float beta) {
 #if DNNL_VERSION_MAJOR >= 3
-  operations.append_eltwise(dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
+  operations.append_eltwise(algorithm, alpha, beta);
 #else
-  operations.append_eltwise(1.0F, dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
+  operations.append_eltwise(1.0F, algorithm, alpha, beta);
 #endif
 }
 

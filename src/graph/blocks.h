@@ -9,20 +9,28 @@
 
 namespace tandem {
 
+/// What a block is built from: its node of the model file, and what the file sets for all nodes.
+struct BlockRequest {
+  Graph& graph;
+  const std::string& name;
+  int input;
+  const ConfigTable& table;
+  double stochastic_depth = 0.0;  ///< the rate of the model's last block
+};
+
 /// A named piece of a model that expands to several layers. Builders read their keys from the
-/// model file's node, add layers named below `name`, and return the index of the last one.
+/// request's table, add layers named below its name, and return the index of the last one.
 struct BlockKind {
   std::string name;
-  int (*build)(Graph& graph, const std::string& name, int input, const ConfigTable& table);
+  int (*build)(const BlockRequest& request);
 };
 
 /// Every kind of block, in one table (blocks.cpp):
-/// - `basic_stage`: `count` residual basic blocks of `out` channels, the first with `stride` (1)
-///   (He et al. 2016, "Deep residual learning", figure 5 left), named name.0, name.1, ...
-/// - `bottleneck_stage`: the same with bottlenecks of width `out` and 4 `out` output channels, the
-///   stride in the 3x3 convolution as torchvision has it.
-/// A block whose shape changes gets a 1x1 convolution and normalisation in its shortcut
-/// (`downsample.0`, `downsample.1`). Parameter names are torchvision's.
+/// - `basic_stage`, `bottleneck_stage`: residual blocks (residual_blocks.h)
+/// - `shuffle_stage`: units of ShuffleNet V2 (shuffle_blocks.h)
+/// - `inverted_residual_stage`: blocks of MobileNetV2 (inverted_residual_blocks.h)
+/// - `mbconv_stage`: blocks of EfficientNet (mbconv_blocks.h)
+/// Parameter names are torchvision's.
 std::span<const BlockKind> block_kinds();
 const BlockKind* find_block_kind(std::string_view name);
 

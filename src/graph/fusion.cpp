@@ -4,9 +4,9 @@
 #include <memory>
 #include <optional>
 
+#include "layers/activation.h"
 #include "layers/add.h"
 #include "layers/conv_bn.h"
-#include "layers/relu.h"
 
 namespace tandem {
 namespace {
@@ -17,9 +17,9 @@ struct Chain {
   int conv = 0;
   int norm = 0;
   int add = -1;
-  int relu = -1;
+  int activation = -1;
   int residual = 0;
-  int last() const { return relu >= 0 ? relu : add >= 0 ? add : norm; }
+  int last() const { return activation >= 0 ? activation : add >= 0 ? add : norm; }
 };
 
 template <typename L>
@@ -43,7 +43,7 @@ class Fuser {
     for (int i = 0; i < static_cast<int>(graph_.nodes().size()); ++i) {
       const std::optional<Chain> chain = find_chain(i, swallowed);
       if (!chain) continue;
-      for (const int member : {chain->conv, chain->norm, chain->add, chain->relu}) {
+      for (const int member : {chain->conv, chain->norm, chain->add, chain->activation}) {
         if (member >= 0) swallowed[static_cast<std::size_t>(member)] = true;
       }
       by_last.emplace(chain->last(), *chain);
@@ -91,8 +91,19 @@ class Fuser {
         next = only_reader(next);
       }
     }
-    if (next >= 0 && as<Relu>(at(next)) != nullptr) chain.relu = next;
+    if (next >= 0 && fuses(chain, at(next))) chain.activation = next;
     return chain;
+  }
+
+  static bool fuses(const Chain& chain, const Node& next) {
+    const auto* layer = as<ActivationLayer>(next);
+    return layer != nullptr && layer->activation() != Activation::sigmoid &&
+           (chain.add < 0 || ConvBn::fuses_with_add(layer->activation()));
+  }
+
+  Activation activation_of(const Chain& chain) const {
+    return chain.activation < 0 ? Activation::none
+                                : as<ActivationLayer>(at(chain.activation))->activation();
   }
 
   Node fused_node(const Chain& chain) const {
@@ -101,7 +112,7 @@ class Fuser {
     const ConvBnOptions options{.conv = as<Conv2d>(conv)->options(),
                                 .norm = as<BatchNorm>(norm)->options(),
                                 .add = chain.add >= 0,
-                                .relu = chain.relu >= 0};
+                                .activation = activation_of(chain)};
     Node node{.name = conv.name,
               .layer = std::make_shared<ConvBn>(options),
               .inputs = conv.inputs,

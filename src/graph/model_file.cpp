@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "graph/blocks.h"
+#include "layers/dropout.h"
 #include "layers/linear.h"
 #include "layers/registry.h"
 
@@ -46,6 +47,12 @@ class ModelParser {
     classes_ = choose("classes", options.classes, 1000);
     channels_ = choose("channels", options.channels, 3);
     size_ = choose("size", options.size, 224);
+    const auto choose_rate = [&](std::string_view key, std::optional<double> wanted) {
+      const double own = root.get_real_or(key, 0.0, 0.0, Dropout::largest_rate);
+      return wanted.value_or(own);
+    };
+    dropout_ = choose_rate("dropout", options.dropout);
+    stochastic_depth_ = choose_rate("stochastic_depth", options.stochastic_depth);
   }
 
   Graph parse() {
@@ -65,6 +72,7 @@ class ModelParser {
                             "classifier",
                             graph.output().text()));
     }
+    check_stochastic_depth(graph);
     root_.finish();
     return graph;
   }
@@ -140,6 +148,23 @@ class ModelParser {
     return {};
   }
 
+  void check_stochastic_depth(const Graph& graph) const {
+    if (stochastic_depth_ == 0.0) return;
+    const auto has = [](const Node& node) { return node.layer->kind() == "stochastic_depth"; };
+    if (std::ranges::any_of(graph.nodes(), has)) return;
+    root_.fail("stochastic_depth",
+               fmt::format("no block of {} takes stochastic depth; leave it out", name_));
+  }
+
+  int add_classifier(Graph& graph, const Declared& node, int input) const {
+    if (dropout_ > 0.0) {
+      input = graph.add(node.name + ".dropout",
+                        std::make_shared<Dropout>(Dropout::Unit::element, dropout_), {input});
+    }
+    const LinearInit init = read_linear_init(node.table);
+    return graph.add(node.name, std::make_shared<Linear>(classes_, true, init), {input});
+  }
+
   void add(Graph& graph, const Declared& node) {
     std::vector<int> inputs;
     for (const std::string& source : node.from) {
@@ -157,10 +182,14 @@ class ModelParser {
         made_[node.name] = graph.add(node.name, layer, inputs);
       } else if (const BlockKind* block = find_block_kind(node.op)) {
         arity_of(1);
-        made_[node.name] = block->build(graph, node.name, inputs[0], node.table);
+        made_[node.name] = block->build({.graph = graph,
+                                         .name = node.name,
+                                         .input = inputs[0],
+                                         .table = node.table,
+                                         .stochastic_depth = stochastic_depth_});
       } else if (node.op == "classifier") {
         arity_of(1);
-        made_[node.name] = graph.add(node.name, std::make_shared<Linear>(classes_, true), inputs);
+        made_[node.name] = add_classifier(graph, node, inputs[0]);
       } else {
         const std::vector<std::string> ops = known_ops();
         node.table.fail("op", fmt::format("no layer or block is called '{}'{}; there are: {}",
@@ -180,6 +209,8 @@ class ModelParser {
   std::int64_t classes_ = 0;
   std::int64_t channels_ = 0;
   std::int64_t size_ = 0;
+  double dropout_ = 0.0;
+  double stochastic_depth_ = 0.0;
   std::vector<Declared> declared_;
   std::map<std::string, std::size_t, std::less<>> index_;
   std::map<std::string, int, std::less<>> made_;

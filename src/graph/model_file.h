@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,11 +11,13 @@
 
 namespace tandem {
 
-/// What a run sets about a model; 0 keeps the model file's own value.
+/// What a run sets about a model; 0, or an empty rate, keeps the model file's own value.
 struct ModelOptions {
   std::int64_t classes = 0;
   std::int64_t channels = 0;
-  std::int64_t size = 0;  ///< rows and columns of the input
+  std::int64_t size = 0;                     ///< rows and columns of the input
+  std::optional<double> dropout{};           ///< before the classifier, 0 to 0.99
+  std::optional<double> stochastic_depth{};  ///< of the last block, 0 to 0.99
 };
 
 /// Builds a model from a TOML file:
@@ -23,10 +26,12 @@ struct ModelOptions {
 ///     channels = 3           # defaults that a run may change
 ///     size = 32
 ///     classes = 10
+///     dropout = 0.2          # default 0: none; before the classifier
+///     stochastic_depth = 0.2 # default 0: none; the last block's rate, where blocks have it
 ///     [[node]]
 ///     name = "conv1"         # prefix of its parameters' names
 ///     op = "conv2d"          # a layer (layers/registry.h), a block (graph/blocks.h), or
-///                            # "classifier": a linear layer to the number of classes
+///                            # "classifier": dropout and a linear layer to the number of classes
 ///     from = "input"         # default: the node before; a list where it takes several
 ///     ...                    # the op's own keys
 ///

@@ -17,8 +17,8 @@ struct StepPlan::Step {
   Tensor output;
   Tensor output_gradient;
   std::vector<Tensor> input_gradients;
-  /// Where an input's gradient has been written by another reader already: that gradient, to which
-  /// input_gradients[i], a temporary, is added.
+  /// Where another reader has written an input's gradient already and the layer cannot add to it:
+  /// that gradient, to which input_gradients[i], a temporary, is added.
   std::vector<Tensor> add_into;
   std::vector<Tensor> parameters;
   std::vector<Tensor> gradients;
@@ -61,6 +61,7 @@ class StepPlan::Builder {
 
   void build(StepPlan& plan) {
     TANDEM_CHECK(count_ > 0, "a model without layers");
+    if (options_.training) find_writers();
     prepare_kernels();
     request_activations();
     if (options_.training) request_gradients();
@@ -95,18 +96,42 @@ class StepPlan::Builder {
     });
   }
 
+  /// Backward runs from the last node to the first: of a value's readers the last one writes its
+  /// gradient, the others add to it.
+  void find_writers() {
+    std::vector<bool> written(static_cast<std::size_t>(count_), false);
+    for (int i = count_ - 1; i >= 0; --i) {
+      const std::vector<int>& inputs = node(i).inputs;
+      for (std::size_t slot = 0; slot < inputs.size(); ++slot) {
+        if (inputs[slot] == Node::model_input) continue;
+        const auto value = static_cast<std::size_t>(inputs[slot]);
+        const bool adds = written[value];
+        written[value] = true;
+        writers_.push_back({i, slot, inputs[slot], adds, adds && !node(i).layer->adds_gradients()});
+      }
+    }
+  }
+
   void prepare_kernels() {
     steps_.resize(static_cast<std::size_t>(count_));
+    std::vector<KernelRequest> requests(steps_.size());
     for (int i = 0; i < count_; ++i) {
       const auto index = static_cast<std::size_t>(i);
-      KernelRequest request{.inputs = graph_.input_shapes(index, options_.batch),
-                            .output = graph_.output_shape(index, options_.batch),
-                            .training = options_.training};
-      for (const int input : node(i).inputs) {
-        request.input_gradients.push_back(options_.training && input != Node::model_input);
-      }
+      requests[index] = {.inputs = graph_.input_shapes(index, options_.batch),
+                         .output = graph_.output_shape(index, options_.batch),
+                         .training = options_.training,
+                         .input_gradients = std::vector<bool>(node(i).inputs.size(), false),
+                         .adds = std::vector<bool>(node(i).inputs.size(), false),
+                         .name = node(i).name};
+    }
+    for (const Writer& writer : writers_) {
+      KernelRequest& request = requests[static_cast<std::size_t>(writer.node)];
+      request.input_gradients[writer.slot] = true;
+      request.adds[writer.slot] = writer.adds && !writer.by_temporary;
+    }
+    for (int i = 0; i < count_; ++i) {
       step(i).name = node(i).name;
-      step(i).kernel = node(i).layer->prepare(context_, request);
+      step(i).kernel = node(i).layer->prepare(context_, requests[static_cast<std::size_t>(i)]);
       step(i).inputs.resize(node(i).inputs.size());
       step(i).input_gradients.resize(node(i).inputs.size());
       step(i).add_into.resize(node(i).inputs.size());
@@ -135,26 +160,18 @@ class StepPlan::Builder {
   }
 
   /// A gradient lives from the first of its writers, the last reader of the value, to the backward
-  /// pass of the layer that made the value. Later writers write a temporary that is added.
+  /// pass of the layer that made the value. Layers that cannot add write a temporary that is added.
   void request_gradients() {
     std::vector<int> first(static_cast<std::size_t>(count_), -1);
     first.back() = count_;
-    for (int i = count_ - 1; i >= 0; --i) {
-      const std::vector<int>& inputs = node(i).inputs;
-      for (std::size_t slot = 0; slot < inputs.size(); ++slot) {
-        if (inputs[slot] == Node::model_input) continue;
-        int& start = first[static_cast<std::size_t>(inputs[slot])];
-        if (start < 0) {
-          start = backward_tick(i);
-          writers_.push_back({i, slot, inputs[slot], false});
-          continue;
-        }
-        writers_.push_back({i, slot, inputs[slot], true});
-        request_tensor(graph_.output_shape(static_cast<std::size_t>(inputs[slot]), options_.batch),
-                       backward_tick(i), backward_tick(i), [this, i, slot](const Tensor& tensor) {
-                         step(i).input_gradients[slot] = tensor;
-                       });
-      }
+    for (const Writer& writer : writers_) {
+      const int tick = backward_tick(writer.node);
+      if (!writer.adds) first[static_cast<std::size_t>(writer.input)] = tick;
+      if (!writer.by_temporary) continue;
+      request_tensor(graph_.output_shape(static_cast<std::size_t>(writer.input), options_.batch),
+                     tick, tick, [this, writer](const Tensor& tensor) {
+                       step(writer.node).input_gradients[writer.slot] = tensor;
+                     });
     }
     for (int i = 0; i < count_; ++i) {
       const int start = first[static_cast<std::size_t>(i)];
@@ -199,8 +216,8 @@ class StepPlan::Builder {
     }
     for (const Writer& writer : writers_) {
       const Tensor& gradient = step(writer.input).output_gradient;
-      (writer.adds ? step(writer.node).add_into : step(writer.node).input_gradients)[writer.slot] =
-          gradient;
+      Step& at = step(writer.node);
+      (writer.by_temporary ? at.add_into : at.input_gradients)[writer.slot] = gradient;
     }
   }
 
@@ -218,11 +235,13 @@ class StepPlan::Builder {
     }
   }
 
+  /// One input of a node whose gradient backward makes, in backward's order.
   struct Writer {
     int node;
     std::size_t slot;
     int input;
-    bool adds;
+    bool adds;          // to what another reader of the value wrote
+    bool by_temporary;  // which the plan adds, for layers that only overwrite
   };
 
   const Graph& graph_;
@@ -247,7 +266,8 @@ StepPlan::StepPlan(const Graph& graph, ParameterStore& parameters, AnyContext& c
 
 StepPlan::~StepPlan() = default;
 
-LossSums StepPlan::forward(const Tensor& images, const Tensor& labels, std::int64_t valid) {
+LossSums StepPlan::forward(const Tensor& images, const Tensor& labels, std::int64_t valid,
+                           const StepRandom& random) {
   TANDEM_CHECK(!options_.training || valid == options_.batch, "{} of {} samples in training", valid,
                options_.batch);
   activate(*context_);
@@ -258,7 +278,8 @@ LossSums StepPlan::forward(const Tensor& images, const Tensor& labels, std::int6
                           .parameters = step.parameters,
                           .buffers = step.buffers,
                           .saved = step.saved,
-                          .scratch = step.forward_scratch});
+                          .scratch = step.forward_scratch,
+                          .random = random});
   }
   return softmax_cross_entropy(*context_, logits(), labels, options_.label_smoothing, valid,
                                loss_gradient_);

@@ -40,8 +40,9 @@ class StepPlan {
 
   /// Runs the model and the loss. images f32 (batch, H, W, C), labels i32 (batch); the first
   /// `valid` samples count. In a training plan all must be valid, the images must stay untouched
-  /// until backward() returns, and running statistics are updated.
-  LossSums forward(const Tensor& images, const Tensor& labels, std::int64_t valid);
+  /// until backward() returns, running statistics are updated, and random layers draw by `random`.
+  LossSums forward(const Tensor& images, const Tensor& labels, std::int64_t valid,
+                   const StepRandom& random = {});
 
   /// Gradients of the mean loss of the batch of the last forward(), into the store's gradient
   /// arena; with `accumulate` added to what is there. Training plans only.

@@ -1,26 +1,36 @@
 #include "layers/add.h"
 
+#include <array>
+
 namespace tandem {
 namespace {
 
 template <typename Context>
 class AddKernel : public LayerKernel {
  public:
-  explicit AddKernel(Context& context) : context_(&context) {}
+  AddKernel(Context& context, const KernelRequest& request)
+      : context_(&context), add_{request.adds_to(0), request.adds_to(1)} {}
   void forward(const ForwardArgs& args) override {
     add_forward(*context_, args.output.elements(), args.inputs[0].data<float>(),
                 args.inputs[1].data<float>(), args.output.data<float>());
   }
   void backward(const BackwardArgs& args) override {
-    for (const Tensor& gradient : args.input_gradients) {
+    const auto* dy = args.output_gradient.data<float>();
+    for (std::size_t i = 0; i < 2; ++i) {
+      const Tensor& gradient = args.input_gradients[i];
       if (!gradient.defined()) continue;
-      copy_forward(*context_, gradient.elements(), args.output_gradient.data<float>(),
-                   gradient.data<float>());
+      auto* dx = gradient.data<float>();
+      if (add_[i]) {
+        add_forward(*context_, gradient.elements(), dx, dy, dx);
+      } else {
+        copy_forward(*context_, gradient.elements(), dy, dx);
+      }
     }
   }
 
  private:
   Context* context_;
+  std::array<bool, 2> add_;
 };
 
 }  // namespace
@@ -34,11 +44,11 @@ Shape Add::output_shape(std::span<const Shape> inputs) const {
   return inputs[0];
 }
 
-std::unique_ptr<LayerKernel> Add::prepare(AnyContext& context,
-                                          const KernelRequest& /*request*/) const {
+std::unique_ptr<LayerKernel> Add::prepare(AnyContext& context, const KernelRequest& request) const {
   return std::visit(
-      [](auto& device) -> std::unique_ptr<LayerKernel> {
-        return std::make_unique<AddKernel<std::remove_reference_t<decltype(device)>>>(device);
+      [&](auto& device) -> std::unique_ptr<LayerKernel> {
+        return std::make_unique<AddKernel<std::remove_reference_t<decltype(device)>>>(device,
+                                                                                      request);
       },
       context);
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "device/arena.h"
+#include "layers/activation_cpu.h"
 
 namespace tandem {
 namespace {
@@ -119,12 +120,12 @@ void batch_norm_statistics(CpuContext& context, const BatchNormShape& shape,
   }
 }
 
-void batch_norm_apply(CpuContext& context, const BatchNormShape& shape, const float* x,
-                      const float* scale, const float* shift, const float* residual, bool relu,
-                      float* y) {
+namespace {
+
+template <Activation A>
+void apply_rows(CpuContext& context, const BatchNormShape& shape, const float* x,
+                const float* scale, const float* shift, const float* residual, float* y) {
   const std::int64_t channels = shape.channels;
-  // ReLU as max(v, floor), so that one loop serves both; NaN passes through either.
-  const float floor = relu ? 0.0F : -INFINITY;
 #pragma omp parallel for schedule(static) num_threads(context.threads())
   for (std::int64_t row = 0; row < shape.rows; ++row) {
     const float* in = x + row * channels;
@@ -133,32 +134,50 @@ void batch_norm_apply(CpuContext& context, const BatchNormShape& shape, const fl
       const float* add = residual + row * channels;
 #pragma omp simd
       for (std::int64_t c = 0; c < channels; ++c) {
-        const float v = in[c] * scale[c] + shift[c] + add[c];
-        out[c] = v < floor ? floor : v;
+        out[c] = activate<A>(in[c] * scale[c] + shift[c] + add[c]);
       }
     } else {
 #pragma omp simd
       for (std::int64_t c = 0; c < channels; ++c) {
-        const float v = in[c] * scale[c] + shift[c];
-        out[c] = v < floor ? floor : v;
+        out[c] = activate<A>(in[c] * scale[c] + shift[c]);
       }
     }
   }
 }
 
+}  // namespace
+
+void batch_norm_apply(CpuContext& context, const BatchNormShape& shape, const float* x,
+                      const float* scale, const float* shift, const float* residual,
+                      Activation activation, float* y) {
+  with_activation(activation, [&](auto chosen) {
+    apply_rows<decltype(chosen)::value>(context, shape, x, scale, shift, residual, y);
+  });
+}
+
 namespace {
 
-/// First pass: sums of dz and dz (x - mean), with dz the gradient behind the fused ReLU; stores dz
-/// as the residual's gradient where there is one.
+/// First pass: sums of dz and dz (x - mean), with dz the gradient behind the fused activation;
+/// stores dz as the residual's gradient where there is one. An activation that needs its input,
+/// scale x + shift, stores dz over the gradient that came in: its derivative is too dear to take
+/// twice.
+template <Activation A>
 void sum_gradients(const BatchNormBackward& a, std::int64_t channels, std::int64_t row,
-                   float* __restrict first, float* __restrict second) {
+                   const float* scale, const float* shift, float* __restrict first,
+                   float* __restrict second) {
   const float* __restrict x = a.x + row * channels;
-  const float* dy = a.output_gradient + row * channels;
+  float* dy = a.output_gradient + row * channels;
   const float* y = a.y == nullptr ? nullptr : a.y + row * channels;
   float* dz = a.residual_gradient == nullptr ? nullptr : a.residual_gradient + row * channels;
 #pragma omp simd
   for (std::int64_t c = 0; c < channels; ++c) {
-    const float g = y == nullptr || y[c] > 0.0F ? dy[c] : 0.0F;
+    float g = dy[c];
+    if constexpr (derivative_needs_input(A)) {
+      g = activation_gradient<A>(x[c] * scale[c] + shift[c], g);
+      dy[c] = g;
+    } else if constexpr (A != Activation::none) {
+      g = activation_gradient<A>(y[c], g);
+    }
     first[c] += g;
     second[c] += g * (x[c] - a.mean[c]);
     if (dz != nullptr) dz[c] = g;
@@ -167,6 +186,7 @@ void sum_gradients(const BatchNormBackward& a, std::int64_t channels, std::int64
 
 /// Second pass over one row: dx = weight/deviation (dz - mean(dz) - xhat mean(dz xhat)), written as
 /// p dz + q x + r with per-channel p, q, r.
+template <Activation A>
 void write_gradients(const BatchNormBackward& a, std::int64_t channels, std::int64_t row,
                      const float* p, const float* q, const float* r) {
   const float* x = a.x + row * channels;
@@ -175,29 +195,35 @@ void write_gradients(const BatchNormBackward& a, std::int64_t channels, std::int
   float* dx = a.input_gradient + row * channels;
 #pragma omp simd
   for (std::int64_t c = 0; c < channels; ++c) {
-    const float g = y == nullptr || y[c] > 0.0F ? dy[c] : 0.0F;
+    float g = dy[c];
+    if constexpr (A != Activation::none && !derivative_needs_input(A)) {
+      g = activation_gradient<A>(y[c], g);
+    }
     dx[c] = p[c] * g + q[c] * x[c] + r[c];
   }
 }
 
-}  // namespace
-
-void batch_norm_backward(CpuContext& context, const BatchNormShape& shape,
-                         const BatchNormBackward& args, std::byte* scratch) {
+template <Activation A>
+void backward_rows(CpuContext& context, const BatchNormShape& shape, const BatchNormBackward& args,
+                   std::byte* scratch) {
   const Blocks blocks(shape);
   const std::int64_t channels = shape.channels;
-#pragma omp parallel for schedule(static) num_threads(context.threads())
-  for (std::int64_t block = 0; block < blocks.count; ++block) {
-    sum_rows(partial(scratch, channels, block), channels, blocks.begin(block),
-             blocks.begin(block + 1), [&](std::int64_t row, float* first, float* second) {
-               sum_gradients(args, channels, row, first, second);
-             });
-  }
-  const Partial total = combine(scratch, channels, blocks.count);
   auto* p = reinterpret_cast<float*>(scratch + partial_bytes(channels) *
                                                    static_cast<std::size_t>(blocks.count));
   float* q = p + channels;
   float* r = q + channels;
+  if constexpr (derivative_needs_input(A)) {
+    // Scale and shift of the forward pass, until p and q take their place.
+    batch_norm_fold(channels, args.weight, args.bias, args.mean, args.inverse_deviation, p, q);
+  }
+#pragma omp parallel for schedule(static) num_threads(context.threads())
+  for (std::int64_t block = 0; block < blocks.count; ++block) {
+    sum_rows(partial(scratch, channels, block), channels, blocks.begin(block),
+             blocks.begin(block + 1), [&](std::int64_t row, float* first, float* second) {
+               sum_gradients<A>(args, channels, row, p, q, first, second);
+             });
+  }
+  const Partial total = combine(scratch, channels, blocks.count);
   const auto n = static_cast<double>(shape.rows);
   for (std::int64_t c = 0; c < channels; ++c) {
     const auto deviation = static_cast<double>(args.inverse_deviation[c]);
@@ -213,8 +239,17 @@ void batch_norm_backward(CpuContext& context, const BatchNormShape& shape,
   }
 #pragma omp parallel for schedule(static) num_threads(context.threads())
   for (std::int64_t row = 0; row < shape.rows; ++row) {
-    write_gradients(args, channels, row, p, q, r);
+    write_gradients<A>(args, channels, row, p, q, r);
   }
+}
+
+}  // namespace
+
+void batch_norm_backward(CpuContext& context, const BatchNormShape& shape,
+                         const BatchNormBackward& args, std::byte* scratch) {
+  with_activation(args.activation, [&](auto chosen) {
+    backward_rows<decltype(chosen)::value>(context, shape, args, scratch);
+  });
 }
 
 void batch_norm_fold(std::int64_t channels, const float* weight, const float* bias,
@@ -273,7 +308,8 @@ class BatchNormCpuKernel : public LayerKernel {
       // `shift` holds the deviation until its element is replaced.
       batch_norm_fold(shape_.channels, weight, bias, running_mean, shift, scale, shift);
     }
-    batch_norm_apply(*context_, shape_, x, scale, shift, nullptr, false, args.output.data<float>());
+    batch_norm_apply(*context_, shape_, x, scale, shift, nullptr, Activation::none,
+                     args.output.data<float>());
   }
 
   void backward(const BackwardArgs& args) override {

@@ -3,12 +3,13 @@
 #include <cstddef>
 
 #include "device/cpu_context.h"
+#include "layers/activation.h"
 #include "layers/batch_norm.h"
 
 namespace tandem {
 
 /// Batch normalisation of NHWC rows on the CPU, fused with what usually follows it: a residual sum
-/// and ReLU. Memory-bound, so passes are few: statistics and result read x once each,
+/// and an activation. Memory-bound, so passes are few: statistics and result read x once each,
 /// backward reads x, y and the gradient twice. On AVX2 these take from a third of the time
 /// of oneDNN's NHWC batch normalisation to a little more than it (docs/benchmarks.md), and fuse the
 /// residual sum, which it does not.
@@ -29,18 +30,21 @@ void batch_norm_statistics(CpuContext& context, const BatchNormShape& shape,
                            float* inverse_deviation, float* running_mean, float* running_variance,
                            std::byte* scratch);
 
-/// y = x * scale + shift (+ residual), then ReLU if asked. `residual` may be null; y may be x.
+/// y = activation(x * scale + shift (+ residual)). `residual` may be null; y may be x.
 void batch_norm_apply(CpuContext& context, const BatchNormShape& shape, const float* x,
-                      const float* scale, const float* shift, const float* residual, bool relu,
-                      float* y);
+                      const float* scale, const float* shift, const float* residual,
+                      Activation activation, float* y);
 
 struct BatchNormBackward {
-  const float* x = nullptr;                  ///< what was normalised
-  const float* y = nullptr;                  ///< the fused result where ReLU was fused, else null
+  const float* x = nullptr;  ///< what was normalised
+  /// What was fused; one whose derivative needs its input goes without a residual sum.
+  Activation activation = Activation::none;
+  const float* y = nullptr;                  ///< the fused result where its derivative needs it
   const float* mean = nullptr;               ///< of the forward pass
   const float* inverse_deviation = nullptr;  ///< of the forward pass
   const float* weight = nullptr;
-  const float* output_gradient = nullptr;
+  const float* bias = nullptr;         ///< where the activation's derivative needs its input
+  float* output_gradient = nullptr;    ///< may be overwritten
   float* residual_gradient = nullptr;  ///< null without a residual sum or where not wanted
   float* input_gradient = nullptr;     ///< may be output_gradient
   float* weight_gradient = nullptr;

@@ -1,5 +1,6 @@
 #include "layers/conv2d.h"
 
+#include <array>
 #include <cmath>
 
 #include "layers/conv2d_cpu.h"
@@ -16,6 +17,9 @@ Conv2dOptions read_conv2d_options(const ConfigTable& table) {
   options.window.dilation = table.get_int_or("dilation", 1, 1, most);
   options.groups = table.get_int_or("groups", 1, 1, most);
   options.bias = table.get_bool_or("bias", false);
+  static const std::array<std::string, 2> inits{"kaiming", "fan_in"};
+  options.init = table.get_choice_or("init", inits[0], inits) == inits[0] ? ConvInit::kaiming
+                                                                          : ConvInit::fan_in;
   return options;
 }
 
@@ -31,18 +35,21 @@ Shape conv2d_output_shape(const Conv2dOptions& options, const Shape& input) {
 std::vector<ParameterSpec> conv2d_parameters(const Conv2dOptions& options, const Shape& input) {
   const std::int64_t area = options.window.kernel * options.window.kernel;
   const std::int64_t in = input[3] / options.groups;
-  const std::int64_t fan_out = area * options.out_channels;
+  const double fan_out = static_cast<double>(area * options.out_channels);
+  const double bound = 1.0 / std::sqrt(static_cast<double>(area * in));
+  const bool kaiming = options.init == ConvInit::kaiming;
+  using Kind = Initializer::Kind;
   std::vector<ParameterSpec> specs{
       {.name = "weight",
        .shape = {options.out_channels, options.window.kernel, options.window.kernel, in},
        .role = ParameterRole::weight,
-       .init = {Initializer::Kind::normal, std::sqrt(2.0 / static_cast<double>(fan_out))}}};
+       .init = kaiming ? Initializer{Kind::normal, std::sqrt(2.0 / fan_out)}
+                       : Initializer{Kind::uniform, bound}}};
   if (options.bias) {
-    const double bound = 1.0 / std::sqrt(static_cast<double>(area * in));
     specs.push_back({.name = "bias",
                      .shape = {options.out_channels},
                      .role = ParameterRole::bias,
-                     .init = {Initializer::Kind::uniform, bound}});
+                     .init = kaiming ? Initializer{} : Initializer{Kind::uniform, bound}});
   }
   return specs;
 }

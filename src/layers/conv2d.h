@@ -6,21 +6,30 @@
 
 namespace tandem {
 
+/// How a convolution starts.
+enum class ConvInit : std::uint8_t {
+  /// Weight Kaiming normal with fan-out and gain sqrt(2) (He et al. 2015), bias zero: torchvision's
+  /// ResNet, MobileNet and EfficientNet.
+  kaiming,
+  /// Weight and bias uniform in 1/sqrt(fan-in), as torch.nn.Conv2d's: torchvision's ShuffleNet.
+  fan_in,
+};
+
 struct Conv2dOptions {
   std::int64_t out_channels = 1;
-  Window window;
+  Window window{};
   std::int64_t groups = 1;
   bool bias = false;
+  ConvInit init = ConvInit::kaiming;
 };
 
 /// Reads `out`, `kernel`, `stride` (1), `padding` (0), `dilation` (1), `groups` (1), `bias`
-/// (false).
+/// (false), `init` ("kaiming", or "fan_in").
 Conv2dOptions read_conv2d_options(const ConfigTable& table);
 
 /// Output, parameters and work of a convolution, shared with the fused layers that contain one.
 Shape conv2d_output_shape(const Conv2dOptions& options, const Shape& input);
-/// weight (K, R, S, C/groups), Kaiming normal with fan-out and gain sqrt(2) (He et al. 2015), as
-/// torchvision's ResNets start; bias (K) uniform in 1/sqrt(fan-in), as torch.nn.Conv2d's.
+/// weight (K, R, S, C/groups) and, where there is one, bias (K).
 std::vector<ParameterSpec> conv2d_parameters(const Conv2dOptions& options, const Shape& input);
 std::int64_t conv2d_multiply_adds(const Conv2dOptions& options, const Shape& input);
 

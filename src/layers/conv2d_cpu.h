@@ -1,62 +1,47 @@
 #pragma once
 
-#include "device/onednn.h"
+#include <memory>
+
+#include "device/cpu_context.h"
+#include "layers/activation.h"
 #include "layers/conv2d.h"
 
 namespace tandem {
 
-/// oneDNN's three convolutions of one layer. Activations are NHWC and parameters KRSC in memory;
-/// oneDNN wants its weights in blocks, so they are packed into scratch before each use and the
-/// weight gradient is unpacked after. Included by .cpp files only.
+/// The three convolutions of one layer on the CPU. Activations are NHWC and parameters KRSC in
+/// memory. Included by .cpp files only.
 class CpuConvolution {
  public:
   struct Mode {
     bool training = false;
     bool bias = false;
     bool input_gradient = false;
-    bool add_to_output = false;  ///< y += ... instead of y = ...; evaluation only
-    bool relu = false;           ///< on the result; evaluation only
+    bool add_to_output = false;                ///< y += ... instead of y = ...; evaluation only
+    Activation activation = Activation::none;  ///< of the result; evaluation only
   };
 
-  CpuConvolution(CpuContext& context, const Conv2dOptions& options, const Shape& input,
-                 const Shape& output, const Mode& mode);
+  virtual ~CpuConvolution() = default;
 
-  std::size_t forward_scratch() const { return forward_scratch_; }
-  std::size_t backward_scratch() const { return backward_scratch_; }
+  /// Bytes of scratch for forward(), and for each of the two backward passes.
+  virtual std::size_t forward_scratch() const = 0;
+  virtual std::size_t backward_scratch() const = 0;
 
-  void forward(const float* input, const float* weight, const float* bias, float* output,
-               std::byte* scratch);
+  /// `bias` is null without one.
+  virtual void forward(const float* input, const float* weight, const float* bias, float* output,
+                       std::byte* scratch) = 0;
   /// `bias_gradient` is null without a bias.
-  void backward_weights(const float* input, const float* output_gradient, float* weight_gradient,
-                        float* bias_gradient, std::byte* scratch);
-  void backward_data(const float* output_gradient, const float* weight, float* input_gradient,
-                     std::byte* scratch);
-
- private:
-  /// Plain weights to a primitive's own format or back; undefined where the formats are the same.
-  struct Packing {
-    onednn::BoundPrimitive reorder;
-    std::size_t bytes = 0;
-  };
-  struct Descs;
-
-  Packing make_packing(const dnnl::memory::desc& from, const dnnl::memory::desc& to,
-                       const dnnl::memory::desc& packed);
-  void make_backward(const Descs& descs, const dnnl::convolution_forward::primitive_desc& forward,
-                     const Mode& mode);
-  /// Where the weights lie for the primitive: packed into `scratch`, or as they are.
-  const void* pack(Packing& packing, const float* weight, std::byte* scratch);
-
-  CpuContext* context_;
-  onednn::BoundPrimitive forward_;
-  onednn::BoundPrimitive backward_data_;
-  onednn::BoundPrimitive backward_weights_;
-  Packing forward_packing_;
-  Packing data_packing_;
-  Packing gradient_packing_;
-  std::size_t forward_scratch_ = 0;
-  std::size_t backward_scratch_ = 0;
+  virtual void backward_weights(const float* input, const float* output_gradient,
+                                float* weight_gradient, float* bias_gradient,
+                                std::byte* scratch) = 0;
+  virtual void backward_data(const float* output_gradient, const float* weight,
+                             float* input_gradient, std::byte* scratch) = 0;
 };
+
+/// Tandem's own kernels for depthwise convolutions (depthwise_conv_cpu.h), oneDNN's for all others.
+std::unique_ptr<CpuConvolution> make_cpu_convolution(CpuContext& context,
+                                                     const Conv2dOptions& options,
+                                                     const Shape& input, const Shape& output,
+                                                     const CpuConvolution::Mode& mode);
 
 std::unique_ptr<LayerKernel> make_conv2d_kernel(CpuContext& context, const Conv2dOptions& options,
                                                 const KernelRequest& request);

@@ -1,11 +1,15 @@
 #include "layers/conv_bn.h"
 
+#include <fmt/format.h>
+
 #include "layers/conv_bn_cpu.h"
 
 namespace tandem {
 
 ConvBn::ConvBn(const ConvBnOptions& options) : options_(options) {
   TANDEM_CHECK(!options.conv.bias, "a convolution before a normalisation has no bias");
+  TANDEM_CHECK(!options.add || fuses_with_add(options.activation), "{} behind a fused sum",
+               name_of(options.activation));
 }
 
 LayerPtr ConvBn::from_config(const ConfigTable& table) {
@@ -13,8 +17,13 @@ LayerPtr ConvBn::from_config(const ConfigTable& table) {
   options.conv = read_conv2d_options(table);
   options.norm = read_batch_norm_options(table);
   options.add = table.get_bool_or("add", false);
-  options.relu = table.get_bool_or("relu", false);
+  options.activation = read_fused_activation(table);
   if (options.conv.bias) table.fail("bias", "conv_bn has no bias: the normalisation cancels it");
+  if (options.add && !fuses_with_add(options.activation)) {
+    table.fail("activation", fmt::format("conv_bn has no {} behind a sum; write add and {} as "
+                                         "layers of their own",
+                                         name_of(options.activation), name_of(options.activation)));
+  }
   return std::make_shared<ConvBn>(options);
 }
 

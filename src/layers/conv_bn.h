@@ -1,5 +1,6 @@
 #pragma once
 
+#include "layers/activation.h"
 #include "layers/batch_norm.h"
 #include "layers/conv2d.h"
 
@@ -9,18 +10,21 @@ struct ConvBnOptions {
   Conv2dOptions conv;  ///< without a bias: the normalisation would cancel it
   BatchNormOptions norm;
   bool add = false;  ///< a second input is added behind the normalisation
-  bool relu = false;
+  Activation activation = Activation::none;
 };
 
-/// Convolution, batch normalisation and, where asked, a residual sum and ReLU as one layer:
-/// y = relu(batch_norm(conv(x)) + residual). Inputs: x, and with `add` the residual. The fusion
-/// pass makes it out of the plain layers; parameters are the convolution's weight and the
-/// normalisation's weight and bias. In evaluation the normalisation is folded into the
+/// Convolution, batch normalisation and, where asked, a residual sum and an activation as one
+/// layer: y = activation(batch_norm(conv(x)) + residual). Inputs: x, and with `add` the residual.
+/// The fusion pass makes it out of the plain layers; parameters are the convolution's weight and
+/// the normalisation's weight and bias. In evaluation the normalisation is folded into the
 /// convolution's weights.
 class ConvBn : public Layer {
  public:
   explicit ConvBn(const ConvBnOptions& options);
-  /// The keys of conv2d and batch_norm, `add` (false) and `relu` (false).
+  /// Whether a residual sum and this activation can be fused: backward finds the activation's
+  /// derivative from the result or from the normalised value, never from their sum.
+  static bool fuses_with_add(Activation activation) { return !derivative_needs_input(activation); }
+  /// The keys of conv2d and batch_norm, `add` (false) and `activation` (none).
   static LayerPtr from_config(const ConfigTable& table);
 
   std::string_view kind() const override { return "conv_bn"; }
@@ -29,7 +33,9 @@ class ConvBn : public Layer {
   std::vector<ParameterSpec> parameters(std::span<const Shape> inputs) const override;
   std::vector<BufferSpec> buffers(std::span<const Shape> inputs) const override;
   BackwardNeeds backward_needs() const override {
-    return {.inputs = true, .output = options_.relu};
+    const Activation activation = options_.activation;
+    return {.inputs = true,
+            .output = activation != Activation::none && !derivative_needs_input(activation)};
   }
   std::int64_t multiply_adds(std::span<const Shape> inputs) const override;
   std::unique_ptr<LayerKernel> prepare(AnyContext& context,

@@ -26,23 +26,23 @@ class ConvBnTraining : public LayerKernel {
         options_(options),
         shape_(rows_of(request.output)),
         input_gradient_(request.input_gradients[0]),
-        convolution_(context, options.conv, request.inputs[0], request.output,
-                     {.training = true, .input_gradient = input_gradient_}) {}
+        convolution_(make_cpu_convolution(context, options.conv, request.inputs[0], request.output,
+                                          {.training = true, .input_gradient = input_gradient_})) {}
 
   KernelMemory memory() const override {
     const std::size_t norm = batch_norm_scratch(shape_);
     return {.saved = conv_bytes() + float_bytes(2 * shape_.channels),
             .forward_scratch =
-                std::max(convolution_.forward_scratch(), float_bytes(2 * shape_.channels) + norm),
-            .backward_scratch = std::max(convolution_.backward_scratch(), norm)};
+                std::max(convolution_->forward_scratch(), float_bytes(2 * shape_.channels) + norm),
+            .backward_scratch = std::max(convolution_->backward_scratch(), norm)};
   }
 
   void forward(const ForwardArgs& args) override {
     auto* z = reinterpret_cast<float*>(args.saved);
     auto* mean = reinterpret_cast<float*>(args.saved + conv_bytes());
     float* deviation = mean + shape_.channels;
-    convolution_.forward(args.inputs[0].data<float>(), args.parameters[0].data<float>(), nullptr, z,
-                         args.scratch);
+    convolution_->forward(args.inputs[0].data<float>(), args.parameters[0].data<float>(), nullptr,
+                          z, args.scratch);
     auto* scale = reinterpret_cast<float*>(args.scratch);
     float* shift = scale + shape_.channels;
     batch_norm_statistics(*context_, shape_, options_.norm, z, mean, deviation,
@@ -51,7 +51,7 @@ class ConvBnTraining : public LayerKernel {
     batch_norm_fold(shape_.channels, args.parameters[1].data<float>(),
                     args.parameters[2].data<float>(), mean, deviation, scale, shift);
     batch_norm_apply(*context_, shape_, z, scale, shift,
-                     options_.add ? args.inputs[1].data<float>() : nullptr, options_.relu,
+                     options_.add ? args.inputs[1].data<float>() : nullptr, options_.activation,
                      args.output.data<float>());
   }
 
@@ -62,10 +62,12 @@ class ConvBnTraining : public LayerKernel {
     batch_norm_backward(
         *context_, shape_,
         {.x = reinterpret_cast<const float*>(args.saved),
-         .y = options_.relu ? args.output.data<float>() : nullptr,
+         .activation = options_.activation,
+         .y = args.output.data<float>(),
          .mean = mean,
          .inverse_deviation = mean + shape_.channels,
          .weight = args.parameters[1].data<float>(),
+         .bias = args.parameters[2].data<float>(),
          .output_gradient = gradient,
          .residual_gradient = residual ? args.input_gradients[1].data<float>() : nullptr,
          .input_gradient = gradient,
@@ -73,11 +75,12 @@ class ConvBnTraining : public LayerKernel {
          .bias_gradient = args.parameter_gradients[2].data<float>()},
         args.scratch);
     if (input_gradient_) {
-      convolution_.backward_data(gradient, args.parameters[0].data<float>(),
-                                 args.input_gradients[0].data<float>(), args.scratch);
+      convolution_->backward_data(gradient, args.parameters[0].data<float>(),
+                                  args.input_gradients[0].data<float>(), args.scratch);
     }
-    convolution_.backward_weights(args.inputs[0].data<float>(), gradient,
-                                  args.parameter_gradients[0].data<float>(), nullptr, args.scratch);
+    convolution_->backward_weights(args.inputs[0].data<float>(), gradient,
+                                   args.parameter_gradients[0].data<float>(), nullptr,
+                                   args.scratch);
   }
 
  private:
@@ -87,7 +90,7 @@ class ConvBnTraining : public LayerKernel {
   ConvBnOptions options_;
   BatchNormShape shape_;
   bool input_gradient_;
-  CpuConvolution convolution_;
+  std::unique_ptr<CpuConvolution> convolution_;
 };
 
 /// One convolution whose weights carry the normalisation's scale and whose bias is its shift; the
@@ -98,14 +101,13 @@ class ConvBnEvaluation : public LayerKernel {
       : options_(options),
         weights_per_channel_(options.conv.window.kernel * options.conv.window.kernel *
                              (request.inputs[0][3] / options.conv.groups)),
-        convolution_(
+        convolution_(make_cpu_convolution(
             context, options.conv, request.inputs[0], request.output,
-            {.training = false, .bias = true, .add_to_output = options.add, .relu = options.relu}) {
-  }
+            {.bias = true, .add_to_output = options.add, .activation = options.activation})) {}
 
   KernelMemory memory() const override {
     return {.saved = 0,
-            .forward_scratch = folded_bytes() + convolution_.forward_scratch(),
+            .forward_scratch = folded_bytes() + convolution_->forward_scratch(),
             .backward_scratch = 0};
   }
 
@@ -127,8 +129,8 @@ class ConvBnEvaluation : public LayerKernel {
       }
     }
     if (options_.add) std::memcpy(args.output.raw(), args.inputs[1].raw(), args.output.bytes());
-    convolution_.forward(args.inputs[0].data<float>(), weight, shift, args.output.data<float>(),
-                         args.scratch + folded_bytes());
+    convolution_->forward(args.inputs[0].data<float>(), weight, shift, args.output.data<float>(),
+                          args.scratch + folded_bytes());
   }
 
   void backward(const BackwardArgs& /*args*/) override {
@@ -143,7 +145,7 @@ class ConvBnEvaluation : public LayerKernel {
 
   ConvBnOptions options_;
   std::int64_t weights_per_channel_;
-  CpuConvolution convolution_;
+  std::unique_ptr<CpuConvolution> convolution_;
 };
 
 }  // namespace

@@ -46,6 +46,16 @@ struct BackwardNeeds {
   bool output = false;
 };
 
+/// What random layers draw from in a training step. A draw depends on the run's seed, the layer's
+/// name and the place of the sample in the whole run, so that neither ranks, micro-batches nor
+/// threads change it, and a resumed run goes on with the same draws.
+struct StepRandom {
+  std::uint64_t seed = 0;
+  /// Place of the batch's first sample in the run's sequence of samples: those of step s begin at s
+  /// times the global batch. The others follow it.
+  std::uint64_t first_sample = 0;
+};
+
 /// What a kernel works on. Tensors are dense f32; images NHWC.
 struct ForwardArgs {
   std::span<const Tensor> inputs;
@@ -54,6 +64,7 @@ struct ForwardArgs {
   std::span<const Tensor> buffers;
   std::byte* saved = nullptr;    ///< KernelMemory::saved bytes, kept until backward
   std::byte* scratch = nullptr;  ///< KernelMemory::forward_scratch bytes, for this call alone
+  StepRandom random{};           ///< in training
 };
 
 struct BackwardArgs {
@@ -61,7 +72,8 @@ struct BackwardArgs {
   Tensor output;
   /// The kernel may overwrite it: nobody reads it afterwards.
   Tensor output_gradient;
-  /// Overwritten, not added to. Undefined where no gradient is wanted.
+  /// Overwritten, but added to where KernelRequest::adds says so. Undefined where no gradient is
+  /// wanted.
   std::span<const Tensor> input_gradients;
   std::span<const Tensor> parameters;
   /// Overwritten, not added to.
@@ -95,6 +107,13 @@ struct KernelRequest {
   bool training = false;
   /// One per input: whether backward writes its gradient.
   std::vector<bool> input_gradients{};
+  /// One per input: whether backward adds to its gradient, which another reader of the value wrote
+  /// already. Only for layers that can (Layer::adds_gradients()); empty where none does.
+  std::vector<bool> adds{};
+  /// The layer's name in its model; random layers draw by it.
+  std::string name{};
+
+  bool adds_to(std::size_t input) const { return input < adds.size() && adds[input]; }
 };
 
 /// A kind of layer with its options: shape rule, parameters and kernels. Immutable and shared.
@@ -114,6 +133,9 @@ class Layer {
   }
   virtual std::vector<BufferSpec> buffers(std::span<const Shape> /*inputs*/) const { return {}; }
   virtual BackwardNeeds backward_needs() const { return {}; }
+  /// Whether its kernels can add to an input's gradient instead of overwriting it, which saves a
+  /// temporary and a pass where several layers read one value.
+  virtual bool adds_gradients() const { return false; }
   /// Multiply-adds of one forward pass over these inputs; elementwise work counts as none.
   virtual std::int64_t multiply_adds(std::span<const Shape> /*inputs*/) const { return 0; }
   /// The kernel may keep references to `context`, which outlives it.

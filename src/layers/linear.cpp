@@ -1,12 +1,39 @@
 #include "layers/linear.h"
 
+#include <array>
 #include <cmath>
 
+#include "base/error.h"
+
 namespace tandem {
+namespace {
+
+Initializer weight_init(LinearInit init, std::int64_t in, std::int64_t out) {
+  using Kind = Initializer::Kind;
+  switch (init) {
+    case LinearInit::fan_in:
+      return {Kind::uniform, 1.0 / std::sqrt(static_cast<double>(in))};
+    case LinearInit::normal:
+      return {Kind::normal, 0.01};
+    case LinearInit::fan_out:
+      return {Kind::uniform, 1.0 / std::sqrt(static_cast<double>(out))};
+  }
+  throw Error("an initialisation of unknown kind");
+}
+
+}  // namespace
+
+LinearInit read_linear_init(const ConfigTable& table) {
+  static const std::array<std::string, 3> names{"fan_in", "normal", "fan_out"};
+  const std::string chosen = table.get_choice_or("init", names[0], names);
+  std::size_t index = 0;
+  while (names[index] != chosen) ++index;
+  return static_cast<LinearInit>(index);
+}
 
 LayerPtr Linear::from_config(const ConfigTable& table) {
   const std::int64_t out = table.get_int("out", 1, 1 << 24);
-  return std::make_shared<Linear>(out, table.get_bool_or("bias", true));
+  return std::make_shared<Linear>(out, table.get_bool_or("bias", true), read_linear_init(table));
 }
 
 Shape Linear::output_shape(std::span<const Shape> inputs) const {
@@ -17,16 +44,16 @@ Shape Linear::output_shape(std::span<const Shape> inputs) const {
 }
 
 std::vector<ParameterSpec> Linear::parameters(std::span<const Shape> inputs) const {
-  const double bound = 1.0 / std::sqrt(static_cast<double>(inputs[0][1]));
+  const Initializer init = weight_init(init_, inputs[0][1], out_);
   std::vector<ParameterSpec> specs{{.name = "weight",
                                     .shape = {out_, inputs[0][1]},
                                     .role = ParameterRole::weight,
-                                    .init = {Initializer::Kind::uniform, bound}}};
+                                    .init = init}};
   if (bias_) {
     specs.push_back({.name = "bias",
                      .shape = {out_},
                      .role = ParameterRole::bias,
-                     .init = {Initializer::Kind::uniform, bound}});
+                     .init = init_ == LinearInit::fan_in ? init : Initializer{}});
   }
   return specs;
 }

@@ -41,12 +41,13 @@ std::unique_ptr<LayerKernel> Pool2d::prepare(AnyContext& context,
       context);
 }
 
-LayerPtr GlobalAveragePool::from_config(const ConfigTable& /*table*/) {
-  return std::make_shared<GlobalAveragePool>();
+LayerPtr GlobalAveragePool::from_config(const ConfigTable& table) {
+  return std::make_shared<GlobalAveragePool>(table.get_bool_or("keep_image", false));
 }
 
 Shape GlobalAveragePool::output_shape(std::span<const Shape> inputs) const {
   require_image(inputs[0]);
+  if (keep_image_) return {inputs[0][0], 1, 1, inputs[0][3]};
   return {inputs[0][0], inputs[0][3]};
 }
 

@@ -28,14 +28,19 @@ class Pool2d : public Layer {
   Window window_;
 };
 
-/// Mean over all rows and columns: (N, H, W, C) to (N, C).
+/// Mean over all rows and columns: (N, H, W, C) to (N, C), or with `keep_image` (false, also its
+/// key) to (N, 1, 1, C).
 class GlobalAveragePool : public Layer {
  public:
+  explicit GlobalAveragePool(bool keep_image = false) : keep_image_(keep_image) {}
   static LayerPtr from_config(const ConfigTable& table);
   std::string_view kind() const override { return "global_average_pool"; }
   Shape output_shape(std::span<const Shape> inputs) const override;
   std::unique_ptr<LayerKernel> prepare(AnyContext& context,
                                        const KernelRequest& request) const override;
+
+ private:
+  bool keep_image_;
 };
 
 /// A window of `rows` x `columns`; `output` is (N, H', W', C).

@@ -2,13 +2,17 @@
 
 #include <array>
 
+#include "layers/activation.h"
 #include "layers/add.h"
 #include "layers/batch_norm.h"
+#include "layers/channel_scale.h"
+#include "layers/channel_slice.h"
 #include "layers/conv2d.h"
 #include "layers/conv_bn.h"
+#include "layers/dropout.h"
 #include "layers/linear.h"
 #include "layers/pool2d.h"
-#include "layers/relu.h"
+#include "layers/shuffle_join.h"
 
 namespace tandem {
 
@@ -17,12 +21,20 @@ std::span<const LayerKind> layer_kinds() {
       LayerKind{"add", &Add::from_config},
       LayerKind{"average_pool", &Pool2d::average_from_config},
       LayerKind{"batch_norm", &BatchNorm::from_config},
+      LayerKind{"channel_scale", &ChannelScale::from_config},
+      LayerKind{"channel_slice", &ChannelSlice::from_config},
       LayerKind{"conv2d", &Conv2d::from_config},
       LayerKind{"conv_bn", &ConvBn::from_config},
+      LayerKind{"dropout", &Dropout::from_config<Dropout::Unit::element>},
       LayerKind{"global_average_pool", &GlobalAveragePool::from_config},
       LayerKind{"linear", &Linear::from_config},
       LayerKind{"max_pool", &Pool2d::max_from_config},
-      LayerKind{"relu", &Relu::from_config},
+      LayerKind{"relu", &ActivationLayer::from_config<Activation::relu>},
+      LayerKind{"relu6", &ActivationLayer::from_config<Activation::relu6>},
+      LayerKind{"shuffle_join", &ShuffleJoin::from_config},
+      LayerKind{"sigmoid", &ActivationLayer::from_config<Activation::sigmoid>},
+      LayerKind{"silu", &ActivationLayer::from_config<Activation::silu>},
+      LayerKind{"stochastic_depth", &Dropout::from_config<Dropout::Unit::image>},
   };
   return kinds;
 }

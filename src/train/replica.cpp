@@ -47,6 +47,7 @@ Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro
                  AnyContext& context, Communicator& communicator)
     : communicator_(communicator),
       accumulate_(config.accumulate),
+      seed_(config.seed),
       graph_(fuse(graph)),
       store_(graph_, context, true),
       plan_(graph_, store_, context,
@@ -80,12 +81,19 @@ StepResult Replica::step(const NextBatch& next_batch, float learning_rate, bool 
   LossSums mine;
   for (int micro = 0; micro < accumulate_; ++micro) {
     const Batch& batch = next_batch();
-    mine += plan_.forward(batch.images, batch.labels, batch.valid);
+    mine += plan_.forward(batch.images, batch.labels, batch.valid, random_of(micro));
     const bool last = micro + 1 == accumulate_;
     if (last) begin_reduction(mine, stop_requested);
     backward(micro > 0, last);
   }
   return finish_step(learning_rate);
+}
+
+StepRandom Replica::random_of(int micro) const {
+  const std::int64_t world = communicator_.size();
+  const std::int64_t part =
+      (optimizer_->steps_taken() * accumulate_ + micro) * world + communicator_.rank();
+  return {.seed = seed_, .first_sample = static_cast<std::uint64_t>(part * plan_.batch())};
 }
 
 void Replica::begin_reduction(const LossSums& mine, bool stop_requested) {

@@ -55,12 +55,16 @@ class Replica {
   /// Sums that travel beside the gradients: loss, samples, top1, top5, stop.
   using Statistics = std::vector<float>;
 
+  /// What random layers draw from in micro-batch `micro` of the step that is next. Samples lie as
+  /// data/distributed_sampler.h says.
+  StepRandom random_of(int micro) const;
   void begin_reduction(const LossSums& mine, bool stop_requested);
   void backward(bool accumulate, bool last);
   StepResult finish_step(float learning_rate);
 
   Communicator& communicator_;
   int accumulate_;
+  std::uint64_t seed_;
   Graph graph_;
   ParameterStore store_;
   StepPlan plan_;

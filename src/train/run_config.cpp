@@ -11,6 +11,12 @@ namespace {
 
 constexpr std::int64_t many = std::int64_t{1} << 40;
 
+/// A rate that only a run that sets it changes.
+std::optional<double> read_rate(const ConfigTable& table, std::string_view key) {
+  if (!table.has(key)) return std::nullopt;
+  return table.get_real(key, 0.0, 0.99);
+}
+
 void read_model(const ConfigTable& table, RunConfig& config) {
   config.model = table.get_string("name");
   try {
@@ -18,6 +24,8 @@ void read_model(const ConfigTable& table, RunConfig& config) {
   } catch (const InputError& error) {
     table.fail("name", error.what());
   }
+  config.dropout = read_rate(table, "dropout");
+  config.stochastic_depth = read_rate(table, "stochastic_depth");
 }
 
 void read_train(const ConfigTable& table, RunConfig& config) {

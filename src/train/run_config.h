@@ -18,6 +18,9 @@ namespace tandem {
 /// | --- | --- |
 /// | model.name | a zoo model ("resnet18") or the path of a model file; required. The number of
 ///   classes, the channels and the input size follow from the data |
+/// | model.dropout | rate of the dropout before the classifier, default the model file's |
+/// | model.stochastic_depth | rate of the last block, for models that have it, default the model
+///   file's |
 /// | data.* | data/data_config.h |
 /// | optimizer.* | optim/optimizer_config.h |
 /// | schedule.* | optim/schedule_config.h |
@@ -41,6 +44,8 @@ namespace tandem {
 ///   0: never |
 struct RunConfig {
   std::string model;
+  std::optional<double> dropout;
+  std::optional<double> stochastic_depth;
   DataConfig data;
   OptimizerConfig optimizer;
   Schedule schedule;

@@ -160,9 +160,11 @@ class Trainer::Run {
 
   Graph build_model() const {
     const TransformOptions& input = config_.data.transform;
-    return load_model(
-        find_model(config_.model),
-        {.classes = datasets_.train->classes(), .channels = input.channels, .size = input.size});
+    return load_model(find_model(config_.model), {.classes = datasets_.train->classes(),
+                                                  .channels = input.channels,
+                                                  .size = input.size,
+                                                  .dropout = config_.dropout,
+                                                  .stochastic_depth = config_.stochastic_depth});
   }
 
   void restore() {

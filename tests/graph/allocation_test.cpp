@@ -7,9 +7,9 @@
 
 #include "graph/fusion.h"
 #include "graph/small_models.h"
+#include "layers/activation.h"
 #include "layers/add.h"
 #include "layers/batch_norm.h"
-#include "layers/relu.h"
 
 namespace {
 
@@ -66,7 +66,7 @@ TEST(Allocation, OursIsNone) {
   Graph graph("ours", {1, 24});
   const int norm =
       graph.add("norm", std::make_shared<BatchNorm>(BatchNormOptions{}), {Node::model_input});
-  const int relu = graph.add("relu", std::make_shared<Relu>(), {norm});
+  const int relu = graph.add("relu", std::make_shared<ActivationLayer>(Activation::relu), {norm});
   const int other = graph.add("other", std::make_shared<BatchNorm>(BatchNormOptions{}), {relu});
   const int sum = graph.add("sum", std::make_shared<Add>(), {other, relu});
   graph.add("twice", std::make_shared<Add>(), {sum, sum});

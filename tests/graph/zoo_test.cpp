@@ -16,8 +16,19 @@ namespace {
 
 TEST(Zoo, ParameterCountsAreTorchvisions) {
   const std::map<std::string, std::int64_t> counts{
-      {"resnet18", 11689512},  {"resnet34", 21797672},  {"resnet50", 25557032},
-      {"resnet101", 44549160}, {"resnet152", 60192808},
+      {"resnet18", 11689512},
+      {"resnet34", 21797672},
+      {"resnet50", 25557032},
+      {"resnet101", 44549160},
+      {"resnet152", 60192808},
+      // ResNet(Bottleneck, [2, 2, 2, 2])
+      {"resnet26", 15995176},
+      {"shufflenet_v2_x0_5", 1366792},
+      {"shufflenet_v2_x1_0", 2278604},
+      {"shufflenet_v2_x1_5", 3503624},
+      {"shufflenet_v2_x2_0", 7393996},
+      {"mobilenet_v2", 3504872},
+      {"efficientnet_b0", 5288548},
   };
   for (const auto& [name, count] : counts) {
     EXPECT_EQ(zoo_model(name).parameter_elements(), count) << name;
@@ -28,6 +39,13 @@ TEST(Zoo, ParameterCountsAreTorchvisions) {
 TEST(Zoo, MultiplyAddsAreTheUsualOnes) {
   EXPECT_EQ(zoo_model("resnet18").multiply_adds(), 1814073344);
   EXPECT_EQ(zoo_model("resnet50").multiply_adds(), 4089184256);
+  // torchvision's "_ops", in units of 1e9 and three digits.
+  const std::map<std::string, double> billions{
+      {"shufflenet_v2_x0_5", 0.04},  {"shufflenet_v2_x1_0", 0.145}, {"shufflenet_v2_x1_5", 0.296},
+      {"shufflenet_v2_x2_0", 0.583}, {"mobilenet_v2", 0.301},       {"efficientnet_b0", 0.386}};
+  for (const auto& [name, count] : billions) {
+    EXPECT_NEAR(1e-9 * static_cast<double>(zoo_model(name).multiply_adds()), count, 6e-4) << name;
+  }
 }
 
 using NamedShapes = std::map<std::string, Shape>;
@@ -115,8 +133,10 @@ TEST(Zoo, NamesAndShapesAreTorchvisions) {
 TEST(Zoo, ListsItsModelsSorted) {
   const std::vector<std::string> names = zoo_models();
   EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
-  for (const char* name : {"resnet8", "resnet18", "resnet20", "resnet32", "resnet34", "resnet50",
-                           "resnet56", "resnet101", "resnet152"}) {
+  for (const char* name :
+       {"resnet8", "resnet18", "resnet20", "resnet32", "resnet34", "resnet50", "resnet56",
+        "resnet101", "resnet152", "resnet26", "shufflenet_v2_x0_5", "shufflenet_v2_x1_0",
+        "shufflenet_v2_x1_5", "shufflenet_v2_x2_0", "mobilenet_v2", "efficientnet_b0"}) {
     EXPECT_NE(std::find(names.begin(), names.end(), name), names.end()) << name;
   }
   for (const std::string& name : names) EXPECT_EQ(zoo_model(name).name(), name);

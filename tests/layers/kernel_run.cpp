@@ -81,10 +81,13 @@ KernelResult run_kernel(const Layer& layer, const KernelData& data, const Kernel
   const Shape output = layer.output_shape(data.input_shapes);
   const auto specs = layer.parameters(data.input_shapes);
   const auto buffer_specs = layer.buffers(data.input_shapes);
-  const auto kernel = layer.prepare(context, {.inputs = data.input_shapes,
-                                              .output = output,
-                                              .training = mode.training,
-                                              .input_gradients = mode.wanted});
+  const auto kernel = layer.prepare(
+      context, {.inputs = data.input_shapes,
+                .output = output,
+                .training = mode.training,
+                .input_gradients = mode.wanted,
+                .adds = std::vector<bool>(data.inputs.size(), mode.add_to.has_value()),
+                .name = test_layer_name});
   const KernelMemory sizes = kernel->memory();
   std::vector<Tensor> inputs;
   for (std::size_t i = 0; i < data.inputs.size(); ++i) {
@@ -99,12 +102,16 @@ KernelResult run_kernel(const Layer& layer, const KernelData& data, const Kernel
                    .parameters = parameters,
                    .buffers = buffers,
                    .saved = saved,
-                   .scratch = bench.memory(sizes.forward_scratch)});
+                   .scratch = bench.memory(sizes.forward_scratch),
+                   .random = mode.training ? test_random : StepRandom{}});
   KernelResult result{.output = values_of(y), .buffers = values_of(buffers)};
   if (mode.training) {
     std::vector<Tensor> gradients;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       gradients.push_back(mode.wanted[i] ? bench.tensor(data.input_shapes[i]) : Tensor());
+      if (mode.add_to && mode.wanted[i]) {
+        std::ranges::fill(gradients[i].span<float>(), *mode.add_to);
+      }
     }
     // What backward does not ask for is given away by the memory plan: here it becomes rubbish.
     const BackwardNeeds needs = layer.backward_needs();

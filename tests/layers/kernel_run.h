@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "layers/layer.h"
@@ -48,11 +49,17 @@ struct KernelResult {
   bool operator==(const KernelResult&) const = default;
 };
 
+/// What random layers draw from here.
+constexpr StepRandom test_random{.seed = 77, .first_sample = 1000};
+constexpr const char* test_layer_name = "block.drop";
+
 struct KernelMode {
   int threads = 1;
   bool training = true;
   std::vector<bool> wanted{};    ///< input gradients
   unsigned char content = 0xff;  ///< of all memory before it is written
+  /// Input gradients are this before backward, which is to add to them.
+  std::optional<float> add_to{};
 };
 
 /// Prepares a kernel, runs it forward and, in training, backward, each tensor and each piece of

@@ -206,6 +206,19 @@ TEST_P(LayerCaseTest, WorksWhereInputGradientsAreNotWanted) {
   }
 }
 
+TEST_P(LayerCaseTest, AddsToGradientsWhereItSaysSo) {
+  if (!layer_->adds_gradients()) return;
+  constexpr float before = 3.0F;
+  const KernelResult own = run_kernel(*layer_, data_, {.wanted = all_wanted()});
+  const KernelResult sum = run_kernel(*layer_, data_, {.wanted = all_wanted(), .add_to = before});
+  EXPECT_TRUE(sum.guards_intact);
+  for (std::size_t i = 0; i < own.input_gradients.size(); ++i) {
+    for (std::size_t e = 0; e < own.input_gradients[i].size(); ++e) {
+      EXPECT_NEAR(sum.input_gradients[i][e], before + own.input_gradients[i][e], 1e-5F);
+    }
+  }
+}
+
 TEST_P(LayerCaseTest, DoesNotDependOnWhatMemoryHeld) {
   for (const int threads : {1, 2}) {
     for (const bool training : {true, false}) {

@@ -66,8 +66,8 @@ DoubleTensor pool(const DoubleTensor& x, const ConfigTable& keys, bool maximum) 
   return y;
 }
 
-DoubleTensor global_average(const DoubleTensor& x) {
-  DoubleTensor y({x.shape[0], x.shape[3]});
+DoubleTensor global_average(const DoubleTensor& x, bool keep_image) {
+  DoubleTensor y(keep_image ? Shape{x.shape[0], 1, 1, x.shape[3]} : Shape{x.shape[0], x.shape[3]});
   for (std::int64_t n = 0; n < x.shape[0]; ++n) {
     for (std::int64_t c = 0; c < x.shape[3]; ++c) {
       double sum = 0.0;
@@ -97,10 +97,6 @@ DoubleTensor linear(const DoubleTensor& x, const DoubleTensor& weight, const Dou
 
 void add_to(DoubleTensor& y, const DoubleTensor& x) {
   for (std::size_t i = 0; i < y.data.size(); ++i) y.data[i] += x.data[i];
-}
-
-void rectify(DoubleTensor& y) {
-  for (double& value : y.data) value = std::max(value, 0.0);
 }
 
 }  // namespace
@@ -139,20 +135,27 @@ DoubleTensor Reference::forward(const std::string& kind, const ConfigTable& keys
   if (kind == "linear") return linear(x, parameters[0], bias());
   if (kind == "max_pool") return pool(x, keys, true);
   if (kind == "average_pool") return pool(x, keys, false);
-  if (kind == "global_average_pool") return global_average(x);
+  if (kind == "global_average_pool") {
+    return global_average(x, keys.get_bool_or("keep_image", false));
+  }
   if (kind == "batch_norm") {
     return reference_batch_norm(x, parameters[0], parameters[1], buffers, training, keys);
+  }
+  if (kind.starts_with("channel_") || kind == "shuffle_join") {
+    return reference_channels(kind, inputs, keys);
   }
   DoubleTensor y = x;
   if (kind == "add") {
     add_to(y, inputs[1]);
-  } else if (kind == "relu") {
-    rectify(y);
+  } else if (kind == "relu" || kind == "relu6" || kind == "silu" || kind == "sigmoid") {
+    reference_activation(kind, y);
+  } else if (kind == "dropout" || kind == "stochastic_depth") {
+    if (training) y = reference_drop(kind, x, keys.get_real("rate", 0.0, 1.0));
   } else if (kind == "conv_bn") {
     y = reference_batch_norm(reference_conv2d(x, parameters[0], nullptr, keys), parameters[1],
                              parameters[2], buffers, training, keys);
     if (keys.get_bool_or("add", false)) add_to(y, inputs[1]);
-    if (keys.get_bool_or("relu", false)) rectify(y);
+    reference_activation(keys.get_string("activation", "none"), y);
   } else {
     throw Error("no reference for the layer '" + kind + "'");
   }

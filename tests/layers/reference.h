@@ -40,6 +40,11 @@ struct Reference {
 /// Parts, each by its textbook definition.
 DoubleTensor reference_conv2d(const DoubleTensor& x, const DoubleTensor& weight,
                               const DoubleTensor* bias, const ConfigTable& keys);
+/// `kind` one of relu, relu6, silu, sigmoid and none.
+void reference_activation(const std::string& kind, DoubleTensor& y);
+DoubleTensor reference_channels(const std::string& kind, const std::vector<DoubleTensor>& inputs,
+                                const ConfigTable& keys);
+DoubleTensor reference_drop(const std::string& kind, const DoubleTensor& x, double rate);
 DoubleTensor reference_batch_norm(const DoubleTensor& x, const DoubleTensor& weight,
                                   const DoubleTensor& bias, std::vector<DoubleTensor>& running,
                                   bool training, const ConfigTable& keys);

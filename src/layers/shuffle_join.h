@@ -1,0 +1,37 @@
+#pragma once
+
+#include "base/config_table.h"
+#include "layers/layer.h"
+
+namespace tandem {
+
+/// How the units of ShuffleNet V2 join their two branches (Ma et al. 2018, figure 3): the channels
+/// of both in turn, y[.., 2c] = a[.., c], y[.., 2c + 1] = b[.., c]. That is a concatenation and a
+/// channel shuffle of two groups in one pass. a may have more channels than b: its first ones are
+/// taken, which is the half of a unit's input that its branch leaves alone. Inputs: a, b.
+class ShuffleJoin : public Layer {
+ public:
+  static LayerPtr from_config(const ConfigTable& table);
+
+  std::string_view kind() const override { return "shuffle_join"; }
+  std::size_t arity() const override { return 2; }
+  Shape output_shape(std::span<const Shape> inputs) const override;
+  bool adds_gradients() const override { return true; }
+  std::unique_ptr<LayerKernel> prepare(AnyContext& context,
+                                       const KernelRequest& request) const override;
+};
+
+/// `rows` pixels; a has `channels_a` channels, b `channels_b`, the result twice the latter.
+struct ShuffleJoinShape {
+  std::int64_t rows = 0;
+  std::int64_t channels_a = 0;
+  std::int64_t channels_b = 0;
+};
+void shuffle_join_forward(CpuContext& context, const ShuffleJoinShape& shape, const float* a,
+                          const float* b, float* output);
+/// The gradient of one input, `which` 0 or 1, of `channels` channels: overwritten (zero where the
+/// channel was left out), or added to.
+void shuffle_join_backward(CpuContext& context, const ShuffleJoinShape& shape, int which, bool add,
+                           const float* output_gradient, float* input_gradient);
+
+}  // namespace tandem
