@@ -108,6 +108,28 @@ TEST_F(ModelWeights, ExportAndLoadAreBitEqual) {
             0);
 }
 
+TEST_F(ModelWeights, ZooModelsGoThroughAFileBitEqual) {
+  for (const char* name : {"resnet26", "shufflenet_v2_x0_5", "mobilenet_v2", "efficientnet_b0"}) {
+    const Graph model = fuse(load_model(find_model(name), {.classes = 10, .size = 32}));
+    ParameterStore first(model, context, false);
+    first.initialize(8);
+    float value = 0.0F;
+    for (float& each : first.all_buffers().span<float>()) each = value += 0.125F;
+    write_safetensors(path("a"), WeightsExport(first, 9).tensors());
+    ParameterStore second(model, context, false);
+    EXPECT_EQ(load_weights(SafetensorsFile(path("a")), second), 9);
+    write_safetensors(path("b"), WeightsExport(second, 9).tensors());
+    const SafetensorsFile a(path("a"));
+    const SafetensorsFile b(path("b"));
+    ASSERT_EQ(a.tensors().size(), b.tensors().size()) << name;
+    for (const NamedTensor& tensor : a.tensors()) {
+      const NamedTensor& other = b.at(tensor.name);
+      ASSERT_EQ(other.shape, tensor.shape) << tensor.name;
+      EXPECT_EQ(std::memcmp(other.data, tensor.data, tensor.bytes()), 0) << tensor.name;
+    }
+  }
+}
+
 /// A file with every tensor of the model filled by `bits(i)`.
 template <typename Bits>
 void write_as(const std::filesystem::path& path, const ParameterStore& store, DType dtype,
