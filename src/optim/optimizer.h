@@ -17,6 +17,8 @@ struct ParameterGroupSlice {
   std::int64_t offset = 0;
   std::int64_t elements = 0;
   float weight_decay = 0.0F;
+  /// Whether a rule that adapts its rate to each parameter (LARS) does so here.
+  bool adapt = true;
 };
 
 /// A tensor of an optimizer's state under the name that checkpoints give it.
@@ -28,7 +30,8 @@ struct OptimizerState {
 /// What one update needs beside the tensors.
 struct UpdateSettings {
   float learning_rate = 0.0F;
-  /// Gradients are multiplied by this before anything else: 1/micro-batches, 1/loss scale.
+  /// Gradients are multiplied by this before anything else: 1/micro-batches, 1/loss scale,
+  /// clipping.
   float gradient_scale = 1.0F;
 };
 
@@ -42,7 +45,7 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  /// The name that run files give it: "sgd".
+  /// The name that run files give it: "sgd", "adamw", "lars".
   virtual std::string_view kind() const = 0;
 
   /// One update. Both tensors are f32 and hold as many elements as the arena; gradients are only

@@ -4,37 +4,105 @@
 
 #include "base/config_table.h"
 #include "base/error.h"
-#include "optim/sgd.h"
 
 namespace tandem {
 namespace {
 
-constexpr double largest_rate = 1e6;
+constexpr double large = 1e6;
 
-const std::vector<std::string>& kinds() {
-  static const std::vector<std::string> all{"sgd"};
-  return all;
+double read_positive(const ConfigTable& table, std::string_view key, double fallback,
+                     std::string_view what) {
+  const double value = table.get_real_or(key, fallback, 0.0, large);
+  if (value == 0.0) table.fail(key, fmt::format("expected {} above 0", what));
+  return value;
+}
+
+float read_momentum(const ConfigTable& table, double fallback) {
+  const double momentum = table.get_real_or("momentum", fallback, 0.0, 1.0);
+  if (momentum == 1.0) table.fail("momentum", "expected a momentum below 1");
+  return static_cast<float>(momentum);
+}
+
+SgdOptions read_sgd(const ConfigTable& table) {
+  SgdOptions options;
+  options.momentum = read_momentum(table, 0.0);
+  options.nesterov = table.get_bool_or("nesterov", false);
+  if (options.nesterov && options.momentum == 0.0F) {
+    table.fail("nesterov", "Nesterov's rule needs momentum; set momentum = 0.9 or leave this out");
+  }
+  return options;
+}
+
+AdamWOptions read_adamw(const ConfigTable& table) {
+  AdamWOptions options;
+  const std::vector<double> betas =
+      table.get_reals_or("betas", std::vector<double>{options.beta1, options.beta2});
+  const auto fits = [](double beta) { return beta >= 0.0 && beta < 1.0; };
+  if (betas.size() != 2 || !fits(betas[0]) || !fits(betas[1])) {
+    table.fail("betas", "expected two numbers, at least 0 and below 1, as [0.9, 0.999]");
+  }
+  options.beta1 = betas[0];
+  options.beta2 = betas[1];
+  options.epsilon = read_positive(table, "epsilon", options.epsilon, "a number");
+  return options;
+}
+
+LarsOptions read_lars(const ConfigTable& table, OptimizerConfig& config) {
+  LarsOptions options;
+  options.momentum = read_momentum(table, 0.9);
+  options.trust_coefficient =
+      static_cast<float>(read_positive(table, "trust_coefficient", 0.001, "a coefficient"));
+  config.adapt_norm_and_bias = table.get_bool_or("adapt_norm_and_bias", true);
+  return options;
+}
+
+std::unique_ptr<Optimizer> make(const SgdOptions& options, AnyContext& context,
+                                std::int64_t elements,
+                                std::span<const ParameterGroupSlice> slices) {
+  return std::make_unique<Sgd>(context, elements, slices, options);
+}
+
+std::unique_ptr<Optimizer> make(const AdamWOptions& options, AnyContext& context,
+                                std::int64_t elements,
+                                std::span<const ParameterGroupSlice> slices) {
+  return std::make_unique<AdamW>(context, elements, slices, options);
+}
+
+std::unique_ptr<Optimizer> make(const LarsOptions& options, AnyContext& context,
+                                std::int64_t elements,
+                                std::span<const ParameterGroupSlice> slices) {
+  return std::make_unique<Lars>(context, elements, slices, options);
 }
 
 }  // namespace
 
-float OptimizerConfig::decay_of(bool norm_or_bias) const {
-  return norm_or_bias && !decay_norm_and_bias ? 0.0F : static_cast<float>(weight_decay);
+ParameterGroupSlice OptimizerConfig::slice(std::int64_t offset, std::int64_t elements,
+                                           bool norm_or_bias) const {
+  return {.offset = offset,
+          .elements = elements,
+          .weight_decay =
+              norm_or_bias && !decay_norm_and_bias ? 0.0F : static_cast<float>(weight_decay),
+          .adapt = !norm_or_bias || adapt_norm_and_bias};
 }
 
 OptimizerConfig read_optimizer_config(const ConfigTable& table) {
+  static const std::vector<std::string> kinds{"sgd", "adamw", "lars"};
+  constexpr double adamw_decay = 0.01;
   OptimizerConfig config;
-  config.kind = table.get_choice("kind", kinds());
-  config.learning_rate = table.get_real("lr", 0.0, largest_rate);
+  const std::string kind = table.get_choice("kind", kinds);
+  config.learning_rate = table.get_real("lr", 0.0, large);
   if (config.learning_rate == 0.0) table.fail("lr", "expected a learning rate above 0");
-  config.momentum = table.get_real_or("momentum", 0.0, 0.0, 1.0);
-  if (config.momentum == 1.0) table.fail("momentum", "expected a momentum below 1");
-  config.nesterov = table.get_bool_or("nesterov", false);
-  if (config.nesterov && config.momentum == 0.0) {
-    table.fail("nesterov", "Nesterov's rule needs momentum; set momentum = 0.9 or leave this out");
-  }
-  config.weight_decay = table.get_real_or("weight_decay", 0.0, 0.0, 1.0);
+  config.weight_decay =
+      table.get_real_or("weight_decay", kind == "adamw" ? adamw_decay : 0.0, 0.0, 1.0);
   config.decay_norm_and_bias = table.get_bool_or("decay_norm_and_bias", true);
+  config.clip_norm = table.get_real_or("clip_norm", 0.0, 0.0, 1e12);
+  if (kind == "adamw") {
+    config.rule = read_adamw(table);
+  } else if (kind == "lars") {
+    config.rule = read_lars(table, config);
+  } else {
+    config.rule = read_sgd(table);
+  }
   table.finish();
   return config;
 }
@@ -42,10 +110,9 @@ OptimizerConfig read_optimizer_config(const ConfigTable& table) {
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config, AnyContext& context,
                                           std::int64_t arena_elements,
                                           std::span<const ParameterGroupSlice> slices) {
-  TANDEM_CHECK(config.kind == "sgd", "no optimizer of kind '{}'", config.kind);
-  const SgdOptions options{.momentum = static_cast<float>(config.momentum),
-                           .nesterov = config.nesterov};
-  return std::make_unique<Sgd>(context, arena_elements, slices, options);
+  return std::visit(
+      [&](const auto& options) { return make(options, context, arena_elements, slices); },
+      config.rule);
 }
 
 }  // namespace tandem

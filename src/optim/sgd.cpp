@@ -1,32 +1,11 @@
 #include "optim/sgd.h"
 
-#include <algorithm>
-
 #include "base/error.h"
 
 namespace tandem {
-namespace {
-
-/// 64 KiB of each of the three arenas: fits a core's second-level cache, and there are enough
-/// blocks to share out evenly.
-constexpr std::int64_t block_elements = 16384;
-
-std::vector<SgdBlock> cut(std::span<const ParameterGroupSlice> slices) {
-  std::vector<SgdBlock> blocks;
-  for (const ParameterGroupSlice& slice : slices) {
-    for (std::int64_t done = 0; done < slice.elements; done += block_elements) {
-      blocks.push_back({slice.offset + done, std::min(block_elements, slice.elements - done),
-                        slice.weight_decay});
-    }
-  }
-  return blocks;
-}
-
-}  // namespace
-
 Sgd::Sgd(AnyContext& context, std::int64_t arena_elements,
          std::span<const ParameterGroupSlice> slices, const SgdOptions& options)
-    : Optimizer(context, arena_elements, slices), options_(options), blocks_(cut(slices)) {
+    : Optimizer(context, arena_elements, slices), options_(options), blocks_(cut_blocks(slices)) {
   TANDEM_CHECK(options.momentum >= 0.0F, "a momentum of {}", options.momentum);
   TANDEM_CHECK(!options.nesterov || options.momentum > 0.0F, "Nesterov's rule needs momentum");
   if (options.momentum > 0.0F) {

@@ -9,7 +9,7 @@ enum class Rule { plain, momentum, nesterov };
 
 /// The rule is a template argument so that the inner loop has no branch and vectorises.
 template <Rule rule>
-void update_block(const SgdUpdate& update, const SgdBlock& block) {
+void update_block(const SgdUpdate& update, const UpdateBlock& block) {
   float* const __restrict parameters = update.parameters + block.offset;
   const float* const __restrict gradients = update.gradients + block.offset;
   float* const __restrict buffer =

@@ -15,14 +15,14 @@ std::vector<ParameterSlice> slices_of(const ParameterStore& store) {
   return slices;
 }
 
-std::unique_ptr<Optimizer> optimizer_for(const OptimizerConfig& config, AnyContext& context,
-                                         const ParameterStore& store) {
+std::vector<ParameterGroupSlice> group_slices(const OptimizerConfig& config,
+                                              const ParameterStore& store) {
   std::vector<ParameterGroupSlice> slices;
   for (const Parameter& parameter : store.parameters()) {
-    slices.push_back({parameter.offset, parameter.shape.elements(),
-                      config.decay_of(parameter.role != ParameterRole::weight)});
+    slices.push_back(config.slice(parameter.offset, parameter.shape.elements(),
+                                  parameter.role != ParameterRole::weight));
   }
-  return make_optimizer(config, context, store.all_values().elements(), slices);
+  return slices;
 }
 
 std::vector<PlanEntry> plan_entries(const ParameterStore& store,
@@ -48,6 +48,7 @@ Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro
     : communicator_(communicator),
       accumulate_(config.accumulate),
       seed_(config.seed),
+      clip_norm_(config.optimizer.clip_norm),
       graph_(fuse(graph)),
       store_(graph_, context, true),
       plan_(graph_, store_, context,
@@ -55,7 +56,9 @@ Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro
              .training = true,
              .label_smoothing = config.label_smoothing,
              .accumulation = config.accumulate > 1}),
-      optimizer_(optimizer_for(config.optimizer, context, store_)),
+      optimizer_(make_optimizer(config.optimizer, context, store_.all_values().elements(),
+                                group_slices(config.optimizer, store_))),
+      gradient_norm_(context, group_slices(config.optimizer, store_)),
       bucketer_(communicator, store_.all_gradients(), slices_of(store_),
                 {.first_bytes = config.first_bucket_bytes, .bytes = config.bucket_bytes}) {
   check_same_plan(communicator, plan_entries(store_, bucketer_.buckets()));
@@ -118,14 +121,20 @@ StepResult Replica::finish_step(float learning_rate) {
   statistics_request_->wait();
   // Each micro-batch's gradient is of its own mean; the step's is of the mean over all of them.
   const auto parts = static_cast<float>(communicator_.size() * accumulate_);
-  optimizer_->step(store_.all_values(), store_.all_gradients(),
-                   {.learning_rate = learning_rate, .gradient_scale = 1.0F / parts});
+  UpdateSettings settings{.learning_rate = learning_rate, .gradient_scale = 1.0F / parts};
+  std::optional<double> norm;
+  if (clip_norm_ > 0.0) {
+    norm = gradient_norm_.measure(store_.all_gradients()) / static_cast<double>(parts);
+    settings.gradient_scale *= static_cast<float>(clip_factor(*norm, clip_norm_));
+  }
+  optimizer_->step(store_.all_values(), store_.all_gradients(), settings);
   const auto count = [&](std::size_t i) { return static_cast<std::int64_t>(statistics_[i]); };
   return {.sums = {.loss = static_cast<double>(statistics_[0]),
                    .samples = count(1),
                    .top1 = count(2),
                    .top5 = count(3)},
-          .stop = statistics_[4] > 0.0F};
+          .stop = statistics_[4] > 0.0F,
+          .gradient_norm = norm};
 }
 
 }  // namespace tandem

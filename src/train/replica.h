@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "data/data_loader.h"
@@ -9,6 +10,7 @@
 #include "graph/graph.h"
 #include "graph/parameters.h"
 #include "graph/step_plan.h"
+#include "optim/gradient_norm.h"
 #include "optim/optimizer.h"
 #include "parallel/gradient_bucketer.h"
 #include "train/run_config.h"
@@ -19,6 +21,8 @@ namespace tandem {
 struct StepResult {
   LossSums sums;
   bool stop = false;  ///< some rank asked to stop
+  /// Of the mean gradient before it was clipped; absent where nothing is clipped.
+  std::optional<double> gradient_norm{};
 };
 
 /// One data-parallel replica: model, gradients, optimizer and their reduction over the ranks.
@@ -65,10 +69,12 @@ class Replica {
   Communicator& communicator_;
   int accumulate_;
   std::uint64_t seed_;
+  double clip_norm_;
   Graph graph_;
   ParameterStore store_;
   StepPlan plan_;
   std::unique_ptr<Optimizer> optimizer_;
+  GradientNorm gradient_norm_;
   GradientBucketer bucketer_;
   Statistics statistics_;
   std::unique_ptr<Request> statistics_request_;

@@ -41,8 +41,9 @@ void RunRecord::train(std::int64_t epoch, std::int64_t step, const Interval& int
       .real("loss", interval.sums.loss / samples)
       .real("top1", static_cast<double>(interval.sums.top1) / samples)
       .real("top5", static_cast<double>(interval.sums.top5) / samples)
-      .real("learning_rate", rate)
-      .integer("samples", interval.sums.samples)
+      .real("learning_rate", rate);
+  if (interval.gradient_norm) line.real("gradient_norm", *interval.gradient_norm);
+  line.integer("samples", interval.sums.samples)
       .real("seconds", interval.seconds)
       .real("images_per_second", samples / interval.seconds)
       .real("data_wait_seconds", interval.data_wait_seconds)

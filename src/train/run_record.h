@@ -16,6 +16,8 @@ namespace tandem {
 struct Interval {
   LossSums sums;
   std::int64_t steps = 0;
+  /// Of the last step, before clipping; absent where gradients are not clipped.
+  std::optional<double> gradient_norm{};
   double seconds = 0.0;
   double data_wait_seconds = 0.0;              ///< of rank 0: waiting for decoded batches
   double exposed_communication_seconds = 0.0;  ///< of rank 0: waiting for gradients

@@ -262,6 +262,7 @@ class Trainer::Run {
     }
     interval_.sums += result.sums;
     ++interval_.steps;
+    interval_.gradient_norm = result.gradient_norm;
     epoch_sums_ += result.sums;
 
     const bool epoch_done = position_.step_in_epoch() == 0 || position_.step == total;

@@ -6,26 +6,10 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/philox.h"
+#include "optim/small_arena.h"
 
 namespace tandem {
 namespace {
-
-/// Arena of 40000 elements: more than two blocks, slices of odd length, padding between them.
-constexpr std::int64_t arena_elements = 40000;
-const std::vector<ParameterGroupSlice> slices{
-    {0, 35001, 5e-4F}, {35008, 17, 0.0F}, {35040, 1, 0.1F}};
-
-std::vector<float> random_values(std::string_view name) {
-  RandomStream stream(7, name);
-  std::vector<float> values(arena_elements);
-  for (float& value : values) value = stream.normal();
-  return values;
-}
-
-Tensor view(std::vector<float>& values) {
-  return {values.data(), {static_cast<std::int64_t>(values.size())}};
-}
 
 /// torch.optim.SGD in double precision, written from its documentation, first-step rule included.
 struct Reference {

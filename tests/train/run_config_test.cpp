@@ -77,10 +77,9 @@ TEST(RunConfig, EveryKeyIsRead) {
   EXPECT_EQ(config.eval_batch, 14);
   EXPECT_EQ(config.threads, 15);
   EXPECT_EQ(config.init, "w.safetensors");
-  EXPECT_EQ(config.optimizer.kind, "sgd");
   EXPECT_EQ(config.optimizer.learning_rate, 0.5);
-  EXPECT_EQ(config.optimizer.momentum, 0.75);
-  EXPECT_TRUE(config.optimizer.nesterov);
+  EXPECT_EQ(std::get<SgdOptions>(config.optimizer.rule).momentum, 0.75F);
+  EXPECT_TRUE(std::get<SgdOptions>(config.optimizer.rule).nesterov);
   EXPECT_EQ(config.optimizer.weight_decay, 0.0625);
   EXPECT_FALSE(config.optimizer.decay_norm_and_bias);
   EXPECT_TRUE(std::holds_alternative<OneCycleSchedule>(config.schedule));
