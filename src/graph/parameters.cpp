@@ -48,12 +48,14 @@ void draw(const Draw& d, std::uint64_t seed) {
 
 }  // namespace
 
-ParameterStore::ParameterStore(const Graph& graph, AnyContext& context, bool with_gradients) {
+void ParameterStore::lay_out_parameters(const Graph& graph, const NamePrefixes& frozen,
+                                        bool trained) {
   for (std::size_t i = graph.nodes().size(); i-- > 0;) {
     const Node& node = graph.nodes()[i];
     const std::vector<Shape> inputs = graph.input_shapes(i, 1);
     const std::vector<ParameterSpec> specs = node.layer->parameters(inputs);
     for (std::size_t p = 0; p < specs.size(); ++p) {
+      if (frozen.match(node.parameters[p]) == trained) continue;
       const bool fresh = parameter_index_.emplace(node.parameters[p], parameters_.size()).second;
       TANDEM_CHECK(fresh, "two parameters are named '{}'", node.parameters[p]);
       parameters_.push_back({.name = node.parameters[p],
@@ -64,6 +66,14 @@ ParameterStore::ParameterStore(const Graph& graph, AnyContext& context, bool wit
       parameter_extent_ += padded(specs[p].shape.elements());
     }
   }
+}
+
+ParameterStore::ParameterStore(const Graph& graph, AnyContext& context, bool with_gradients,
+                               const NamePrefixes& frozen) {
+  lay_out_parameters(graph, frozen, true);
+  trained_count_ = parameters_.size();
+  trained_extent_ = parameter_extent_;
+  lay_out_parameters(graph, frozen, false);
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.nodes()[i];
     const std::vector<BufferSpec> specs = node.layer->buffers(graph.input_shapes(i, 1));
@@ -80,7 +90,7 @@ ParameterStore::ParameterStore(const Graph& graph, AnyContext& context, bool wit
     return static_cast<std::size_t>(elements) * sizeof(float);
   };
   values_ = Arena(context, bytes(parameter_extent_), "the model's parameters");
-  if (with_gradients) gradients_ = Arena(context, bytes(parameter_extent_), "the gradients");
+  if (with_gradients) gradients_ = Arena(context, bytes(trained_extent_), "the gradients");
   buffers_arena_ = Arena(context, bytes(buffer_extent_), "the model's buffers");
 }
 
@@ -112,6 +122,7 @@ Tensor ParameterStore::value(std::size_t parameter) const {
 
 Tensor ParameterStore::gradient(std::size_t parameter) const {
   TANDEM_CHECK(gradients_.data() != nullptr, "this model was laid out without gradients");
+  TANDEM_CHECK(is_trained(parameter), "'{}' is frozen", parameters_[parameter].name);
   return slice(gradients_, parameters_[parameter].offset, parameters_[parameter].shape);
 }
 
@@ -126,9 +137,10 @@ Tensor ParameterStore::buffer(std::string_view name) const {
 }
 
 Tensor ParameterStore::all_values() const { return slice(values_, 0, {parameter_extent_}); }
+Tensor ParameterStore::trained_values() const { return slice(values_, 0, {trained_extent_}); }
 Tensor ParameterStore::all_gradients() const {
   TANDEM_CHECK(gradients_.data() != nullptr, "this model was laid out without gradients");
-  return slice(gradients_, 0, {parameter_extent_});
+  return slice(gradients_, 0, {trained_extent_});
 }
 Tensor ParameterStore::all_buffers() const { return slice(buffers_arena_, 0, {buffer_extent_}); }
 

@@ -9,11 +9,12 @@
 
 #include "device/arena.h"
 #include "graph/graph.h"
+#include "graph/name_prefixes.h"
 
 namespace tandem {
 
-/// One parameter's place: elements [offset, offset + shape.elements()) of the value arena and of
-/// the gradient arena.
+/// One parameter's place: elements [offset, offset + shape.elements()) of the value arena and,
+/// where it is trained, of the gradient arena.
 struct Parameter {
   std::string name;
   Shape shape;
@@ -32,22 +33,29 @@ struct StateBuffer {
 
 /// A model's parameters, gradients and buffers: one f32 arena each. Parameters lie in the order in
 /// which backward finishes them, so that any run of them is one contiguous slice of gradients.
-/// Each starts on a 64-byte boundary; gaps are zero and stay zero.
+/// Frozen parameters lie behind the trained ones and have no gradient. Each starts on a 64-byte
+/// boundary; gaps are zero and stay zero.
 class ParameterStore {
  public:
   /// Lays out the parameters of `graph`, which must be the graph that is run (fused or not: names
   /// decide, order follows this graph). With `with_gradients` false there is no gradient arena.
-  ParameterStore(const Graph& graph, AnyContext& context, bool with_gradients);
+  /// Parameters that `frozen` matches are not trained.
+  ParameterStore(const Graph& graph, AnyContext& context, bool with_gradients,
+                 const NamePrefixes& frozen = {});
 
   /// Sets every parameter from (seed, its name) and every buffer to its initial value.
   void initialize(std::uint64_t seed);
 
+  /// The trained ones first.
   std::span<const Parameter> parameters() const { return parameters_; }
+  std::span<const Parameter> trained() const { return {parameters_.data(), trained_count_}; }
+  bool is_trained(std::size_t parameter) const { return parameter < trained_count_; }
   std::span<const StateBuffer> buffers() const { return buffers_; }
   /// Index by name; throws Error where there is none.
   std::size_t parameter_index(std::string_view name) const;
 
   Tensor value(std::size_t parameter) const;
+  /// Of a trained parameter.
   Tensor gradient(std::size_t parameter) const;
   Tensor buffer(std::size_t index) const;
   /// Buffers of that name; throws Error where there is none.
@@ -55,15 +63,21 @@ class ParameterStore {
 
   /// The whole arenas as flat f32 tensors, gaps included.
   Tensor all_values() const;
+  /// The trained parameters' part of all_values(), as long as all_gradients().
+  Tensor trained_values() const;
   Tensor all_gradients() const;
   Tensor all_buffers() const;
 
  private:
+  void lay_out_parameters(const Graph& graph, const NamePrefixes& frozen, bool trained);
+
   std::vector<Parameter> parameters_;
   std::vector<StateBuffer> buffers_;
   std::unordered_map<std::string, std::size_t> parameter_index_;
   std::unordered_map<std::string, std::size_t> buffer_index_;
+  std::size_t trained_count_ = 0;
   std::int64_t parameter_extent_ = 0;
+  std::int64_t trained_extent_ = 0;
   std::int64_t buffer_extent_ = 0;
   Arena values_;
   Arena gradients_;

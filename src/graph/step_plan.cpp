@@ -21,10 +21,13 @@ struct StepPlan::Step {
   /// that gradient, to which input_gradients[i], a temporary, is added.
   std::vector<Tensor> add_into;
   std::vector<Tensor> parameters;
-  std::vector<Tensor> gradients;
+  std::vector<Tensor> gradients;          // of frozen parameters: scratch that nobody reads
   std::vector<Tensor> partial_gradients;  // for accumulation: a pass's own, added to `gradients`
+  std::vector<bool> trained;              // by parameter
   std::vector<Tensor> buffers;
-  std::vector<std::size_t> parameter_indices;
+  std::vector<std::size_t> parameter_indices;  // of the trained parameters
+  /// Whether backward runs: there is a trained parameter here or below.
+  bool backward = false;
   std::byte* saved = nullptr;
   std::byte* forward_scratch = nullptr;
   std::byte* backward_scratch = nullptr;
@@ -61,7 +64,11 @@ class StepPlan::Builder {
 
   void build(StepPlan& plan) {
     TANDEM_CHECK(count_ > 0, "a model without layers");
-    if (options_.training) find_writers();
+    steps_.resize(static_cast<std::size_t>(count_));
+    if (options_.training) {
+      find_backward();
+      find_writers();
+    }
     prepare_kernels();
     request_activations();
     if (options_.training) request_gradients();
@@ -96,6 +103,23 @@ class StepPlan::Builder {
     });
   }
 
+  /// Which layers backward must reach.
+  void find_backward() {
+    for (int i = 0; i < count_; ++i) {
+      for (const std::string& name : node(i).parameters) {
+        step(i).trained.push_back(store_.is_trained(store_.parameter_index(name)));
+        if (step(i).trained.back()) step(i).backward = true;
+      }
+      for (const int input : node(i).inputs) {
+        if (wants_gradient(input)) step(i).backward = true;
+      }
+    }
+    TANDEM_CHECK(steps_.back().backward, "no parameter of {} is trained", graph_.name());
+  }
+  bool wants_gradient(int input) {
+    return options_.training && input != Node::model_input && step(input).backward;
+  }
+
   /// Backward runs from the last node to the first: of a value's readers the last one writes its
   /// gradient, the others add to it.
   void find_writers() {
@@ -103,7 +127,7 @@ class StepPlan::Builder {
     for (int i = count_ - 1; i >= 0; --i) {
       const std::vector<int>& inputs = node(i).inputs;
       for (std::size_t slot = 0; slot < inputs.size(); ++slot) {
-        if (inputs[slot] == Node::model_input) continue;
+        if (!wants_gradient(inputs[slot])) continue;
         const auto value = static_cast<std::size_t>(inputs[slot]);
         const bool adds = written[value];
         written[value] = true;
@@ -112,8 +136,20 @@ class StepPlan::Builder {
     }
   }
 
+  /// Whether all that a normalisation learns is frozen, its statistics then with it.
+  bool has_fixed_statistics(int i) const {
+    if (!options_.training || !options_.freeze_statistics) return false;
+    bool normalises = false;
+    for (const std::string& name : node(i).parameters) {
+      const std::size_t index = store_.parameter_index(name);
+      if (store_.parameters()[index].role != ParameterRole::norm) continue;
+      if (store_.is_trained(index)) return false;
+      normalises = true;
+    }
+    return normalises;
+  }
+
   void prepare_kernels() {
-    steps_.resize(static_cast<std::size_t>(count_));
     std::vector<KernelRequest> requests(steps_.size());
     for (int i = 0; i < count_; ++i) {
       const auto index = static_cast<std::size_t>(i);
@@ -122,6 +158,9 @@ class StepPlan::Builder {
                          .training = options_.training,
                          .input_gradients = std::vector<bool>(node(i).inputs.size(), false),
                          .adds = std::vector<bool>(node(i).inputs.size(), false),
+                         .parameter_gradients = step(i).trained,
+                         .fixed_statistics = has_fixed_statistics(i),
+                         .rank_sum = options_.training ? options_.rank_sum : nullptr,
                          .name = node(i).name};
     }
     for (const Writer& writer : writers_) {
@@ -143,11 +182,12 @@ class StepPlan::Builder {
     std::vector<int> last(static_cast<std::size_t>(count_));
     for (int i = 0; i < count_; ++i) {
       const BackwardNeeds needs = node(i).layer->backward_needs();
-      last[static_cast<std::size_t>(i)] = options_.training && needs.output ? backward_tick(i) : i;
+      const bool backward = step(i).backward;
+      last[static_cast<std::size_t>(i)] = backward && needs.output ? backward_tick(i) : i;
       for (const int input : node(i).inputs) {
         if (input == Node::model_input) continue;
         int& end = last[static_cast<std::size_t>(input)];
-        end = std::max(end, options_.training && needs.inputs ? backward_tick(i) : i);
+        end = std::max(end, backward && needs.inputs ? backward_tick(i) : i);
       }
     }
     // The logits stay readable after backward.
@@ -174,6 +214,7 @@ class StepPlan::Builder {
                      });
     }
     for (int i = 0; i < count_; ++i) {
+      if (!step(i).backward) continue;
       const int start = first[static_cast<std::size_t>(i)];
       TANDEM_CHECK(start >= 0, "layer '{}' feeds nothing", node(i).name);
       request_tensor(graph_.output_shape(static_cast<std::size_t>(i), options_.batch), start,
@@ -186,20 +227,36 @@ class StepPlan::Builder {
     for (int i = 0; i < count_; ++i) {
       const KernelMemory memory = step(i).kernel->memory();
       const int back = backward_tick(i);
-      request(memory.saved, i, options_.training ? back : i,
+      request(memory.saved, i, step(i).backward ? back : i,
               [this, i](std::byte* place) { step(i).saved = place; });
       request(memory.forward_scratch, i, i,
               [this, i](std::byte* place) { step(i).forward_scratch = place; });
-      if (!options_.training) continue;
+      if (!step(i).backward) continue;
       request(memory.backward_scratch, back, back,
               [this, i](std::byte* place) { step(i).backward_scratch = place; });
-      if (!options_.accumulation) continue;
-      for (const std::string& name : node(i).parameters) {
-        const Shape& shape = store_.parameters()[store_.parameter_index(name)].shape;
-        request_tensor(shape, back, back, [this, i](const Tensor& tensor) {
-          step(i).partial_gradients.push_back(tensor);
+      request_parameter_gradients(i);
+    }
+  }
+
+  /// Where gradients go that do not go into the store.
+  void request_parameter_gradients(int i) {
+    const int back = backward_tick(i);
+    const std::vector<std::string>& names = node(i).parameters;
+    step(i).gradients.resize(names.size());
+    step(i).partial_gradients.resize(names.size());
+    for (std::size_t p = 0; p < names.size(); ++p) {
+      const std::size_t index = store_.parameter_index(names[p]);
+      const Shape& shape = store_.parameters()[index].shape;
+      if (!step(i).trained[p]) {
+        request_tensor(shape, back, back, [this, i, p](const Tensor& tensor) {
+          step(i).gradients[p] = step(i).partial_gradients[p] = tensor;
         });
+        continue;
       }
+      step(i).gradients[p] = store_.gradient(index);
+      if (!options_.accumulation) continue;
+      request_tensor(shape, back, back,
+                     [this, i, p](const Tensor& tensor) { step(i).partial_gradients[p] = tensor; });
     }
   }
 
@@ -225,9 +282,8 @@ class StepPlan::Builder {
     for (int i = 0; i < count_; ++i) {
       for (const std::string& name : node(i).parameters) {
         const std::size_t index = store_.parameter_index(name);
-        step(i).parameter_indices.push_back(index);
         step(i).parameters.push_back(store_.value(index));
-        if (options_.training) step(i).gradients.push_back(store_.gradient(index));
+        if (store_.is_trained(index)) step(i).parameter_indices.push_back(index);
       }
       for (const std::string& name : node(i).buffers) {
         step(i).buffers.push_back(store_.buffer(name));
@@ -291,6 +347,7 @@ void StepPlan::backward(bool accumulate, const Progress& progress) {
   activate(*context_);
   for (std::size_t i = steps_.size(); i-- > 0;) {
     Step& step = steps_[i];
+    if (!step.backward) continue;
     const std::vector<Tensor>& gradients = accumulate ? step.partial_gradients : step.gradients;
     step.kernel->backward({.inputs = step.inputs,
                            .output = step.output,
@@ -307,7 +364,7 @@ void StepPlan::backward(bool accumulate, const Progress& progress) {
     }
     if (accumulate) {
       for (std::size_t p = 0; p < gradients.size(); ++p) {
-        add_to(*context_, gradients[p], step.gradients[p]);
+        if (step.trained[p]) add_to(*context_, gradients[p], step.gradients[p]);
       }
     }
     if (progress) progress(step.parameter_indices);

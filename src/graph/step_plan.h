@@ -18,17 +18,25 @@ struct StepPlanOptions {
   float label_smoothing = 0.0F;
   /// Whether backward() may be asked to add to the gradients instead of overwriting them.
   bool accumulation = false;
+  /// Whether normalisations whose parameters are frozen keep their running statistics and normalise
+  /// with them; otherwise they use and follow the batch's, frozen or not.
+  bool freeze_statistics = true;
+  /// Whom batch statistics are taken over in training; null: this rank alone. Outlives the plan.
+  RankSum* rank_sum = nullptr;
 };
 
 /// Everything that one step does on one device, decided at construction: kernels, primitives and
 /// the place of every activation. A step then allocates and decides nothing.
 ///
+/// Backward goes no deeper than the lowest trained parameter, and kernels leave out the gradients
+/// of frozen ones (see ParameterStore).
+///
 /// Several plans (training and evaluation) may share one ParameterStore. The graph, the store and
 /// the context must outlive the plan.
 class StepPlan {
  public:
-  /// Called during backward when the gradients of these parameters are final for this pass, and
-  /// once per layer without any, in backward's order: the place to launch and to progress
+  /// Called during backward when the gradients of these (trained) parameters are final for this
+  /// pass, and once per layer without any, in backward's order: the place to launch and to progress
   /// collectives.
   using Progress = std::function<void(std::span<const std::size_t> parameters)>;
 

@@ -71,6 +71,18 @@ Partial combine(std::byte* scratch, std::int64_t channels, std::int64_t blocks) 
   return total;
 }
 
+/// Each rank has a first row of its own, so what travels are sums of x and x^2, in double: with
+/// floats for x there is no mean so far from zero that their difference would be lost.
+void sum_over_ranks(RankSum& ranks, std::int64_t channels, double rows, const float* pivot,
+                    const Partial& total) {
+  for (std::int64_t c = 0; c < channels; ++c) {
+    const double shift = static_cast<double>(pivot[c]);
+    total.second[c] += shift * (2.0 * total.first[c] + rows * shift);
+    total.first[c] += rows * shift;
+  }
+  ranks.sum({total.first, static_cast<std::size_t>(2 * channels)});
+}
+
 }  // namespace
 
 std::size_t batch_norm_scratch(const BatchNormShape& shape) {
@@ -82,7 +94,7 @@ std::size_t batch_norm_scratch(const BatchNormShape& shape) {
 void batch_norm_statistics(CpuContext& context, const BatchNormShape& shape,
                            const BatchNormOptions& options, const float* x, float* mean,
                            float* inverse_deviation, float* running_mean, float* running_variance,
-                           std::byte* scratch) {
+                           RankSum* ranks, std::byte* scratch) {
   const Blocks blocks(shape);
   const std::int64_t channels = shape.channels;
   // Sums are of x minus the first row: without the shift, a mean far from zero would cancel in
@@ -102,8 +114,12 @@ void batch_norm_statistics(CpuContext& context, const BatchNormShape& shape,
              });
   }
   const Partial total = combine(scratch, channels, blocks.count);
-  const auto n = static_cast<double>(shape.rows);
-  const double unbiased = shape.rows > 1 ? n / (n - 1.0) : 1.0;
+  auto n = static_cast<double>(shape.rows);
+  if (ranks != nullptr) {
+    sum_over_ranks(*ranks, channels, n, pivot, total);
+    n *= ranks->ranks();
+  }
+  const double unbiased = n > 1.0 ? n / (n - 1.0) : 1.0;
   const auto momentum = static_cast<double>(options.momentum);
   const auto blend = [&](float old, double batch) {
     return static_cast<float>((1.0 - momentum) * static_cast<double>(old) + momentum * batch);
@@ -111,7 +127,7 @@ void batch_norm_statistics(CpuContext& context, const BatchNormShape& shape,
   for (std::int64_t c = 0; c < channels; ++c) {
     const double shifted = total.first[c] / n;
     const double variance = std::max(0.0, total.second[c] / n - shifted * shifted);
-    const double center = static_cast<double>(pivot[c]) + shifted;
+    const double center = (ranks == nullptr ? static_cast<double>(pivot[c]) : 0.0) + shifted;
     mean[c] = static_cast<float>(center);
     inverse_deviation[c] =
         static_cast<float>(1.0 / std::sqrt(variance + static_cast<double>(options.epsilon)));
@@ -224,15 +240,25 @@ void backward_rows(CpuContext& context, const BatchNormShape& shape, const Batch
              });
   }
   const Partial total = combine(scratch, channels, blocks.count);
-  const auto n = static_cast<double>(shape.rows);
+  for (std::int64_t c = 0; c < channels; ++c) {
+    args.bias_gradient[c] = static_cast<float>(total.first[c]);
+    args.weight_gradient[c] =
+        static_cast<float>(total.second[c] * static_cast<double>(args.inverse_deviation[c]));
+  }
+  auto n = static_cast<double>(shape.rows);
+  if (args.fixed_statistics) {
+    // They do not move with x, so nothing comes back through them.
+    std::fill_n(total.first, 2 * channels, 0.0);
+  } else if (args.ranks != nullptr) {
+    args.ranks->sum({total.first, static_cast<std::size_t>(2 * channels)});
+    n *= args.ranks->ranks();
+  }
   for (std::int64_t c = 0; c < channels; ++c) {
     const auto deviation = static_cast<double>(args.inverse_deviation[c]);
     const double sum = total.first[c];
     const double product = total.second[c];
     const double scale = static_cast<double>(args.weight[c]) * deviation;
     const double slope = -scale * deviation * deviation * product / n;
-    args.bias_gradient[c] = static_cast<float>(sum);
-    args.weight_gradient[c] = static_cast<float>(product * deviation);
     p[c] = static_cast<float>(scale);
     q[c] = static_cast<float>(slope);
     r[c] = static_cast<float>(-scale * sum / n - slope * static_cast<double>(args.mean[c]));
@@ -277,8 +303,12 @@ class BatchNormCpuKernel : public LayerKernel {
       : context_(&context),
         options_(options),
         training_(request.training),
+        fixed_(request.fixed_statistics),
+        ranks_(fixed_ ? nullptr : request.rank_sum),
         shape_{.rows = request.output.elements() / request.output[request.output.rank() - 1],
-               .channels = request.output[request.output.rank() - 1]} {}
+               .channels = request.output[request.output.rank() - 1]} {
+    if (ranks_ != nullptr) ranks_->reserve(static_cast<std::size_t>(2 * shape_.channels));
+  }
 
   KernelMemory memory() const override {
     const auto floats = static_cast<std::size_t>(2 * shape_.channels) * sizeof(float);
@@ -299,9 +329,15 @@ class BatchNormCpuKernel : public LayerKernel {
     if (training_) {
       auto* mean = reinterpret_cast<float*>(args.saved);
       float* deviation = mean + shape_.channels;
-      batch_norm_statistics(
-          *context_, shape_, options_, x, mean, deviation, running_mean, running_variance,
-          args.scratch + Arena::align(static_cast<std::size_t>(2 * shape_.channels * 4)));
+      if (fixed_) {
+        std::copy_n(running_mean, shape_.channels, mean);
+        batch_norm_inverse_deviation(shape_.channels, running_variance, options_.epsilon,
+                                     deviation);
+      } else {
+        batch_norm_statistics(
+            *context_, shape_, options_, x, mean, deviation, running_mean, running_variance, ranks_,
+            args.scratch + Arena::align(static_cast<std::size_t>(2 * shape_.channels * 4)));
+      }
       batch_norm_fold(shape_.channels, weight, bias, mean, deviation, scale, shift);
     } else {
       batch_norm_inverse_deviation(shape_.channels, running_variance, options_.epsilon, shift);
@@ -325,7 +361,9 @@ class BatchNormCpuKernel : public LayerKernel {
          .output_gradient = gradient,
          .input_gradient = wanted ? args.input_gradients[0].data<float>() : gradient,
          .weight_gradient = args.parameter_gradients[0].data<float>(),
-         .bias_gradient = args.parameter_gradients[1].data<float>()},
+         .bias_gradient = args.parameter_gradients[1].data<float>(),
+         .ranks = ranks_,
+         .fixed_statistics = fixed_},
         args.scratch);
   }
 
@@ -333,6 +371,8 @@ class BatchNormCpuKernel : public LayerKernel {
   CpuContext* context_;
   BatchNormOptions options_;
   bool training_;
+  bool fixed_;
+  RankSum* ranks_;
   BatchNormShape shape_;
 };
 

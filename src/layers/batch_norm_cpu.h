@@ -24,11 +24,12 @@ struct BatchNormShape {
 /// Bytes of scratch for batch_norm_statistics and batch_norm_backward.
 std::size_t batch_norm_scratch(const BatchNormShape& shape);
 
-/// Mean and 1 / sqrt(var + epsilon) of each channel of x; updates the running statistics.
+/// Mean and 1 / sqrt(var + epsilon) of each channel of x; updates the running statistics. Over the
+/// rows of all ranks, as many on each, where `ranks` is not null.
 void batch_norm_statistics(CpuContext& context, const BatchNormShape& shape,
                            const BatchNormOptions& options, const float* x, float* mean,
                            float* inverse_deviation, float* running_mean, float* running_variance,
-                           std::byte* scratch);
+                           RankSum* ranks, std::byte* scratch);
 
 /// y = activation(x * scale + shift (+ residual)). `residual` may be null; y may be x.
 void batch_norm_apply(CpuContext& context, const BatchNormShape& shape, const float* x,
@@ -49,6 +50,8 @@ struct BatchNormBackward {
   float* input_gradient = nullptr;     ///< may be output_gradient
   float* weight_gradient = nullptr;
   float* bias_gradient = nullptr;
+  RankSum* ranks = nullptr;       ///< as in the forward pass
+  bool fixed_statistics = false;  ///< mean and deviation did not come from x
 };
 void batch_norm_backward(CpuContext& context, const BatchNormShape& shape,
                          const BatchNormBackward& args, std::byte* scratch);

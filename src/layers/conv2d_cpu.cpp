@@ -11,10 +11,12 @@ class Conv2dCpuKernel : public LayerKernel {
   Conv2dCpuKernel(CpuContext& context, const Conv2dOptions& options, const KernelRequest& request)
       : bias_(options.bias),
         input_gradient_(request.training && request.input_gradients[0]),
+        weight_gradient_(request.wants_parameter(0) || (bias_ && request.wants_parameter(1))),
         convolution_(make_cpu_convolution(context, options, request.inputs[0], request.output,
                                           {.training = request.training,
                                            .bias = options.bias,
-                                           .input_gradient = input_gradient_})) {}
+                                           .input_gradient = input_gradient_,
+                                           .weight_gradient = weight_gradient_})) {}
 
   KernelMemory memory() const override {
     return {.saved = 0,
@@ -34,6 +36,7 @@ class Conv2dCpuKernel : public LayerKernel {
       convolution_->backward_data(gradient, args.parameters[0].data<float>(),
                                   args.input_gradients[0].data<float>(), args.scratch);
     }
+    if (!weight_gradient_) return;
     convolution_->backward_weights(
         args.inputs[0].data<float>(), gradient, args.parameter_gradients[0].data<float>(),
         bias_ ? args.parameter_gradients[1].data<float>() : nullptr, args.scratch);
@@ -42,6 +45,7 @@ class Conv2dCpuKernel : public LayerKernel {
  private:
   bool bias_;
   bool input_gradient_;
+  bool weight_gradient_;
   std::unique_ptr<CpuConvolution> convolution_;
 };
 

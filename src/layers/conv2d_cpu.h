@@ -16,6 +16,7 @@ class CpuConvolution {
     bool training = false;
     bool bias = false;
     bool input_gradient = false;
+    bool weight_gradient = true;
     bool add_to_output = false;                ///< y += ... instead of y = ...; evaluation only
     Activation activation = Activation::none;  ///< of the result; evaluation only
   };

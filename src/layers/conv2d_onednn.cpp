@@ -100,12 +100,13 @@ OneDnnConvolution::OneDnnConvolution(CpuContext& context, const Conv2dOptions& o
   if (mode.bias) forward_.declare(DNNL_ARG_BIAS, pd.bias_desc(), engine);
   forward_packing_ = make_packing(descs.plain_weight, pd.weights_desc(), pd.weights_desc());
   forward_scratch_ = forward_packing_.bytes + pd.scratchpad_desc().get_size();
-  if (mode.training) make_backward(descs, pd, mode);
+  if (mode.training && mode.weight_gradient) make_backward_weights(descs, pd, mode);
+  if (mode.training && mode.input_gradient) make_backward_data(descs, pd);
 }
 
-void OneDnnConvolution::make_backward(const Descs& descs,
-                                      const dnnl::convolution_forward::primitive_desc& forward,
-                                      const Mode& mode) {
+void OneDnnConvolution::make_backward_weights(
+    const Descs& descs, const dnnl::convolution_forward::primitive_desc& forward,
+    const Mode& mode) {
   const dnnl::engine& engine = context_->onednn().engine;
   const dnnl::primitive_attr attributes = user_scratchpad();
   const auto algorithm = dnnl::algorithm::convolution_direct;
@@ -130,8 +131,13 @@ void OneDnnConvolution::make_backward(const Descs& descs,
   gradient_packing_ =
       make_packing(weights.diff_weights_desc(), descs.plain_weight, weights.diff_weights_desc());
   backward_scratch_ = gradient_packing_.bytes + weights.scratchpad_desc().get_size();
+}
 
-  if (!mode.input_gradient) return;
+void OneDnnConvolution::make_backward_data(
+    const Descs& descs, const dnnl::convolution_forward::primitive_desc& forward) {
+  const dnnl::engine& engine = context_->onednn().engine;
+  const dnnl::primitive_attr attributes = user_scratchpad();
+  const auto algorithm = dnnl::algorithm::convolution_direct;
   using Data = dnnl::convolution_backward_data;
   const Data::primitive_desc data = onednn::make_backward_pd<Data>(
       engine, attributes, forward, algorithm, descs.input, descs.any_weight, descs.output,

@@ -31,8 +31,11 @@ class OneDnnConvolution final : public CpuConvolution {
 
   Packing make_packing(const dnnl::memory::desc& from, const dnnl::memory::desc& to,
                        const dnnl::memory::desc& packed);
-  void make_backward(const Descs& descs, const dnnl::convolution_forward::primitive_desc& forward,
-                     const Mode& mode);
+  void make_backward_weights(const Descs& descs,
+                             const dnnl::convolution_forward::primitive_desc& forward,
+                             const Mode& mode);
+  void make_backward_data(const Descs& descs,
+                          const dnnl::convolution_forward::primitive_desc& forward);
   /// Where the weights lie for the primitive: packed into `scratch`, or as they are.
   const void* pack(Packing& packing, const float* weight, std::byte* scratch);
 

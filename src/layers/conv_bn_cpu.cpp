@@ -25,9 +25,16 @@ class ConvBnTraining : public LayerKernel {
       : context_(&context),
         options_(options),
         shape_(rows_of(request.output)),
+        fixed_(request.fixed_statistics),
+        ranks_(fixed_ ? nullptr : request.rank_sum),
         input_gradient_(request.input_gradients[0]),
+        weight_gradient_(request.wants_parameter(0)),
         convolution_(make_cpu_convolution(context, options.conv, request.inputs[0], request.output,
-                                          {.training = true, .input_gradient = input_gradient_})) {}
+                                          {.training = true,
+                                           .input_gradient = input_gradient_,
+                                           .weight_gradient = weight_gradient_})) {
+    if (ranks_ != nullptr) ranks_->reserve(static_cast<std::size_t>(2 * shape_.channels));
+  }
 
   KernelMemory memory() const override {
     const std::size_t norm = batch_norm_scratch(shape_);
@@ -45,9 +52,17 @@ class ConvBnTraining : public LayerKernel {
                           z, args.scratch);
     auto* scale = reinterpret_cast<float*>(args.scratch);
     float* shift = scale + shape_.channels;
-    batch_norm_statistics(*context_, shape_, options_.norm, z, mean, deviation,
-                          args.buffers[0].data<float>(), args.buffers[1].data<float>(),
-                          args.scratch + float_bytes(2 * shape_.channels));
+    auto* running_mean = args.buffers[0].data<float>();
+    auto* running_variance = args.buffers[1].data<float>();
+    if (fixed_) {
+      std::copy_n(running_mean, shape_.channels, mean);
+      batch_norm_inverse_deviation(shape_.channels, running_variance, options_.norm.epsilon,
+                                   deviation);
+    } else {
+      batch_norm_statistics(*context_, shape_, options_.norm, z, mean, deviation, running_mean,
+                            running_variance, ranks_,
+                            args.scratch + float_bytes(2 * shape_.channels));
+    }
     batch_norm_fold(shape_.channels, args.parameters[1].data<float>(),
                     args.parameters[2].data<float>(), mean, deviation, scale, shift);
     batch_norm_apply(*context_, shape_, z, scale, shift,
@@ -72,12 +87,15 @@ class ConvBnTraining : public LayerKernel {
          .residual_gradient = residual ? args.input_gradients[1].data<float>() : nullptr,
          .input_gradient = gradient,
          .weight_gradient = args.parameter_gradients[1].data<float>(),
-         .bias_gradient = args.parameter_gradients[2].data<float>()},
+         .bias_gradient = args.parameter_gradients[2].data<float>(),
+         .ranks = ranks_,
+         .fixed_statistics = fixed_},
         args.scratch);
     if (input_gradient_) {
       convolution_->backward_data(gradient, args.parameters[0].data<float>(),
                                   args.input_gradients[0].data<float>(), args.scratch);
     }
+    if (!weight_gradient_) return;
     convolution_->backward_weights(args.inputs[0].data<float>(), gradient,
                                    args.parameter_gradients[0].data<float>(), nullptr,
                                    args.scratch);
@@ -89,7 +107,10 @@ class ConvBnTraining : public LayerKernel {
   CpuContext* context_;
   ConvBnOptions options_;
   BatchNormShape shape_;
+  bool fixed_;
+  RankSum* ranks_;
   bool input_gradient_;
+  bool weight_gradient_;
   std::unique_ptr<CpuConvolution> convolution_;
 };
 
@@ -152,7 +173,16 @@ class ConvBnEvaluation : public LayerKernel {
 
 std::unique_ptr<LayerKernel> make_conv_bn_kernel(CpuContext& context, const ConvBnOptions& options,
                                                  const KernelRequest& request) {
-  if (request.training) return std::make_unique<ConvBnTraining>(context, options, request);
+  // Frozen, statistics and all, below whatever is trained: what evaluation does is all there is.
+  const auto wanted = [](const std::vector<bool>& gradients) {
+    return std::ranges::find(gradients, true) != gradients.end();
+  };
+  const bool constant = request.fixed_statistics && !wanted(request.input_gradients) &&
+                        !request.parameter_gradients.empty() &&
+                        !wanted(request.parameter_gradients);
+  if (request.training && !constant) {
+    return std::make_unique<ConvBnTraining>(context, options, request);
+  }
   return std::make_unique<ConvBnEvaluation>(context, options, request);
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "device/any_context.h"
+#include "layers/rank_sum.h"
 #include "tensor/tensor.h"
 
 namespace tandem {
@@ -76,7 +77,8 @@ struct BackwardArgs {
   /// wanted.
   std::span<const Tensor> input_gradients;
   std::span<const Tensor> parameters;
-  /// Overwritten, not added to.
+  /// Overwritten, not added to. Always defined; what is in those that KernelRequest does not want
+  /// is thrown away.
   std::span<const Tensor> parameter_gradients;
   std::byte* saved = nullptr;
   std::byte* scratch = nullptr;
@@ -114,6 +116,18 @@ struct KernelRequest {
   std::string name{};
 
   bool adds_to(std::size_t input) const { return input < adds.size() && adds[input]; }
+  /// One per parameter: whether its gradient is read; a kernel may leave the others out. Empty:
+  /// all.
+  std::vector<bool> parameter_gradients{};
+  /// In training: normalise with the running statistics and leave them as they are, as in
+  /// evaluation. Asked of layers whose normalising parameters are all frozen.
+  bool fixed_statistics = false;
+  /// In training: whom batch statistics are taken over; null: this rank alone. Outlives the kernel.
+  RankSum* rank_sum = nullptr;
+
+  bool wants_parameter(std::size_t index) const {
+    return training && (parameter_gradients.empty() || parameter_gradients[index]);
+  }
 };
 
 /// A kind of layer with its options: shape rule, parameters and kernels. Immutable and shared.

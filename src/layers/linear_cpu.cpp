@@ -12,7 +12,9 @@ using Tag = memory::format_tag;
 class LinearCpuKernel : public LayerKernel {
  public:
   LinearCpuKernel(CpuContext& context, bool bias, const KernelRequest& request)
-      : context_(&context), bias_(bias) {
+      : context_(&context),
+        bias_(bias),
+        weight_gradient_(request.wants_parameter(0) || (bias && request.wants_parameter(1))) {
     const dnnl::engine& engine = context.onednn().engine;
     const auto f32 = memory::data_type::f32;
     const std::int64_t in = request.inputs[0][1];
@@ -71,6 +73,7 @@ class LinearCpuKernel : public LayerKernel {
       data_.set(DNNL_ARG_SCRATCHPAD, args.scratch);
       data_.run(context_->onednn().stream);
     }
+    if (!weight_gradient_) return;
     weights_.set(DNNL_ARG_SRC, args.inputs[0].raw());
     weights_.set(DNNL_ARG_DIFF_WEIGHTS, args.parameter_gradients[0].raw());
     if (bias_) weights_.set(DNNL_ARG_DIFF_BIAS, args.parameter_gradients[1].raw());
@@ -93,6 +96,7 @@ class LinearCpuKernel : public LayerKernel {
 
   CpuContext* context_;
   bool bias_;
+  bool weight_gradient_;
   onednn::BoundPrimitive forward_;
   onednn::BoundPrimitive weights_;
   onednn::BoundPrimitive data_;
