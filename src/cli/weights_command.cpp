@@ -29,19 +29,26 @@ int show(const std::string& path) {
   return 0;
 }
 
-/// Copies the weights out of a checkpoint: everything but the optimizer's state.
-int export_weights(const std::string& from, const std::string& to) {
-  const SafetensorsFile file(from);
-  std::vector<NamedTensor> tensors;
-  for (const NamedTensor& tensor : file.tensors()) {
-    if (!tensor.name.starts_with(optimizer_prefix)) tensors.push_back(tensor);
-  }
+struct ExportArguments {
+  std::string from;
+  std::string to;
+  bool trained = false;
+};
+
+/// Copies the weights out of a checkpoint: their moving average where it has one.
+int export_weights(const ExportArguments& arguments) {
+  const std::string& to = arguments.to;
+  const SafetensorsFile file(arguments.from);
+  const std::vector<NamedTensor> tensors =
+      weights_of(file, arguments.trained ? WhichWeights::trained : WhichWeights::averaged);
   SafetensorsMetadata metadata{{"format", "pt"}};
   if (const auto model = file.metadata().find("model"); model != file.metadata().end()) {
     metadata.insert(*model);
   }
   write_safetensors(to, tensors, metadata);
-  std::cout << fmt::format("{}: {} tensors, torchvision's names and layouts\n", to, tensors.size());
+  std::cout << fmt::format("{}: {} tensors{}, torchvision's names and layouts\n", to,
+                           tensors.size(),
+                           has_average(file) && !arguments.trained ? " (moving average)" : "");
   return 0;
 }
 
@@ -80,14 +87,15 @@ void add_weights_command(CLI::App& app, Command& chosen) {
   shown->callback(
       [&chosen, file] { chosen = on_root([file](const MpiSession&) { return show(*file); }); });
 
-  auto paths = std::make_shared<std::pair<std::string, std::string>>();
+  auto from_run = std::make_shared<ExportArguments>();
   CLI::App* exported =
       command->add_subcommand("export", "Write a checkpoint's weights for torchvision");
-  exported->add_option("CHECKPOINT", paths->first, "A checkpoint")->required();
-  exported->add_option("OUT", paths->second, "The file to write")->required();
-  exported->callback([&chosen, paths] {
-    chosen =
-        on_root([paths](const MpiSession&) { return export_weights(paths->first, paths->second); });
+  exported->add_option("CHECKPOINT", from_run->from, "A checkpoint")->required();
+  exported->add_option("OUT", from_run->to, "The file to write")->required();
+  exported->add_flag("--trained", from_run->trained,
+                     "The trained weights, not their moving average (train.ema_decay)");
+  exported->callback([&chosen, from_run] {
+    chosen = on_root([from_run](const MpiSession&) { return export_weights(*from_run); });
   });
 
   auto arguments = std::make_shared<ImportArguments>();

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "train/model_weights.h"
 #include "train/safetensors.h"
@@ -56,14 +57,31 @@ void require_same(const std::filesystem::path& path, std::string_view what, cons
       path.string(), what, saved, expected);
 }
 
+/// Older checkpoints have none, and a state of another metric says nothing of this one.
+void read_early_stop(const SafetensorsFile& file, const TrainingPosition& expected,
+                     TrainingPosition& position) {
+  position.early_stop_metric = expected.early_stop_metric;
+  const auto metric = file.metadata().find("early_stop_metric");
+  if (metric == file.metadata().end() || metric->second != expected.early_stop_metric) return;
+  position.early_stop = {.best = number<double>(file, "early_stop_best"),
+                         .best_step = number<std::int64_t>(file, "early_stop_best_step"),
+                         .waited = number<std::int64_t>(file, "early_stop_waited")};
+}
+
 }  // namespace
 
 void save_checkpoint(const std::filesystem::path& path, const ParameterStore& store,
-                     Optimizer& optimizer, const TrainingPosition& position) {
+                     Optimizer& optimizer, const TrainingPosition& position,
+                     WeightAverage* average) {
   const WeightsExport weights(store, position.batches);
   std::vector<NamedTensor> tensors = weights.tensors();
+  std::optional<WeightsExport> averaged;
+  if (average != nullptr) {
+    averaged = WeightsExport::average(average->store());
+    tensors.insert(tensors.end(), averaged->tensors().begin(), averaged->tensors().end());
+  }
   for (const OptimizerState& state : optimizer.state()) {
-    for (const Parameter& parameter : store.parameters()) {
+    for (const Parameter& parameter : store.trained()) {
       tensors.push_back(
           {state_name(state, parameter), DType::f32, parameter.shape, state_of(state, parameter)});
     }
@@ -77,6 +95,10 @@ void save_checkpoint(const std::filesystem::path& path, const ParameterStore& st
       {"batches", std::to_string(position.batches)},
       {"evaluated_step", std::to_string(position.evaluated_step)},
       {"best_top1", fmt::format("{}", position.best_top1)},
+      {"early_stop_metric", position.early_stop_metric},
+      {"early_stop_best", fmt::format("{}", position.early_stop.best)},
+      {"early_stop_best_step", std::to_string(position.early_stop.best_step)},
+      {"early_stop_waited", std::to_string(position.early_stop.waited)},
       {"seed", std::to_string(position.seed)},
       {"global_batch", std::to_string(position.global_batch)},
       {"samples", std::to_string(position.samples)},
@@ -85,7 +107,8 @@ void save_checkpoint(const std::filesystem::path& path, const ParameterStore& st
 }
 
 TrainingPosition load_checkpoint(const std::filesystem::path& path, ParameterStore& store,
-                                 Optimizer& optimizer, const TrainingPosition& expected) {
+                                 Optimizer& optimizer, const TrainingPosition& expected,
+                                 WeightAverage* average) {
   const SafetensorsFile file(path);
   const auto format = file.metadata().find("format");
   if (format == file.metadata().end() || format->second != format_name) {
@@ -102,6 +125,7 @@ TrainingPosition load_checkpoint(const std::filesystem::path& path, ParameterSto
   position.batches = count(file, "batches");
   position.evaluated_step = count(file, "evaluated_step");
   position.best_top1 = number<double>(file, "best_top1");
+  read_early_stop(file, expected, position);
   position.seed = number<std::uint64_t>(file, "seed");
   position.global_batch = count(file, "global_batch");
   position.samples = count(file, "samples");
@@ -112,9 +136,15 @@ TrainingPosition load_checkpoint(const std::filesystem::path& path, ParameterSto
   require_same(path, "steps an epoch:", position.steps_per_epoch, expected.steps_per_epoch);
   require_same(path, "the optimizer", file.metadata_at("optimizer"), std::string(optimizer.kind()));
 
-  load_weights(file, store);
+  load_weights(file, store, {.which = WhichWeights::trained});
+  if (average != nullptr && has_average(file)) {
+    load_weights(file, average->store());
+  } else if (average != nullptr) {
+    average->start_from(store);
+    log_info("{} has no moving average of the weights; it starts from its weights", path.string());
+  }
   for (const OptimizerState& state : optimizer.state()) {
-    for (const Parameter& parameter : store.parameters()) {
+    for (const Parameter& parameter : store.trained()) {
       const NamedTensor& saved = file.at(state_name(state, parameter));
       if (saved.dtype != DType::f32 || saved.shape != parameter.shape) {
         input_error("{}: '{}' is {} {}, expected f32 {}; use a checkpoint of this model",

@@ -6,6 +6,8 @@
 
 #include "graph/parameters.h"
 #include "optim/optimizer.h"
+#include "train/early_stop.h"
+#include "train/weight_average.h"
 
 namespace tandem {
 
@@ -16,6 +18,8 @@ struct TrainingPosition {
   std::int64_t batches = 0;         ///< forward passes in training, torch's num_batches_tracked
   double best_top1 = -1.0;          ///< best evaluation so far; negative: none
   std::int64_t evaluated_step = 0;  ///< where the newest evaluation was; 0: none
+  EarlyStopState early_stop{};
+  std::string early_stop_metric{};  ///< what early_stop is of; of another metric it starts anew
   // Decide the order of samples, which a resumed run keeps:
   std::uint64_t seed = 0;
   std::int64_t global_batch = 0;
@@ -26,15 +30,18 @@ struct TrainingPosition {
   std::int64_t step_in_epoch() const { return step % steps_per_epoch; }
 };
 
-/// Writes weights (torchvision's names and layouts), optimizer state and position as one
-/// checksummed safetensors file, whole or not at all.
+/// Writes weights (torchvision's names and layouts), optimizer state, position and, unless null,
+/// the weights' moving average as one checksummed safetensors file, whole or not at all.
 void save_checkpoint(const std::filesystem::path& path, const ParameterStore& store,
-                     Optimizer& optimizer, const TrainingPosition& position);
+                     Optimizer& optimizer, const TrainingPosition& position,
+                     WeightAverage* average = nullptr);
 
 /// Restores what save_checkpoint() wrote, into a model and an optimizer of the same layout. Throws
 /// InputError where the file is damaged, is no checkpoint, or is of another model or optimizer, or
-/// where `expected` has another model, seed, global batch, or number of samples.
+/// where `expected` has another model, seed, global batch, or number of samples. An `average` that
+/// the file lacks starts from the file's weights.
 TrainingPosition load_checkpoint(const std::filesystem::path& path, ParameterStore& store,
-                                 Optimizer& optimizer, const TrainingPosition& expected);
+                                 Optimizer& optimizer, const TrainingPosition& expected,
+                                 WeightAverage* average = nullptr);
 
 }  // namespace tandem

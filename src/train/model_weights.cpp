@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::string_view batches_suffix = ".num_batches_tracked";
 constexpr std::string_view mean_suffix = ".running_mean";
+constexpr std::string_view average_prefix = "ema.";
 
 /// torch's shape of a tensor that lies here as `shape`: channels before rows and columns.
 Shape torch_shape(const Shape& shape) {
@@ -75,7 +76,7 @@ struct Target {
   Tensor tensor;
 };
 
-std::vector<Target> targets_of(const ParameterStore& store) {
+std::vector<Target> targets_of(const ParameterStore& store, const NamePrefixes& skip = {}) {
   std::vector<Target> targets;
   for (std::size_t i = 0; i < store.parameters().size(); ++i) {
     targets.push_back({store.parameters()[i].name, store.value(i)});
@@ -83,16 +84,22 @@ std::vector<Target> targets_of(const ParameterStore& store) {
   for (std::size_t i = 0; i < store.buffers().size(); ++i) {
     targets.push_back({store.buffers()[i].name, store.buffer(i)});
   }
+  std::erase_if(targets, [&](const Target& target) { return skip.match(target.name); });
   return targets;
 }
 
-/// What of the file does not fit the model, one line each, the first few.
-std::vector<std::string> mismatches(const SafetensorsFile& file,
-                                    const std::vector<Target>& targets) {
+const NamedTensor* find(const std::vector<NamedTensor>& tensors, std::string_view name) {
+  const auto found = std::ranges::find(tensors, name, &NamedTensor::name);
+  return found == tensors.end() ? nullptr : &*found;
+}
+
+/// What of the tensors does not fit the model, one line each.
+std::vector<std::string> mismatches(const std::vector<NamedTensor>& tensors,
+                                    const std::vector<Target>& targets, const NamePrefixes& skip) {
   std::vector<std::string> found;
   std::size_t wanted = 0;
   for (const Target& target : targets) {
-    const NamedTensor* tensor = file.find(target.name);
+    const NamedTensor* tensor = find(tensors, target.name);
     const Shape shape = torch_shape(target.tensor.shape());
     if (tensor == nullptr) {
       found.push_back(fmt::format("'{}' is missing", target.name));
@@ -104,9 +111,8 @@ std::vector<std::string> mismatches(const SafetensorsFile& file,
   }
   std::size_t others = 0;
   std::string unknown;
-  for (const NamedTensor& tensor : file.tensors()) {
-    if (tensor.name.starts_with(optimizer_prefix) || tensor.name.ends_with(batches_suffix))
-      continue;
+  for (const NamedTensor& tensor : tensors) {
+    if (tensor.name.ends_with(batches_suffix) || skip.match(tensor.name)) continue;
     ++others;
     const bool known = std::ranges::any_of(
         targets, [&](const Target& target) { return target.name == tensor.name; });
@@ -120,6 +126,16 @@ std::vector<std::string> mismatches(const SafetensorsFile& file,
 
 WeightsExport::WeightsExport(const ParameterStore& store, std::int64_t batches)
     : batches_(batches) {
+  add(store, "");
+}
+
+WeightsExport WeightsExport::average(const ParameterStore& store) {
+  WeightsExport weights;
+  weights.add(store, std::string(average_prefix));
+  return weights;
+}
+
+void WeightsExport::add(const ParameterStore& store, const std::string& prefix) {
   for (const Target& target : targets_of(store)) {
     const Shape& shape = target.tensor.shape();
     const void* data = target.tensor.raw();
@@ -130,17 +146,41 @@ WeightsExport::WeightsExport(const ParameterStore& store, std::int64_t batches)
                       [&](std::size_t ours, std::size_t torch) { copy[torch] = here[ours]; });
       data = copy.data();
     }
-    tensors_.push_back({target.name, DType::f32, torch_shape(shape), data});
-    if (target.name.ends_with(mean_suffix)) {
+    tensors_.push_back({prefix + target.name, DType::f32, torch_shape(shape), data});
+    if (prefix.empty() && target.name.ends_with(mean_suffix)) {
       const std::string norm = target.name.substr(0, target.name.size() - mean_suffix.size());
       tensors_.push_back({norm + std::string(batches_suffix), DType::i64, Shape(), &batches_});
     }
   }
 }
 
-std::int64_t load_weights(const SafetensorsFile& file, ParameterStore& store) {
-  const std::vector<Target> targets = targets_of(store);
-  std::vector<std::string> wrong = mismatches(file, targets);
+bool has_average(const SafetensorsFile& file) {
+  return std::ranges::any_of(file.tensors(), [](const NamedTensor& tensor) {
+    return tensor.name.starts_with(average_prefix);
+  });
+}
+
+std::vector<NamedTensor> weights_of(const SafetensorsFile& file, WhichWeights which) {
+  const bool averaged = which == WhichWeights::averaged && has_average(file);
+  std::vector<NamedTensor> weights;
+  for (const NamedTensor& tensor : file.tensors()) {
+    if (tensor.name.starts_with(optimizer_prefix)) continue;
+    if (tensor.name.starts_with(average_prefix)) {
+      if (!averaged) continue;
+      weights.push_back(tensor);
+      weights.back().name.erase(0, average_prefix.size());
+    } else if (!averaged || tensor.name.ends_with(batches_suffix)) {
+      weights.push_back(tensor);
+    }
+  }
+  return weights;
+}
+
+std::int64_t load_weights(const SafetensorsFile& file, ParameterStore& store,
+                          const LoadOptions& options) {
+  const std::vector<NamedTensor> tensors = weights_of(file, options.which);
+  const std::vector<Target> targets = targets_of(store, options.skip);
+  std::vector<std::string> wrong = mismatches(tensors, targets, options.skip);
   if (!wrong.empty()) {
     constexpr std::size_t shown = 5;
     const std::size_t count = wrong.size();
@@ -148,11 +188,11 @@ std::int64_t load_weights(const SafetensorsFile& file, ParameterStore& store) {
       wrong.resize(shown);
       wrong.push_back(fmt::format("and {} more", count - shown));
     }
-    input_error("{} does not fit the model: {}; give weights of the same model and classes",
-                file.path().string(), join(wrong, "; "));
+    input_error("{} does not fit the model: {}; {}", file.path().string(), join(wrong, "; "),
+                options.advice);
   }
   for (const Target& target : targets) {
-    const std::vector<float> values = as_floats(file.at(target.name));
+    const std::vector<float> values = as_floats(*find(tensors, target.name));
     auto* here = target.tensor.data<float>();
     if (target.tensor.shape().rank() == 4) {
       for_each_weight(target.tensor.shape(),
@@ -161,7 +201,7 @@ std::int64_t load_weights(const SafetensorsFile& file, ParameterStore& store) {
       std::memcpy(here, values.data(), target.tensor.bytes());
     }
   }
-  for (const NamedTensor& tensor : file.tensors()) {
+  for (const NamedTensor& tensor : tensors) {
     if (!tensor.name.ends_with(batches_suffix) || tensor.dtype != DType::i64) continue;
     std::int64_t batches = 0;
     if (tensor.bytes() == sizeof batches) std::memcpy(&batches, tensor.data, sizeof batches);

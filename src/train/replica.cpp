@@ -1,5 +1,7 @@
 #include "train/replica.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "graph/fusion.h"
 #include "parallel/replica_check.h"
@@ -7,9 +9,24 @@
 namespace tandem {
 namespace {
 
-std::vector<ParameterSlice> slices_of(const ParameterStore& store) {
+/// The fused graph, once what the run file names is known to be there.
+Graph prepared(const RunConfig& config, const Graph& graph) {
+  config.freeze.check_against(graph);
+  config.init_skip.check_against(graph);
+  const auto frozen = [&](const Node& node) {
+    return std::ranges::all_of(node.parameters,
+                               [&](const auto& name) { return config.freeze.match(name); });
+  };
+  if (!config.freeze.empty() && std::ranges::all_of(graph.nodes(), frozen)) {
+    input_error("{}: every parameter of {} is frozen; leave some to train", config.freeze.place(),
+                graph.name());
+  }
+  return fuse(graph);
+}
+
+std::vector<ParameterSlice> slices_of(std::span<const Parameter> parameters) {
   std::vector<ParameterSlice> slices;
-  for (const Parameter& parameter : store.parameters()) {
+  for (const Parameter& parameter : parameters) {
     slices.push_back({parameter.name, parameter.offset, parameter.shape.elements()});
   }
   return slices;
@@ -18,7 +35,7 @@ std::vector<ParameterSlice> slices_of(const ParameterStore& store) {
 std::vector<ParameterGroupSlice> group_slices(const OptimizerConfig& config,
                                               const ParameterStore& store) {
   std::vector<ParameterGroupSlice> slices;
-  for (const Parameter& parameter : store.parameters()) {
+  for (const Parameter& parameter : store.trained()) {
     slices.push_back(config.slice(parameter.offset, parameter.shape.elements(),
                                   parameter.role != ParameterRole::weight));
   }
@@ -29,8 +46,8 @@ std::vector<PlanEntry> plan_entries(const ParameterStore& store,
                                     const std::vector<Bucket>& buckets) {
   std::vector<PlanEntry> entries;
   for (std::size_t i = 0; i < store.parameters().size(); ++i) {
-    int bucket = 0;
-    while (buckets[static_cast<std::size_t>(bucket)].last <= i) ++bucket;
+    int bucket = store.is_trained(i) ? 0 : -1;
+    while (bucket >= 0 && buckets[static_cast<std::size_t>(bucket)].last <= i) ++bucket;
     entries.push_back({.name = store.parameters()[i].name,
                        .shape = store.parameters()[i].shape,
                        .bucket = bucket});
@@ -49,35 +66,55 @@ Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro
       accumulate_(config.accumulate),
       seed_(config.seed),
       clip_norm_(config.optimizer.clip_norm),
-      graph_(fuse(graph)),
-      store_(graph_, context, true),
+      graph_(prepared(config, graph)),
+      store_(graph_, context, true, config.freeze),
+      rank_sum_(config.sync_batch_norm ? std::make_unique<CommunicatorSum>(communicator) : nullptr),
       plan_(graph_, store_, context,
             {.batch = micro_batch,
              .training = true,
              .label_smoothing = config.label_smoothing,
-             .accumulation = config.accumulate > 1}),
-      optimizer_(make_optimizer(config.optimizer, context, store_.all_values().elements(),
+             .accumulation = config.accumulate > 1,
+             .freeze_statistics = config.freeze_statistics,
+             .rank_sum = rank_sum_.get()}),
+      optimizer_(make_optimizer(config.optimizer, context, store_.all_gradients().elements(),
                                 group_slices(config.optimizer, store_))),
       gradient_norm_(context, group_slices(config.optimizer, store_)),
-      bucketer_(communicator, store_.all_gradients(), slices_of(store_),
+      bucketer_(communicator, store_.all_gradients(), slices_of(store_.trained()),
                 {.first_bytes = config.first_bucket_bytes, .bytes = config.bucket_bytes}) {
   check_same_plan(communicator, plan_entries(store_, bucketer_.buckets()));
   store_.initialize(config.seed);
+  if (config.average.decay > 0.0) {
+    average_.emplace(graph_, context, config.freeze, config.average);
+    average_->start_from(store_);
+  }
 }
 
 void Replica::broadcast_from_root() {
   std::vector<Tensor> tensors{store_.all_values(), store_.all_buffers()};
   for (const OptimizerState& state : optimizer_->state()) tensors.push_back(state.tensor);
+  if (average_) {
+    tensors.push_back(average_->store().all_values());
+    tensors.push_back(average_->store().all_buffers());
+  }
   broadcast_state(communicator_, tensors);
 }
 
 void Replica::broadcast_buffers() {
-  const std::vector<Tensor> tensors{store_.all_buffers()};
+  std::vector<Tensor> tensors{store_.all_buffers()};
+  if (average_) tensors.push_back(average_->store().all_buffers());
   broadcast_state(communicator_, tensors);
 }
 
+std::size_t Replica::state_bytes() const {
+  const std::size_t values = store_.all_values().bytes();
+  return values * (average_ ? 2 : 1) +
+         store_.all_gradients().bytes() * (1 + optimizer_->state().size());
+}
+
 void Replica::check_bits() {
-  check_replicas(communicator_, store_.all_values(), bucketer_.slices());
+  const std::vector<ParameterSlice> slices = slices_of(store_.parameters());
+  check_replicas(communicator_, store_.all_values(), slices);
+  if (average_) check_replicas(communicator_, average_->store().all_values(), slices);
 }
 
 StepResult Replica::step(const NextBatch& next_batch, float learning_rate, bool stop_requested) {
@@ -127,7 +164,8 @@ StepResult Replica::finish_step(float learning_rate) {
     norm = gradient_norm_.measure(store_.all_gradients()) / static_cast<double>(parts);
     settings.gradient_scale *= static_cast<float>(clip_factor(*norm, clip_norm_));
   }
-  optimizer_->step(store_.all_values(), store_.all_gradients(), settings);
+  optimizer_->step(store_.trained_values(), store_.all_gradients(), settings);
+  if (average_) average_->update(store_, optimizer_->steps_taken());
   const auto count = [&](std::size_t i) { return static_cast<std::int64_t>(statistics_[i]); };
   return {.sums = {.loss = static_cast<double>(statistics_[0]),
                    .samples = count(1),

@@ -13,7 +13,9 @@
 #include "optim/gradient_norm.h"
 #include "optim/optimizer.h"
 #include "parallel/gradient_bucketer.h"
+#include "train/communicator_sum.h"
 #include "train/run_config.h"
+#include "train/weight_average.h"
 
 namespace tandem {
 
@@ -31,16 +33,17 @@ struct StepResult {
 class Replica {
  public:
   /// Collective. Lays out and initialises the model (by seed, the same on every rank), checks that
-  /// all ranks have the same plan. `context` and `communicator` outlive it.
+  /// all ranks have the same plan. `context` and `communicator` outlive it. Throws InputError where
+  /// train.freeze or train.init_skip names nothing of the model, or nothing is left to train.
   Replica(const RunConfig& config, const Graph& graph, std::int64_t micro_batch,
           AnyContext& context, Communicator& communicator);
 
-  /// Collective: rank 0's parameters, buffers and optimizer state to all ranks.
+  /// Collective: rank 0's parameters, buffers, optimizer state and averages to all ranks.
   void broadcast_from_root();
   /// Collective: rank 0's running statistics to all ranks, before an evaluation. In training each
   /// rank keeps its own, as torch's DistributedDataParallel does; rank 0's are the model's.
   void broadcast_buffers();
-  /// Collective: throws where parameters differ between ranks in any bit.
+  /// Collective: throws where parameters or averages differ between ranks in any bit.
   void check_bits();
 
   /// Returns a batch that stays valid until the following call; called once a micro-batch.
@@ -51,7 +54,15 @@ class Replica {
 
   const Graph& graph() const { return graph_; }
   ParameterStore& store() { return store_; }
+  const ParameterStore& store() const { return store_; }
   Optimizer& optimizer() { return *optimizer_; }
+  /// Null without train.ema_decay.
+  WeightAverage* average() { return average_ ? &*average_ : nullptr; }
+  /// What is evaluated: the average where there is one.
+  ParameterStore& evaluated_store() { return average_ ? average_->store() : store_; }
+  /// Bytes of parameters, gradients, optimizer state and averages.
+  std::size_t state_bytes() const;
+
   const StepPlan& plan() const { return plan_; }
   GradientBucketer& bucketer() { return bucketer_; }
 
@@ -72,9 +83,11 @@ class Replica {
   double clip_norm_;
   Graph graph_;
   ParameterStore store_;
+  std::unique_ptr<CommunicatorSum> rank_sum_;  // null without synchronised batch normalisation
   StepPlan plan_;
   std::unique_ptr<Optimizer> optimizer_;
   GradientNorm gradient_norm_;
+  std::optional<WeightAverage> average_;
   GradientBucketer bucketer_;
   Statistics statistics_;
   std::unique_ptr<Request> statistics_request_;

@@ -28,6 +28,21 @@ void read_model(const ConfigTable& table, RunConfig& config) {
   config.stochastic_depth = read_rate(table, "stochastic_depth");
 }
 
+NamePrefixes read_prefixes(const ConfigTable& table, const std::string& key) {
+  return NamePrefixes(table.get_strings(key), table.where(key) + ": train." + key);
+}
+
+/// What the weights start from and which of them move.
+void read_start(const ConfigTable& table, RunConfig& config) {
+  config.init = table.get_string("init", "");
+  config.init_skip = read_prefixes(table, "init_skip");
+  if (!config.init_skip.empty() && config.init.empty()) {
+    table.fail("init_skip", "there is nothing to skip without init");
+  }
+  config.freeze = read_prefixes(table, "freeze");
+  config.freeze_statistics = table.get_bool_or("freeze_statistics", true);
+}
+
 void read_train(const ConfigTable& table, RunConfig& config) {
   config.epochs = table.get_int("epochs", 1, 1'000'000);
   config.max_steps = table.get_int_or("max_steps", 0, 0, many);
@@ -42,7 +57,12 @@ void read_train(const ConfigTable& table, RunConfig& config) {
   config.eval_every = table.get_int_or("eval_every", 1, 1, many);
   config.eval_batch = table.get_int_or("eval_batch", 0, 0, 1 << 20);
   config.threads = static_cast<int>(table.get_int_or("threads", 0, 0, 4096));
-  config.init = table.get_string("init", "");
+  read_start(table, config);
+  config.sync_batch_norm = table.get_bool_or("sync_batch_norm", false);
+  config.average.decay = table.get_real_or("ema_decay", 0.0, 0.0, 1.0);
+  if (config.average.decay == 1.0) table.fail("ema_decay", "expected a decay below 1, as 0.999");
+  config.average.warmup = table.get_bool_or("ema_warmup", false);
+  config.early_stop = EarlyStopConfig::read(table);
 }
 
 void read_checkpoint(const ConfigTable& table, RunConfig& config) {

@@ -7,8 +7,11 @@
 
 #include "base/config_table.h"
 #include "data/data_config.h"
+#include "graph/name_prefixes.h"
 #include "optim/optimizer_config.h"
 #include "optim/schedule.h"
+#include "train/early_stop.h"
+#include "train/weight_average.h"
 
 namespace tandem {
 
@@ -36,6 +39,15 @@ namespace tandem {
 /// | train.eval_batch | samples a rank evaluates at once; default 0: as many as it trains on |
 /// | train.threads | compute threads a rank; default 0: the host's cores shared among its ranks |
 /// | train.init | weights to start from, default none: by train.seed |
+/// | train.init_skip | beginnings of names that start anew instead, default none |
+/// | train.freeze | beginnings of names of parameters that are not trained, default none |
+/// | train.freeze_statistics | whether normalisations of frozen parameters keep their statistics
+/// and
+///   normalise with them, default true |
+/// | train.sync_batch_norm | batch statistics over all ranks, default false: of each rank's own |
+/// | train.ema_decay | of the weights' moving average, which is then evaluated; default 0: none |
+/// | train.ema_warmup | the average decays faster at first, default false |
+/// | train.early_stop_* | train/early_stop.h; default: never |
 /// | checkpoint.every_steps | default 0: at the end of epochs only |
 /// | checkpoint.every_epochs | default 1; the last epoch always has one |
 /// | checkpoint.keep | how many step checkpoints stay, default 3 |
@@ -62,6 +74,12 @@ struct RunConfig {
   std::int64_t eval_batch = 0;
   int threads = 0;
   std::string init;
+  NamePrefixes init_skip;
+  NamePrefixes freeze;
+  bool freeze_statistics = true;
+  bool sync_batch_norm = false;
+  WeightAverageConfig average;
+  EarlyStopConfig early_stop;
 
   std::int64_t checkpoint_every_steps = 0;
   std::int64_t checkpoint_every_epochs = 1;

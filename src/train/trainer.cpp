@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <type_traits>
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -14,52 +15,20 @@
 #include "graph/model_file.h"
 #include "parallel/rank_topology.h"
 #include "parallel/replica_check.h"
-#include "train/checkpoint.h"
+#include "train/early_stop.h"
 #include "train/environment.h"
-#include "train/model_weights.h"
 #include "train/replica.h"
+#include "train/run_checkpoints.h"
 #include "train/run_record.h"
 #include "train/stop_signal.h"
 
 namespace tandem {
 namespace {
 
-namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-/// The checkpoint to go on from.
-fs::path checkpoint_to_resume(const RunPlace& place) {
-  fs::path from = place.resume_from.empty() ? place.folder : place.resume_from;
-  std::error_code code;
-  if (fs::is_regular_file(from, code)) return from;
-  const std::optional<StepCheckpoint> newest = CheckpointStore(from / "checkpoints").newest();
-  if (!newest) {
-    input_error("--resume: no checkpoint in {}; give a checkpoint or a run's folder",
-                (from / "checkpoints").string());
-  }
-  return newest->path;
-}
-
-/// Whether the run goes on in the folder that it is resumed from.
-bool resumes_in_place(const RunPlace& place) {
-  if (!place.resume) return false;
-  if (place.resume_from.empty()) return true;
-  std::error_code code;
-  const fs::path folder = fs::weakly_canonical(place.folder, code);
-  const fs::path from = fs::weakly_canonical(place.resume_from, code);
-  return std::mismatch(folder.begin(), folder.end(), from.begin(), from.end()).first ==
-         folder.end();
-}
-
-/// Any other run may start only where none has left checkpoints.
-void require_fresh_folder(const RunPlace& place) {
-  if (resumes_in_place(place) || !CheckpointStore(place.folder / "checkpoints").holds_any()) return;
-  input_error("{} holds {} run already; {}choose another --out", place.folder.string(),
-              place.resume ? "another" : "a", place.resume ? "" : "go on with it by --resume or ");
 }
 
 }  // namespace
@@ -69,7 +38,6 @@ class Trainer::Run {
  public:
   Run(const RunConfig& config, const RunPlace& place, Communicator& communicator)
       : config_(config),
-        place_(place),
         communicator_(communicator),
         topology_(RankTopology::gather(communicator)),
         machine_(read_machine()),
@@ -81,23 +49,20 @@ class Trainer::Run {
         test_transform_(make_transform(config.data, false)),
         sampler_(make_sampler()),
         replica_(config, build_model(), sampler_.micro_batch(), context_, communicator),
-        evaluator_(*datasets_.test, test_transform_, replica_.graph(), replica_.store(), context_,
-                   communicator, config.eval_batch > 0 ? config.eval_batch : sampler_.micro_batch(),
+        evaluator_(*datasets_.test, test_transform_, replica_.graph(), replica_.evaluated_store(),
+                   context_, communicator,
+                   config.eval_batch > 0 ? config.eval_batch : sampler_.micro_batch(),
                    config.data.workers),
         loader_(*datasets_.train, train_transform_, training_batches(sampler_),
                 {.batch = static_cast<int>(sampler_.micro_batch()),
                  .workers = config.data.workers,
                  .prefetch = config.data.prefetch,
                  .seed = config.seed}),
-        checkpoints_(place.folder / "checkpoints") {
+        checkpoints_(place, config_),
+        early_stop_(config.early_stop) {
     restore();
     record_.emplace(place.folder, config, speaks(), position_.step);
-    if (speaks()) {
-      checkpoints_.create_folder();
-      checkpoints_.drop_after(position_.step);
-      std::error_code code;
-      if (!fs::exists(checkpoints_.best_path(), code)) position_.best_top1 = -1.0;
-    }
+    if (speaks()) checkpoints_.open(position_);
     describe();
   }
 
@@ -112,7 +77,7 @@ class Trainer::Run {
     first_step_ = position_.step;
     begin_interval();
     if (evaluation_is_pending()) end_epoch(false, false);
-    while (position_.step < total) {
+    while (position_.step < total && !stops_early()) {
       if (run_step(total)) {
         if (speaks()) {
           log_info("stopped at step {} of {} ({}); go on with --resume", position_.step, total,
@@ -127,6 +92,17 @@ class Trainer::Run {
 
  private:
   bool speaks() const { return communicator_.rank() == 0; }
+
+  /// Says why, where it is so.
+  bool stops_early() const {
+    if (!early_stop_.due()) return false;
+    if (speaks()) {
+      log_info(
+          "stopping early at step {} of {}: {}; a larger train.early_stop_patience would go on",
+          position_.step, total_steps(), early_stop_.reason());
+    }
+    return true;
+  }
 
   /// What the schedule spans, wherever train.max_steps ends the run.
   std::int64_t scheduled_steps() const { return config_.epochs * sampler_.steps_per_epoch(); }
@@ -169,26 +145,35 @@ class Trainer::Run {
 
   void restore() {
     position_ = {.steps_per_epoch = sampler_.steps_per_epoch(),
+                 .early_stop_metric = config_.early_stop.metric,
                  .seed = config_.seed,
                  .global_batch = config_.global_batch,
                  .samples = datasets_.train->size(),
                  .model = config_.model};
-    require_fresh_folder(place_);
-    if (speaks() && place_.resume) {
-      const fs::path path = checkpoint_to_resume(place_);
-      position_ = load_checkpoint(path, replica_.store(), replica_.optimizer(), position_);
-      log_info("resuming at step {} from {}", position_.step, path.string());
-    } else if (speaks() && !config_.init.empty()) {
-      position_.batches = load_weights(SafetensorsFile(config_.init), replica_.store());
-      log_info("starting from the weights in {}", config_.init);
-    }
+    checkpoints_.require_fresh_folder();
+    if (speaks()) position_ = checkpoints_.start(replica_, position_);
     replica_.broadcast_from_root();
-    std::int64_t progress[3] = {position_.step, position_.batches, position_.evaluated_step};
-    communicator_.broadcast(Tensor(progress, {3}, DType::i64), 0);
-    position_.step = progress[0];
-    position_.batches = progress[1];
-    position_.evaluated_step = progress[2];
+    broadcast_position();
     replica_.optimizer().set_steps_taken(position_.step);
+    early_stop_.restore(position_.early_stop);
+  }
+
+  /// What of the position is not in the run file, rank 0's to all ranks.
+  void broadcast_position() {
+    struct Reached {
+      std::int64_t step, batches, evaluated_step;
+      double best_top1;
+      EarlyStopState early_stop;
+    };
+    static_assert(std::is_trivially_copyable_v<Reached>);
+    Reached reached{position_.step, position_.batches, position_.evaluated_step,
+                    position_.best_top1, position_.early_stop};
+    communicator_.broadcast(Tensor(&reached, {sizeof(Reached)}, DType::u8), 0);
+    position_.step = reached.step;
+    position_.batches = reached.batches;
+    position_.evaluated_step = reached.evaluated_step;
+    position_.best_top1 = reached.best_top1;
+    position_.early_stop = reached.early_stop;
   }
 
   /// What this run is, once, for the log and the metrics.
@@ -215,10 +200,9 @@ class Trainer::Run {
     log_info(
         "memory a rank: {} of activations, {} of parameters, gradients and optimizer state; "
         "{} gradient bucket{}",
-        format_bytes(activations),
-        format_bytes(replica_.store().all_values().bytes() *
-                     (2 + replica_.optimizer().state().size())),
-        buckets, buckets == 1 ? "" : "s");
+        format_bytes(activations), format_bytes(replica_.state_bytes()), buckets,
+        buckets == 1 ? "" : "s");
+    describe_recipe();
     JsonLine facts;
     facts.text("event", "start");
     for (const auto& [key, value] : environment_facts()) facts.text(key, value);
@@ -232,6 +216,22 @@ class Trainer::Run {
         .integer("dropped_samples_per_epoch", sampler_.dropped())
         .integer("resumed_at_step", position_.step);
     record_->start(facts);
+  }
+
+  void describe_recipe() const {
+    const ParameterStore& store = replica_.store();
+    std::int64_t frozen = 0;
+    for (std::size_t i = store.trained().size(); i < store.parameters().size(); ++i) {
+      frozen += store.parameters()[i].shape.elements();
+    }
+    if (frozen > 0) {
+      log_info("{} parameters are frozen; their normalisations' statistics {}",
+               format_count(frozen),
+               config_.freeze_statistics ? "too" : "still follow the batches");
+    }
+    if (config_.average.decay > 0.0) {
+      log_info("evaluated is the weights' moving average, decay {}", config_.average.decay);
+    }
   }
 
   void begin_interval() {
@@ -258,7 +258,7 @@ class Trainer::Run {
     position_.batches += config_.accumulate;
     if (!std::isfinite(result.sums.loss)) {
       input_error("the loss is not finite at step {}; lower optimizer.lr or check the data{}",
-                  position_.step, newest_checkpoint_hint());
+                  position_.step, checkpoints_.newest_hint());
     }
     interval_.sums += result.sums;
     ++interval_.steps;
@@ -326,7 +326,8 @@ class Trainer::Run {
     // A run that is to stop leaves its evaluation to the run that resumes it.
     if (evaluation_is_due() && !stop) {
       const bool best = evaluate();
-      if (best || save_due) save(best);
+      // A run that ends here keeps what it ended with.
+      if (best || save_due || early_stop_.due()) save(best);
     }
     epoch_sums_ = {};
     evaluating_seconds_ += seconds_since(start);
@@ -340,32 +341,18 @@ class Trainer::Run {
     const bool best = result.top1 > position_.best_top1;
     if (best) position_.best_top1 = result.top1;
     position_.evaluated_step = position_.step;
+    early_stop_.watch(result, position_.step);
+    position_.early_stop = early_stop_.state();
     record_->evaluation(epoch_number(), position_.step, result, best);
     return best;
   }
 
   void save(bool best = false) {
-    if (!speaks()) return;
-    const std::span<const float> values = replica_.store().all_values().span<float>();
-    if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); })) {
-      input_error("the weights are not finite at step {}; lower optimizer.lr{}", position_.step,
-                  newest_checkpoint_hint());
-    }
-    const fs::path path = checkpoints_.path_for_step(position_.step);
-    save_checkpoint(path, replica_.store(), replica_.optimizer(), position_);
-    if (best) checkpoints_.set_best(path);
-    checkpoints_.keep_last(config_.checkpoint_keep);
-  }
-
-  std::string newest_checkpoint_hint() const {
-    const std::vector<StepCheckpoint> saved = checkpoints_.list();
-    return saved.empty() ? ""
-                         : fmt::format("; the last checkpoint is {}", saved.back().path.string());
+    if (speaks()) checkpoints_.save(replica_, position_, best);
   }
 
   StopSignal signal_;
   RunConfig config_;
-  RunPlace place_;
   Communicator& communicator_;
   RankTopology topology_;
   Machine machine_;
@@ -377,7 +364,8 @@ class Trainer::Run {
   Replica replica_;
   Evaluator evaluator_;
   DataLoader loader_;
-  CheckpointStore checkpoints_;
+  RunCheckpoints checkpoints_;
+  EarlyStop early_stop_;
   TrainingPosition position_;
   std::optional<RunRecord> record_;
 

@@ -1,25 +1,16 @@
 #pragma once
 
-#include <filesystem>
 #include <memory>
-#include <optional>
 
 #include "parallel/communicator.h"
+#include "train/run_checkpoints.h"
 #include "train/run_config.h"
 
 namespace tandem {
 
-/// Where a run writes and what it goes on from.
-struct RunPlace {
-  std::filesystem::path folder;
-  bool resume = false;
-  /// A checkpoint or another run's folder to resume from; empty: the newest checkpoint of `folder`.
-  std::filesystem::path resume_from;
-};
-
 enum class TrainOutcome {
-  finished,
-  stopped,  ///< a signal asked for it; a checkpoint of the last step was written
+  finished,  ///< all steps done, or stopped early by train.early_stop_*
+  stopped,   ///< a signal asked for it; a checkpoint of the last step was written
 };
 
 /// Runs a whole training run on the ranks of a communicator: data, steps, evaluations, checkpoints

@@ -116,6 +116,57 @@ TEST_F(Checkpoint, OfAnotherRunIsRefused) {
   EXPECT_NE(model.find("'layer3.2.bn2.weight' is missing"), std::string::npos) << model;
 }
 
+TEST_F(Checkpoint, KeepsTheAverageAndWhatEarlyStoppingKnows) {
+  Trained saved(11);
+  WeightAverage average(saved.replica.graph(), saved.context, {}, {.decay = 0.5});
+  average.store().initialize(77);
+  TrainingPosition stopped = position;
+  stopped.early_stop_metric = "loss";
+  stopped.early_stop = {.best = 0.1 + 0.2, .best_step = 5, .waited = 2};
+  save_checkpoint(path("c"), saved.replica.store(), saved.replica.optimizer(), stopped, &average);
+  Trained loaded(12);
+  WeightAverage other(loaded.replica.graph(), loaded.context, {}, {.decay = 0.5});
+  const auto load = [&](const char* file, const TrainingPosition& expected) {
+    return load_checkpoint(path(file), loaded.replica.store(), loaded.replica.optimizer(), expected,
+                           &other);
+  };
+  const TrainingPosition found = load("c", stopped);
+  EXPECT_EQ(found.early_stop, stopped.early_stop);
+  const auto same = [](const ParameterStore& a, const ParameterStore& b) {
+    for (std::size_t i = 0; i < a.parameters().size(); ++i) {
+      if (std::memcmp(a.value(i).raw(), b.value(i).raw(), a.value(i).bytes()) != 0) return false;
+    }
+    return true;
+  };
+  EXPECT_TRUE(same(average.store(), other.store()));
+  EXPECT_TRUE(same(saved.replica.store(), loaded.replica.store()));
+  EXPECT_FALSE(same(saved.replica.store(), other.store()));
+  // Of another metric it starts anew.
+  EXPECT_EQ(load("c", position).early_stop, EarlyStopState());
+  // A checkpoint without an average starts one from its weights.
+  save_checkpoint(path("d"), saved.replica.store(), saved.replica.optimizer(), position);
+  load("d", position);
+  EXPECT_TRUE(same(saved.replica.store(), other.store()));
+}
+
+// What was written before there was early stopping has none of its keys.
+TEST_F(Checkpoint, OfAnOlderFormatLoads) {
+  Trained saved(11);
+  save_checkpoint(path("c"), saved.replica.store(), saved.replica.optimizer(), position);
+  const SafetensorsFile file(path("c"));
+  SafetensorsMetadata metadata = file.metadata();
+  std::erase_if(metadata, [](const auto& entry) {
+    return entry.first.starts_with("early_stop") || entry.first == "crc32";
+  });
+  write_safetensors(path("old"), {file.tensors().begin(), file.tensors().end()}, metadata,
+                    WriteChecksum::yes);
+  Trained loaded(12);
+  const TrainingPosition found =
+      load_checkpoint(path("old"), loaded.replica.store(), loaded.replica.optimizer(), position);
+  EXPECT_EQ(found.step, 7);
+  EXPECT_EQ(found.early_stop, EarlyStopState());
+}
+
 TEST_F(Checkpoint, WithAnotherOptimizersStateIsRefused) {
   Trained plain(11, "lr = 0.05\n");
   save_checkpoint(path("c"), plain.replica.store(), plain.replica.optimizer(), position);

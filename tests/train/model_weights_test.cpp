@@ -218,5 +218,59 @@ TEST_F(ModelWeights, MismatchesAreListed) {
   EXPECT_EQ(store.value(0).data<float>()[0], before);
 }
 
+TEST_F(ModelWeights, SkippedPartsKeepWhatTheyHave) {
+  store.initialize(3);
+  write_safetensors(path("w"), WeightsExport(store, 5).tensors());
+  const Graph six = fuse(parse_model(tiny_model, "tiny.toml", {.classes = 6}));
+  ParameterStore other(six, context, false);
+  other.initialize(4);
+  const auto value = [](const ParameterStore& of, const char* name) {
+    const auto values = of.value(of.parameter_index(name)).span<float>();
+    return std::vector<float>(values.begin(), values.end());
+  };
+  const std::vector<float> head = value(other, "fc.weight");
+  const std::string message = message_of<InputError>(
+      [&] { load_weights(SafetensorsFile(path("w")), other, {.advice = "do otherwise"}); });
+  EXPECT_EQ(message, path("w").string() +
+                         " does not fit the model: 'fc.weight' is f32 4x5, the model has f32 6x5; "
+                         "'fc.bias' is f32 4, the model has f32 6; do otherwise");
+  EXPECT_NE(value(other, "conv1.weight"), value(store, "conv1.weight")) << "nothing was loaded";
+  load_weights(SafetensorsFile(path("w")), other, {.skip = NamePrefixes({"fc"})});
+  EXPECT_EQ(value(other, "conv1.weight"), value(store, "conv1.weight"));
+  EXPECT_EQ(value(other, "fc.weight"), head);
+}
+
+TEST_F(ModelWeights, TheAverageIsTakenWhereThereIsOne) {
+  ParameterStore average(graph, context, false);
+  store.initialize(3);
+  average.initialize(4);
+  const WeightsExport plain(store, 5);
+  const WeightsExport averaged = WeightsExport::average(average);
+  std::vector<NamedTensor> tensors = plain.tensors();
+  tensors.insert(tensors.end(), averaged.tensors().begin(), averaged.tensors().end());
+  tensors.push_back({"optimizer.momentum.fc.bias", DType::f32, {4}, store.all_values().raw()});
+  write_safetensors(path("c"), tensors);
+  const SafetensorsFile file(path("c"));
+  EXPECT_TRUE(has_average(file));
+  for (const WhichWeights which : {WhichWeights::averaged, WhichWeights::trained}) {
+    const ParameterStore& expected = which == WhichWeights::averaged ? average : store;
+    ParameterStore loaded(graph, context, false);
+    EXPECT_EQ(load_weights(file, loaded, {.which = which}), 5);
+    EXPECT_EQ(std::memcmp(loaded.all_values().raw(), expected.all_values().raw(),
+                          expected.all_values().bytes()),
+              0);
+    // What is exported is the same, under the plain names.
+    write_safetensors(path("e"), weights_of(file, which));
+    const SafetensorsFile exported(path("e"));
+    EXPECT_EQ(exported.tensors().size(), plain.tensors().size());
+    EXPECT_FALSE(has_average(exported));
+    ParameterStore again(graph, context, false);
+    EXPECT_EQ(load_weights(exported, again), 5);
+    EXPECT_EQ(std::memcmp(again.all_values().raw(), expected.all_values().raw(),
+                          expected.all_values().bytes()),
+              0);
+  }
+}
+
 }  // namespace
 }  // namespace tandem

@@ -42,6 +42,15 @@ eval_every = 13
 eval_batch = 14
 threads = 15
 init = "w.safetensors"
+init_skip = ["fc"]
+freeze = ["conv1", "layer1"]
+freeze_statistics = false
+sync_batch_norm = true
+ema_decay = 0.75
+ema_warmup = true
+early_stop_metric = "loss"
+early_stop_patience = 20
+early_stop_min_delta = 0.25
 [optimizer]
 kind = "sgd"
 lr = 0.5
@@ -77,6 +86,17 @@ TEST(RunConfig, EveryKeyIsRead) {
   EXPECT_EQ(config.eval_batch, 14);
   EXPECT_EQ(config.threads, 15);
   EXPECT_EQ(config.init, "w.safetensors");
+  EXPECT_TRUE(config.init_skip.match("fc.bias"));
+  EXPECT_EQ(config.init_skip.place(), "run.toml:20: train.init_skip");
+  EXPECT_TRUE(config.freeze.match("layer1.0.conv1.weight"));
+  EXPECT_EQ(config.freeze.place(), "run.toml:21: train.freeze");
+  EXPECT_FALSE(config.freeze_statistics);
+  EXPECT_TRUE(config.sync_batch_norm);
+  EXPECT_EQ(config.average.decay, 0.75);
+  EXPECT_TRUE(config.average.warmup);
+  EXPECT_EQ(config.early_stop.metric, "loss");
+  EXPECT_EQ(config.early_stop.patience, 20);
+  EXPECT_EQ(config.early_stop.min_delta, 0.25);
   EXPECT_EQ(config.optimizer.learning_rate, 0.5);
   EXPECT_EQ(std::get<SgdOptions>(config.optimizer.rule).momentum, 0.75F);
   EXPECT_TRUE(std::get<SgdOptions>(config.optimizer.rule).nesterov);
@@ -101,6 +121,13 @@ TEST(RunConfig, DefaultsAreThoseOfTheTableAndAreRecorded) {
   EXPECT_EQ(config.eval_every, 1);
   EXPECT_EQ(config.eval_batch, 0);
   EXPECT_EQ(config.init, "");
+  EXPECT_TRUE(config.init_skip.empty());
+  EXPECT_TRUE(config.freeze.empty());
+  EXPECT_TRUE(config.freeze_statistics);
+  EXPECT_FALSE(config.sync_batch_norm);
+  EXPECT_EQ(config.average.decay, 0.0);
+  EXPECT_FALSE(config.average.warmup);
+  EXPECT_EQ(config.early_stop.patience, 0);
   EXPECT_EQ(config.checkpoint_every_steps, 0);
   EXPECT_EQ(config.checkpoint_every_epochs, 1);
   EXPECT_EQ(config.checkpoint_keep, 3);
@@ -150,7 +177,7 @@ TEST(RunConfig, UnknownKeysAreNamedWithTheNearest) {
     EXPECT_TRUE(found.starts_with("run.toml:")) << found;
   }
   const std::string table = message(replaced(everything, "[checkpoint]", "[checkpoints]"));
-  EXPECT_NE(table.find("run.toml:29: checkpoints: unknown key (did you mean 'checkpoint'?)"),
+  EXPECT_NE(table.find("run.toml:38: checkpoints: unknown key (did you mean 'checkpoint'?)"),
             std::string::npos)
       << table;
   const std::string root = message(std::string("trian = 1\n") + everything);
@@ -167,9 +194,13 @@ TEST(RunConfig, WrongValuesAreNamed) {
   EXPECT_EQ(with("epochs = 7", "epochs = 0"),
             "run.toml:9: train.epochs: 0 is too small; the least is 1");
   EXPECT_EQ(with("keep = 18", "keep = 0"),
-            "run.toml:32: checkpoint.keep: 0 is too small; the least is 1");
+            "run.toml:41: checkpoint.keep: 0 is too small; the least is 1");
   EXPECT_EQ(with("label_smoothing = 0.125", "label_smoothing = 1"),
             "run.toml:14: train.label_smoothing: 1 is out of range; expected 0 to 0.99");
+  EXPECT_EQ(with("ema_decay = 0.75", "ema_decay = 1"),
+            "run.toml:24: train.ema_decay: expected a decay below 1, as 0.999");
+  EXPECT_EQ(with("init = \"w.safetensors\"\n", ""),
+            "run.toml:19: train.init_skip: there is nothing to skip without init");
   const std::string missing = with("global_batch = 10\n", "");
   EXPECT_EQ(missing, "run.toml:8: train.global_batch: missing; expected an integer");
   const std::string model = with("resnet20", "resnet21");

@@ -1,0 +1,112 @@
+#include "train/run_checkpoints.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <system_error>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "train/model_weights.h"
+
+namespace tandem {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Whether the run goes on in the folder that it is resumed from.
+bool resumes_in_place(const RunPlace& place) {
+  if (!place.resume) return false;
+  if (place.resume_from.empty()) return true;
+  std::error_code code;
+  const fs::path folder = fs::weakly_canonical(place.folder, code);
+  const fs::path from = fs::weakly_canonical(place.resume_from, code);
+  return std::mismatch(folder.begin(), folder.end(), from.begin(), from.end()).first ==
+         folder.end();
+}
+
+}  // namespace
+
+RunCheckpoints::RunCheckpoints(const RunPlace& place, const RunConfig& config)
+    : place_(place), config_(config), store_(place.folder / "checkpoints") {}
+
+void RunCheckpoints::require_fresh_folder() const {
+  // Any other run may start only where none has left checkpoints.
+  if (resumes_in_place(place_) || !store_.holds_any()) return;
+  input_error("{} holds {} run already; {}choose another --out", place_.folder.string(),
+              place_.resume ? "another" : "a",
+              place_.resume ? "" : "go on with it by --resume or ");
+}
+
+fs::path RunCheckpoints::to_resume() const {
+  fs::path from = place_.resume_from.empty() ? place_.folder : place_.resume_from;
+  std::error_code code;
+  if (fs::is_regular_file(from, code)) return from;
+  const std::optional<StepCheckpoint> newest = CheckpointStore(from / "checkpoints").newest();
+  if (!newest) {
+    input_error("--resume: no checkpoint in {}; give a checkpoint or a run's folder",
+                (from / "checkpoints").string());
+  }
+  return newest->path;
+}
+
+TrainingPosition RunCheckpoints::start(Replica& replica, const TrainingPosition& fresh) const {
+  if (place_.resume) {
+    const fs::path path = to_resume();
+    TrainingPosition position =
+        load_checkpoint(path, replica.store(), replica.optimizer(), fresh, replica.average());
+    log_info("resuming at step {} from {}", position.step, path.string());
+    return position;
+  }
+  TrainingPosition position = fresh;
+  if (!config_.init.empty()) position.batches = load_init(replica);
+  if (replica.average() != nullptr) replica.average()->start_from(replica.store());
+  return position;
+}
+
+std::int64_t RunCheckpoints::load_init(Replica& replica) const {
+  const std::int64_t batches = load_weights(
+      SafetensorsFile(config_.init), replica.store(),
+      {.skip = config_.init_skip,
+       .advice = "give weights of the same model and classes, or name what is to start anew in "
+                 "train.init_skip, as [\"fc\"]"});
+  std::vector<std::string> anew;
+  for (const Parameter& parameter : replica.store().parameters()) {
+    if (config_.init_skip.match(parameter.name)) anew.push_back(parameter.name);
+  }
+  log_info("starting from the weights in {}{}", config_.init,
+           anew.empty() ? "" : fmt::format("; by train.init_skip {} start anew", join(anew, ", ")));
+  return batches;
+}
+
+void RunCheckpoints::open(TrainingPosition& position) const {
+  store_.create_folder();
+  store_.drop_after(position.step);
+  std::error_code code;
+  if (!fs::exists(store_.best_path(), code)) position.best_top1 = -1.0;
+}
+
+void RunCheckpoints::save(Replica& replica, const TrainingPosition& position, bool best) const {
+  const std::span<const float> values = replica.store().all_values().span<float>();
+  if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); })) {
+    input_error("the weights are not finite at step {}; lower optimizer.lr{}", position.step,
+                newest_hint());
+  }
+  const fs::path path = store_.path_for_step(position.step);
+  save_checkpoint(path, replica.store(), replica.optimizer(), position, replica.average());
+  if (best) store_.set_best(path);
+  store_.keep_last(config_.checkpoint_keep);
+}
+
+std::string RunCheckpoints::newest_hint() const {
+  const std::vector<StepCheckpoint> saved = store_.list();
+  return saved.empty() ? ""
+                       : fmt::format("; the last checkpoint is {}", saved.back().path.string());
+}
+
+}  // namespace tandem

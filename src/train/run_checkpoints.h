@@ -1,0 +1,50 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "train/checkpoint.h"
+#include "train/checkpoint_store.h"
+#include "train/replica.h"
+#include "train/run_config.h"
+
+namespace tandem {
+
+/// Where a run writes and what it goes on from.
+struct RunPlace {
+  std::filesystem::path folder;
+  bool resume = false;
+  /// A checkpoint or another run's folder to resume from; empty: the newest checkpoint of `folder`.
+  std::filesystem::path resume_from;
+};
+
+/// What rank 0 does with files of weights in a run: the start from a checkpoint or from
+/// train.init, and the checkpoints that the run writes.
+class RunCheckpoints {
+ public:
+  RunCheckpoints(const RunPlace& place, const RunConfig& config);
+
+  /// Throws InputError where the folder holds a run other than the one that goes on.
+  void require_fresh_folder() const;
+  /// Fills the replica with what the run starts from, and returns `fresh` moved to there. Throws
+  /// InputError where there is nothing to resume, or where a file is of another model or run.
+  TrainingPosition start(Replica& replica, const TrainingPosition& fresh) const;
+  /// Makes the folder and drops the checkpoints of later steps than `position`, which forgets its
+  /// best evaluation where the best checkpoint is gone.
+  void open(TrainingPosition& position) const;
+
+  /// Throws InputError where the weights are not finite.
+  void save(Replica& replica, const TrainingPosition& position, bool best) const;
+  /// "; the last checkpoint is PATH", or nothing.
+  std::string newest_hint() const;
+
+ private:
+  std::filesystem::path to_resume() const;
+  std::int64_t load_init(Replica& replica) const;
+
+  RunPlace place_;
+  const RunConfig& config_;
+  CheckpointStore store_;
+};
+
+}  // namespace tandem
