@@ -76,7 +76,7 @@ Partial combine(std::byte* scratch, std::int64_t channels, std::int64_t blocks) 
 void sum_over_ranks(RankSum& ranks, std::int64_t channels, double rows, const float* pivot,
                     const Partial& total) {
   for (std::int64_t c = 0; c < channels; ++c) {
-    const double shift = static_cast<double>(pivot[c]);
+    const auto shift = static_cast<double>(pivot[c]);
     total.second[c] += shift * (2.0 * total.first[c] + rows * shift);
     total.first[c] += rows * shift;
   }
