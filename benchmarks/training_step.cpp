@@ -88,7 +88,8 @@ void run(const Options& options, Communicator& world) {
   }
   AnyContext context = CpuContext(options.threads);
   RunConfig config;
-  config.optimizer = {.kind = "sgd", .learning_rate = 0.01, .momentum = 0.9, .weight_decay = 1e-4};
+  config.optimizer = {
+      .learning_rate = 0.01, .weight_decay = 1e-4, .rule = SgdOptions{.momentum = 0.9F}};
   const Graph graph =
       load_model(find_model(options.model), {.classes = options.classes, .size = options.size});
   Replica replica(config, graph, batch, context, world);

@@ -158,10 +158,10 @@ class StepPlan::Builder {
                          .training = options_.training,
                          .input_gradients = std::vector<bool>(node(i).inputs.size(), false),
                          .adds = std::vector<bool>(node(i).inputs.size(), false),
+                         .name = node(i).name,
                          .parameter_gradients = step(i).trained,
                          .fixed_statistics = has_fixed_statistics(i),
-                         .rank_sum = options_.training ? options_.rank_sum : nullptr,
-                         .name = node(i).name};
+                         .rank_sum = options_.training ? options_.rank_sum : nullptr};
     }
     for (const Writer& writer : writers_) {
       KernelRequest& request = requests[static_cast<std::size_t>(writer.node)];

@@ -109,12 +109,11 @@ double rate_of(const Graph& graph, const std::string& name) {
     std::vector<float> out(ones.size());
     std::vector<std::byte> saved(kernel->memory().saved);
     const std::vector<Tensor> inputs{Tensor(ones.data(), shape)};
-    kernel->forward(
-        {.inputs = inputs,
-         .output = Tensor(out.data(), shape),
-         .parameters = {},
-         .buffers = {},
-         .saved = saved.data()});
+    kernel->forward({.inputs = inputs,
+                     .output = Tensor(out.data(), shape),
+                     .parameters = {},
+                     .buffers = {},
+                     .saved = saved.data()});
     return 1.0 - 1.0 / static_cast<double>(*std::ranges::max_element(out));
   }
   return 0.0;
@@ -140,8 +139,8 @@ TEST(DropRates, OfTheZooAreTorchvisions) {
 }
 
 TEST(DropRates, StochasticDepthNeedsBlocksThatTakeIt) {
-  const std::string message = message_of<InputError>(
-      [] { load_model(find_model("resnet18"), {.stochastic_depth = 0.1}); });
+  const std::string message =
+      message_of<InputError>([] { load_model(find_model("resnet18"), {.stochastic_depth = 0.1}); });
   EXPECT_NE(message.find("no block of resnet18 takes stochastic depth"), std::string::npos)
       << message;
 }

@@ -94,8 +94,7 @@ class TorchParityTest : public testing::TestWithParam<std::string> {
   }
 
   double mean_loss(StepPlan& plan) {
-    return plan.forward(batch_.images(), batch_.targets(), size_).loss /
-           static_cast<double>(size_);
+    return plan.forward(batch_.images(), batch_.targets(), size_).loss / static_cast<double>(size_);
   }
 
   Json reference_ = read_reference(GetParam());
@@ -128,8 +127,7 @@ TEST_P(TorchParityTest, AStepIsPyTorchs) {
   std::vector<double> sizes;
   for (const Json& each : gradients) sizes.push_back(typical(each));
   std::ranges::sort(sizes);
-  const double floor =
-      reference_.at("gradient_floor").get<double>() * sizes[sizes.size() / 2];
+  const double floor = reference_.at("gradient_floor").get<double>() * sizes[sizes.size() / 2];
   ASSERT_EQ(store_.parameters().size(), gradients.size());
   for (std::size_t i = 0; i < store_.parameters().size(); ++i) {
     const std::string& name = store_.parameters()[i].name;
