@@ -135,7 +135,7 @@ void DataLoader::decode(Slot& slot, std::size_t begin, std::size_t end) {
       const std::int64_t index = slot.batch.indices[at];
       slot.labels[at] = dataset_.label(index);
       RandomStream random = augmentation_stream(options_.seed, slot.batch.epoch, index);
-      transform_.apply(dataset_.load(index), random, slot.images.get() + at * elements);
+      transform_.apply(*dataset_.open(index), random, slot.images.get() + at * elements);
     }
   } catch (...) {
     error = std::current_exception();

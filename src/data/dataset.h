@@ -1,10 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "data/image.h"
+#include "data/image_source.h"
 
 namespace tandem {
 
@@ -25,6 +26,11 @@ class Dataset {
   virtual std::int32_t label(std::int64_t index) const = 0;
   /// Reads or decodes one image. Throws InputError that names the sample where its file is broken.
   virtual Image load(std::int64_t index) const = 0;
+  /// One image for a reader that may need a part of it only. Throws as load() does, at once or from
+  /// the source's read().
+  virtual std::unique_ptr<ImageSource> open(std::int64_t index) const {
+    return std::make_unique<DecodedImage>(load(index));
+  }
   /// What a person looks for: the sample's path, or "FILE, sample N".
   virtual std::string describe(std::int64_t index) const = 0;
   /// One name a class, in the order of the labels.

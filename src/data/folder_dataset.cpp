@@ -103,4 +103,9 @@ Image FolderDataset::load(std::int64_t index) const {
   return decode_jpeg(read_whole_file(path), channels_, path.string());
 }
 
+std::unique_ptr<ImageSource> FolderDataset::open(std::int64_t index) const {
+  const fs::path path = path_of(index);
+  return std::make_unique<JpegImage>(read_whole_file(path), channels_, path.string());
+}
+
 }  // namespace tandem

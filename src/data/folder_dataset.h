@@ -24,6 +24,7 @@ class FolderDataset final : public Dataset {
   int channels() const override { return channels_; }
   std::int32_t label(std::int64_t index) const override;
   Image load(std::int64_t index) const override;
+  std::unique_ptr<ImageSource> open(std::int64_t index) const override;
   std::string describe(std::int64_t index) const override { return path_of(index).string(); }
   std::vector<std::string> class_names() const override { return names_; }
 

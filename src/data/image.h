@@ -36,6 +36,18 @@ struct PixelRect {
   bool operator==(const PixelRect&) const = default;
 };
 
+/// A rectangle whose edges may lie within pixels; (0, 0) is the first pixel's outer corner.
+struct RealRect {
+  double top = 0.0;
+  double left = 0.0;
+  double height = 0.0;
+  double width = 0.0;
+};
+
+inline RealRect whole_of(int height, int width) {
+  return {0.0, 0.0, static_cast<double>(height), static_cast<double>(width)};
+}
+
 inline ImageView view_of(const Image& image) {
   return {image.pixels.data(), std::ptrdiff_t{image.width} * image.channels, image.height,
           image.width, image.channels};

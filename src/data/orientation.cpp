@@ -5,17 +5,28 @@
 #include "base/error.h"
 
 namespace tandem {
+namespace {
+
+/// Target pixel (y, x) comes from source (y, x), or (x, y) where the axes change places, counted
+/// from the far end of an axis that is mirrored.
+struct Turn {
+  bool swaps;
+  bool from_bottom;
+  bool from_right;
+};
+
+Turn turn_of(int orientation) {
+  return {orientation >= 5,
+          orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7,
+          orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8};
+}
+
+}  // namespace
 
 Image upright(Image image, int orientation) {
   TANDEM_CHECK(orientation >= 1 && orientation <= 8, "no EXIF orientation {}", orientation);
   if (orientation == 1) return image;
-  // Target pixel (y, x) comes from source (y, x), or (x, y) where the axes change places, counted
-  // from the far end of an axis that is mirrored.
-  const bool swaps = orientation >= 5;
-  const bool from_bottom =
-      orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
-  const bool from_right =
-      orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
+  const auto [swaps, from_bottom, from_right] = turn_of(orientation);
   const auto channels = static_cast<std::size_t>(image.channels);
   const auto width = static_cast<std::size_t>(image.width);
   const auto height = static_cast<std::size_t>(image.height);
@@ -32,6 +43,20 @@ Image upright(Image image, int orientation) {
     }
   }
   return turned;
+}
+
+RealRect upright_rect(const RealRect& box, double height, double width, int orientation) {
+  const auto [swaps, from_bottom, from_right] = turn_of(orientation);
+  const double top = from_bottom ? height - box.top - box.height : box.top;
+  const double left = from_right ? width - box.left - box.width : box.left;
+  if (swaps) return {left, top, box.width, box.height};
+  return {top, left, box.height, box.width};
+}
+
+int inverse_orientation(int orientation) {
+  if (orientation == 6) return 8;
+  if (orientation == 8) return 6;
+  return orientation;  // the others undo themselves
 }
 
 }  // namespace tandem

@@ -9,4 +9,10 @@ namespace tandem {
 /// 7 transposed over the other diagonal, 8 to be turned by 90 degrees counter-clockwise.
 Image upright(Image image, int orientation);
 
+/// Where a box of a stored image of height x width lies once that is turned upright.
+RealRect upright_rect(const RealRect& box, double height, double width, int orientation);
+
+/// The orientation that turns an upright image back into the stored one.
+int inverse_orientation(int orientation);
+
 }  // namespace tandem

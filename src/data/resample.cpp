@@ -1,122 +1,137 @@
 #include "data/resample.h"
 
 #include <algorithm>
-#include <cmath>
+#include <cstring>
 
 #include "base/error.h"
+#include "data/resample_filter.h"
 
 namespace tandem {
 namespace {
 
-constexpr int precision = 22;
-constexpr std::int32_t half = 1 << (precision - 1);
+constexpr std::size_t lanes = 8;
+using Int8 = std::int32_t __attribute__((vector_size(32)));
 
-std::uint8_t to_byte(std::int32_t sum) {
-  return static_cast<std::uint8_t>(std::clamp(sum >> precision, 0, 255));
+/// The weighted sum of `taps` rows.
+void filter_columns(const std::int32_t* const* rows, const std::int32_t* weights, int taps,
+                    std::size_t begin, std::size_t count, std::uint8_t* out) {
+  for (std::size_t i = begin; i < count; ++i) {
+    std::int32_t sum = filter_half;
+    for (int t = 0; t < taps; ++t) sum += rows[t][i] * weights[t];
+    out[i] = static_cast<std::uint8_t>(filtered(sum));
+  }
 }
 
-/// For each output position of one axis: where its inputs begin, how many there are, their weights.
-struct Filter {
-  struct Span {
-    int first = 0;
-    int count = 0;
-    const std::int32_t* weights = nullptr;
-  };
-  std::vector<Span> spans;
-  std::vector<std::int32_t> weights;
+/// The same for a count of taps that the compiler knows, so that nothing is looked up in the loop.
+template <int taps>
+void filter_columns_fixed(const std::int32_t* const* rows, const std::int32_t* weights,
+                          std::size_t count, std::uint8_t* out) {
+  const std::int32_t* row[taps];
+  Int8 factors[taps];
+  for (int t = 0; t < taps; ++t) {
+    row[t] = rows[t];
+    factors[t] = Int8{} + weights[t];
+  }
+  std::size_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    Int8 sum = Int8{} + filter_half;
+    for (int t = 0; t < taps; ++t) {
+      Int8 values;
+      std::memcpy(&values, row[t] + i, sizeof values);
+      sum += values * factors[t];
+    }
+    sum >>= filter_bits;
+    for (std::size_t k = 0; k < lanes; ++k) out[i + k] = static_cast<std::uint8_t>(sum[k]);
+  }
+  filter_columns(rows, weights, taps, i, count, out);
+}
 
-  /// Output positions begin .. begin + count of an axis that goes from `in` to `out` samples.
-  Filter(int in, int out, int begin, int count);
+void check(const ImageView& source, const ResizeRequest& request) {
+  const PixelRect& part = request.part;
+  const RealRect& box = request.box;
+  TANDEM_CHECK(part.height > 0 && part.width > 0 && part.top >= 0 && part.left >= 0 &&
+                   part.top + part.height <= request.height &&
+                   part.left + part.width <= request.width,
+               "cannot cut {}x{} at {},{} from an image of {}x{}", part.height, part.width,
+               part.top, part.left, request.height, request.width);
+  TANDEM_CHECK(box.height > 0.0 && box.width > 0.0 && box.top >= 0.0 && box.left >= 0.0 &&
+                   box.top + box.height <= source.height && box.left + box.width <= source.width,
+               "cannot resize {}x{} at {},{} of an image of {}x{}", box.height, box.width, box.top,
+               box.left, source.height, source.width);
+  TANDEM_CHECK(source.channels == 1 || source.channels == 3, "cannot resize {} channels",
+               source.channels);
+}
+
+/// Gives the rows of the result one after the other; the source must live as long.
+class Resampler {
+ public:
+  Resampler(const ImageView& source, const ResizeRequest& request);
+  void next_row(std::uint8_t* out);
+
+ private:
+  std::int32_t* filtered_row(int y) {
+    return rows_.data() + row_stride_ * static_cast<std::size_t>(y % rows_kept_);
+  }
+
+  ImageView source_;
+  TriangleFilter<std::int32_t> down_;
+  RowFilter across_;
+  std::size_t row_values_;  ///< of the result
+  std::size_t row_stride_;
+  int rows_kept_;
+  int filtered_;  ///< source rows below this one have been filtered along x
+  std::size_t next_ = 0;
+  std::vector<std::int32_t> rows_;  ///< the last rows_kept_ of them: row y lies at y % rows_kept_
+  std::vector<const std::int32_t*> taps_;
 };
 
-Filter::Filter(int in, int out, int begin, int count) {
-  const double scale = static_cast<double>(in) / out;
-  const double widening = std::max(scale, 1.0);
-  const double support = widening;  // the triangle reaches one sample, times the widening
-  const auto most = static_cast<std::size_t>(std::ceil(support)) * 2 + 1;
-  weights.assign(most * static_cast<std::size_t>(count), 0);
-  std::vector<double> real(most);
-  for (int i = 0; i < count; ++i) {
-    const double center = (begin + i + 0.5) * scale;
-    const int first = std::max(0, static_cast<int>(std::floor(center - support + 0.5)));
-    const int end = std::min(in, static_cast<int>(std::floor(center + support + 0.5)));
-    double total = 0.0;
-    for (int x = first; x < end; ++x) {
-      const double distance = std::abs((x - center + 0.5) / widening);
-      const double weight = std::max(0.0, 1.0 - distance);
-      real[static_cast<std::size_t>(x - first)] = weight;
-      total += weight;
-    }
-    std::int32_t* into = weights.data() + most * static_cast<std::size_t>(i);
-    for (int x = 0; x < end - first; ++x) {
-      const double share = real[static_cast<std::size_t>(x)] / total;
-      into[x] = static_cast<std::int32_t>(std::floor(share * (1 << precision) + 0.5));
-    }
-    spans.push_back({first, end - first, into});
-  }
-}
+Resampler::Resampler(const ImageView& source, const ResizeRequest& request)
+    : source_(source),
+      down_(source.height, request.box.top, request.box.height, request.height, request.part.top,
+            request.part.height),
+      across_(TriangleFilter<std::int32_t>(source.width, request.box.left, request.box.width,
+                                           request.width, request.part.left, request.part.width),
+              source.width, source.channels),
+      row_values_(static_cast<std::size_t>(request.part.width) *
+                  static_cast<std::size_t>(source.channels)),
+      row_stride_(row_values_ + RowFilter::output_slack),
+      rows_kept_(down_.taps + 1),  // one more: rows are filtered in pairs
+      filtered_(down_.first.front()),
+      rows_(row_stride_ * static_cast<std::size_t>(rows_kept_)),
+      taps_(static_cast<std::size_t>(down_.taps)) {}
 
-/// One row through the filter along x.
-template <int channels>
-void filter_row(const std::uint8_t* in, const Filter& filter, std::uint8_t* out) {
-  for (const Filter::Span& span : filter.spans) {
-    std::int32_t sum[channels];
-    std::fill_n(sum, channels, half);
-    const std::uint8_t* pixel = in + std::ptrdiff_t{span.first} * channels;
-    for (int x = 0; x < span.count; ++x, pixel += channels) {
-      for (int c = 0; c < channels; ++c) sum[c] += pixel[c] * span.weights[x];
+void Resampler::next_row(std::uint8_t* out) {
+  const int first = down_.first.at(next_);
+  for (; filtered_ < first + down_.taps; filtered_ += 2) {
+    // Behind the last row it is filtered once more, into the place of a row that is done with.
+    const int partner = std::min(filtered_ + 1, source_.height - 1);
+    across_.apply(source_.row(filtered_), source_.row(partner), filtered_row(filtered_),
+                  filtered_row(filtered_ + 1));
+  }
+  for (int t = 0; t < down_.taps; ++t) taps_[static_cast<std::size_t>(t)] = filtered_row(first + t);
+  const std::int32_t* weights = down_.weights.data() + next_ * static_cast<std::size_t>(down_.taps);
+  with_taps(down_.taps, [&](auto taps) {
+    if constexpr (taps == 0) {
+      filter_columns(taps_.data(), weights, down_.taps, 0, row_values_, out);
+    } else {
+      filter_columns_fixed<taps>(taps_.data(), weights, row_values_, out);
     }
-    for (int c = 0; c < channels; ++c) *out++ = to_byte(sum[c]);
-  }
-}
-
-/// One output row as the weighted sum of input rows.
-void filter_column(const std::uint8_t* rows, std::size_t row_bytes, const Filter::Span& span,
-                   int first_row, std::vector<std::int32_t>& sums, std::uint8_t* out) {
-  std::fill(sums.begin(), sums.end(), half);
-  for (int y = 0; y < span.count; ++y) {
-    const std::uint8_t* row =
-        rows + static_cast<std::size_t>(span.first - first_row + y) * row_bytes;
-    const std::int32_t weight = span.weights[y];
-    for (std::size_t i = 0; i < row_bytes; ++i) sums[i] += row[i] * weight;
-  }
-  for (std::size_t i = 0; i < row_bytes; ++i) out[i] = to_byte(sums[i]);
+  });
+  ++next_;
 }
 
 }  // namespace
 
-Image resize_part(const ImageView& source, int height, int width, const PixelRect& part) {
-  TANDEM_CHECK(source.height > 0 && source.width > 0 && part.height > 0 && part.width > 0 &&
-                   part.top >= 0 && part.left >= 0 && part.top + part.height <= height &&
-                   part.left + part.width <= width,
-               "cannot cut {}x{} at {},{} from an image of {}x{} resized to {}x{}", part.height,
-               part.width, part.top, part.left, source.height, source.width, height, width);
-  TANDEM_CHECK(source.channels == 1 || source.channels == 3, "cannot resize {} channels",
-               source.channels);
-  const Filter across(source.width, width, part.left, part.width);
-  const Filter down(source.height, height, part.top, part.height);
-  const int first_row = down.spans.front().first;
-  const int end_row = down.spans.back().first + down.spans.back().count;
-  const auto row_bytes =
-      static_cast<std::size_t>(part.width) * static_cast<std::size_t>(source.channels);
-
-  std::vector<std::uint8_t> rows(static_cast<std::size_t>(end_row - first_row) * row_bytes);
-  for (int y = first_row; y < end_row; ++y) {
-    std::uint8_t* out = rows.data() + static_cast<std::size_t>(y - first_row) * row_bytes;
-    if (source.channels == 1) {
-      filter_row<1>(source.row(y), across, out);
-    } else {
-      filter_row<3>(source.row(y), across, out);
-    }
-  }
-
-  Image result{part.height, part.width, source.channels,
-               std::vector<std::uint8_t>(static_cast<std::size_t>(part.height) * row_bytes)};
-  std::vector<std::int32_t> sums(row_bytes);
-  std::uint8_t* out = result.pixels.data();
-  for (const Filter::Span& span : down.spans) {
-    filter_column(rows.data(), row_bytes, span, first_row, sums, out);
-    out += row_bytes;
+Image resize(const ImageView& source, const ResizeRequest& request) {
+  check(source, request);
+  Resampler resampler(source, request);
+  const std::size_t row_bytes =
+      static_cast<std::size_t>(request.part.width) * static_cast<std::size_t>(source.channels);
+  Image result{
+      request.part.height, request.part.width, source.channels,
+      std::vector<std::uint8_t>(static_cast<std::size_t>(request.part.height) * row_bytes)};
+  for (std::size_t y = 0; y < static_cast<std::size_t>(request.part.height); ++y) {
+    resampler.next_row(result.pixels.data() + y * row_bytes);
   }
   return result;
 }

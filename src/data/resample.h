@@ -4,16 +4,25 @@
 
 namespace tandem {
 
-/// Antialiased bilinear resizing of `source` to height x width, of which only `part` is computed
-/// and returned: a triangle filter that widens with the reduction, first along rows, then along
-/// columns, with 8-bit values between the two and 22-bit fixed-point weights. This is Pillow's
-/// Image.resize(BILINEAR) (src/libImaging/Resample.c) to the bit, which torchvision uses for PIL
-/// images. `part` must lie inside height x width; channels 1 or 3.
-Image resize_part(const ImageView& source, int height, int width, const PixelRect& part);
+/// What is wanted of a resized image.
+struct ResizeRequest {
+  int height = 0;  ///< of the whole result
+  int width = 0;
+  RealRect box;    ///< what of the source is resized; nothing around it is looked at
+  PixelRect part;  ///< what of the result is computed; inside height x width
+};
 
-/// The whole of the resized image.
+/// Antialiased bilinear resizing: a triangle filter that widens with the reduction, first along
+/// rows, then along columns, with 8-bit values between the two and 22-bit fixed-point weights. For
+/// whole boxes this is Pillow's Image.resize(BILINEAR) of the cut-out box (src/libImaging/
+/// Resample.c) to the bit, which torchvision uses for PIL images. A box with edges inside pixels
+/// takes the pixels that it touches, as Pillow's `box` does at an image's edge. Channels 1 or 3.
+Image resize(const ImageView& source, const ResizeRequest& request);
+
+/// The whole image resized.
 inline Image resize(const ImageView& source, int height, int width) {
-  return resize_part(source, height, width, {0, 0, height, width});
+  return resize(source,
+                {height, width, whole_of(source.height, source.width), {0, 0, height, width}});
 }
 
 }  // namespace tandem

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "data/resample.h"
+#include "data/resample_float.h"
 
 namespace tandem {
 namespace {
@@ -59,25 +60,34 @@ Transform::Transform(const TransformOptions& options) : options_(options) {
   }
 }
 
-void Transform::apply(const Image& image, RandomStream& random, float* out) const {
-  TANDEM_CHECK((image.channels == 1 || image.channels == 3) && image.height > 0 &&
-                   image.width > 0 &&
-                   image.pixels.size() == static_cast<std::size_t>(image.height) *
-                                              static_cast<std::size_t>(image.width) *
-                                              static_cast<std::size_t>(image.channels),
-               "an image of {}x{}x{} with {} values", image.height, image.width, image.channels,
-               image.pixels.size());
-  if (!options_.train || !options_.random_resized_crop) {
-    apply_crop(image, random, out);
+void Transform::apply(ImageSource& source, RandomStream& random, float* out) const {
+  TANDEM_CHECK(source.height() > 0 && source.width() > 0, "an image of {}x{}", source.height(),
+               source.width());
+  if (options_.train && options_.random_resized_crop) {
+    apply_resized_crop(source, random, out);
+  } else {
+    apply_crop(source.read_all(), random, out);
+  }
+}
+
+void Transform::apply_resized_crop(ImageSource& source, RandomStream& random, float* out) const {
+  const int size = options_.size;
+  const PixelRect box =
+      random_resized_crop(source.height(), source.width(), options_.ranges, random);
+  const bool flip = options_.flip && random.uniform() < 0.5F;
+  const ImagePart part = source.read(box, size, size);
+  if (part.view.channels == 3 && options_.channels == 3) {
+    FloatResize wanted{.height = size, .width = size, .box = part.box, .mirrored = flip};
+    std::copy_n(row_scale_.begin(), 3, wanted.scale.begin());
+    std::copy_n(row_offset_.begin(), 3, wanted.offset.begin());
+    resize_to_floats(part.view, wanted, out);
     return;
   }
-  const PixelRect box = random_resized_crop(image.height, image.width, options_.ranges, random);
-  const bool flip = options_.flip && random.uniform() < 0.5F;
-  const Image resized = resize(view_of(image, box), options_.size, options_.size);
+  const Image resized = resize(part.view, {size, size, part.box, {0, 0, size, size}});
   write(view_of(resized), 0, 0, flip, out);
 }
 
-void Transform::apply_crop(const Image& image, RandomStream& random, float* out) const {
+void Transform::apply_crop(const ImageView& image, RandomStream& random, float* out) const {
   const int size = options_.size;
   PixelRect whole{0, 0, image.height, image.width};
   if (options_.resize > 0 || image.height != size || image.width != size) {
@@ -90,7 +100,7 @@ void Transform::apply_crop(const Image& image, RandomStream& random, float* out)
                    : center_crop(whole.height, whole.width, size);
   const bool flip = options_.train && options_.flip && random.uniform() < 0.5F;
   if (whole.height == image.height && whole.width == image.width) {
-    write(view_of(image), crop.top, crop.left, flip, out);
+    write(image, crop.top, crop.left, flip, out);
     return;
   }
   // Only what the crop shows is resized.
@@ -101,7 +111,7 @@ void Transform::apply_crop(const Image& image, RandomStream& random, float* out)
   part.width = std::clamp(crop.left + size, 0, whole.width) - part.left;
   Image resized;
   if (part.height > 0 && part.width > 0) {
-    resized = resize_part(view_of(image), whole.height, whole.width, part);
+    resized = resize(image, {whole.height, whole.width, whole_of(image.height, image.width), part});
   } else {
     resized.channels = image.channels;  // the crop shows padding alone
   }

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "data/augment.h"
-#include "data/image.h"
+#include "data/image_source.h"
 
 namespace tandem {
 
@@ -37,7 +37,9 @@ class Transform {
 
   /// Writes output_elements() floats, HWC, to `out`. What it draws, it draws from `random`: first
   /// the crop, then the flip.
-  void apply(const Image& image, RandomStream& random, float* out) const;
+  /// Reads no more of the source than it shows: with random_resized_crop the box alone, reduced
+  /// where that keeps size x size pixels.
+  void apply(ImageSource& source, RandomStream& random, float* out) const;
 
   const TransformOptions& options() const { return options_; }
   std::int64_t output_elements() const {
@@ -46,7 +48,8 @@ class Transform {
 
  private:
   void write(const ImageView& source, int top, int left, bool flip, float* out) const;
-  void apply_crop(const Image& image, RandomStream& random, float* out) const;
+  void apply_resized_crop(ImageSource& source, RandomStream& random, float* out) const;
+  void apply_crop(const ImageView& image, RandomStream& random, float* out) const;
 
   TransformOptions options_;
   // One row of factors and offsets, channels interleaved: the inner loop has no channel index.

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "base/philox.h"
 #include "data/jpeg_decoder.h"
 #include "data/jpeg_writer.h"
 
@@ -80,6 +81,112 @@ TEST(Jpeg, AppliesOrientation) {
                    0x12, 1,   3,   0,   1, 0, 0,   0,   6,  0, 0, 0, 0, 0, 0, 0};
   expect_picture(decode_jpeg(write_jpeg(picture, {.app1 = app1}), 3, "o.jpg"), 40, 16, 3, close,
                  [&](int y, int x, int c) { return double(at(picture, 15 - x, y, c)); });
+}
+
+/// EXIF that says nothing but the orientation.
+Bytes orientation_marker(int orientation) {
+  return {'E', 'x',  'i', 'f', 0,
+          0,   'I',  'I', 42,  0,
+          8,   0,    0,   0,   1,
+          0,   0x12, 1,   3,   0,
+          1,   0,    0,   0,   static_cast<std::uint8_t>(orientation),
+          0,   0,    0,   0,   0,
+          0,   0};
+}
+
+/// Compares random boxes, read alone, with the same boxes of the whole picture, pixel by pixel.
+void expect_boxes_of_the_whole(const Bytes& bytes, int channels, std::uint64_t seed) {
+  const Image whole = decode_jpeg(bytes, channels, "box.jpg");
+  JpegImage image(bytes, channels, "box.jpg");
+  ASSERT_EQ(image.height(), whole.height);
+  ASSERT_EQ(image.width(), whole.width);
+  RandomStream random(seed);
+  const auto below = [&](int bound) {
+    return static_cast<int>(random.below(static_cast<std::uint64_t>(bound)));
+  };
+  for (int i = 0; i < 60; ++i) {
+    PixelRect box{below(whole.height), below(whole.width), 0, 0};
+    box.height = 1 + below(whole.height - box.top);
+    box.width = 1 + below(whole.width - box.left);
+    const ImagePart part = image.read(box, box.height, box.width);
+    ASSERT_EQ(part.view.height, box.height);
+    ASSERT_EQ(part.view.width, box.width);
+    ASSERT_EQ(part.box.top, 0.0);
+    ASSERT_EQ(part.box.left, 0.0);
+    for (int y = 0; y < box.height; ++y) {
+      const auto* wanted = view_of(whole, box).row(y);
+      ASSERT_TRUE(std::equal(wanted, wanted + box.width * channels, part.view.row(y)))
+          << "row " << y << " of " << box.height << "x" << box.width << " at " << box.top << ","
+          << box.left;
+    }
+  }
+}
+
+TEST(Jpeg, BoxesAreCutFromTheWhole) {
+  const Image picture = pattern(61, 83, 3);
+  for (const bool progressive : {false, true}) {
+    for (const auto& [across, down] : {std::pair{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}}) {
+      const Bytes bytes =
+          write_jpeg(picture, {.progressive = progressive, .across = across, .down = down});
+      SCOPED_TRACE(std::to_string(across) + "x" + std::to_string(down));
+      expect_boxes_of_the_whole(bytes, 3, 1);
+      expect_boxes_of_the_whole(bytes, 1, 2);
+    }
+  }
+  expect_boxes_of_the_whole(
+      write_jpeg(pattern(40, 50, 1), {.in = JCS_GRAYSCALE, .stored = JCS_GRAYSCALE}), 3, 3);
+  expect_boxes_of_the_whole(
+      write_jpeg(pattern(40, 50, 4), {.in = JCS_CMYK, .stored = JCS_YCCK, .adobe = true}), 3, 4);
+}
+
+TEST(Jpeg, BoxesFollowTheOrientation) {
+  for (int orientation = 1; orientation <= 8; ++orientation) {
+    SCOPED_TRACE(orientation);
+    expect_boxes_of_the_whole(
+        write_jpeg(pattern(33, 70, 3),
+                   {.app1 = orientation_marker(orientation), .across = 2, .down = 2}),
+        3, 5);
+  }
+}
+
+TEST(Jpeg, ReducedBoxesShowTheSamePlace) {
+  const Image picture = smooth(400, 300, 3);
+  for (int orientation = 1; orientation <= 8; ++orientation) {
+    const Bytes bytes = write_jpeg(picture, {.app1 = orientation_marker(orientation)});
+    const Image whole = decode_jpeg(bytes, 3, "r.jpg");
+    JpegImage image(bytes, 3, "r.jpg");
+    for (const int least : {200, 60, 30, 15, 7}) {
+      const PixelRect box{31, 17, 243, 255};
+      const ImagePart part = image.read(box, least, least);
+      const int reduction = least > 121 ? 1 : least > 60 ? 2 : least > 30 ? 4 : 8;
+      EXPECT_EQ(part.box.height, 243.0 / reduction) << least;
+      EXPECT_EQ(part.box.width, 255.0 / reduction);
+      for (int y = 0; y < part.view.height; ++y) {
+        for (int x = 0; x < part.view.width; ++x) {
+          // The middle of the reduced pixel, in the whole picture.
+          const double cy = 31 + (y + 0.5 - part.box.top) * reduction - 0.5;
+          const double cx = 17 + (x + 0.5 - part.box.left) * reduction - 0.5;
+          const int iy = std::clamp(static_cast<int>(cy), 0, whole.height - 1);
+          const int ix = std::clamp(static_cast<int>(cx), 0, whole.width - 1);
+          for (int c = 0; c < 3; ++c) {
+            ASSERT_NEAR(part.view.row(y)[3 * x + c], at(whole, iy, ix, c), close + 1.0)
+                << orientation << " " << least << " " << y << " " << x;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Jpeg, TruncatedFilesAreRefusedWhateverTheBox) {
+  const Bytes whole = write_jpeg(pattern(64, 64, 3), {});
+  const Bytes cut(whole.begin(), whole.end() - 200);
+  JpegImage image(cut, 3, "folder/cut.jpg");
+  expect_input_error(
+      [&] {
+        image.read({0, 0, 8, 8}, 8, 8);
+      },
+      {"folder/cut.jpg: ", "Premature end of JPEG file"});
 }
 
 TEST(Jpeg, RefusesTruncatedFilesAtEveryLength) {

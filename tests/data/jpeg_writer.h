@@ -15,9 +15,11 @@ struct JpegStyle {
   bool progressive = false;
   bool adobe = false;  ///< the Adobe marker
   Bytes app1 = {};     ///< payload of an EXIF marker
+  int across = 1;      ///< chroma is subsampled so many times along x
+  int down = 1;        ///< and along y
 };
 
-/// Encodes with full-resolution colour at the best quality.
+/// Encodes at the best quality.
 inline Bytes write_jpeg(const Image& image, const JpegStyle& style) {
   jpeg_compress_struct info{};
   jpeg_error_mgr errors{};
@@ -36,6 +38,8 @@ inline Bytes write_jpeg(const Image& image, const JpegStyle& style) {
   for (int c = 0; c < info.num_components; ++c) {
     info.comp_info[c].h_samp_factor = info.comp_info[c].v_samp_factor = 1;
   }
+  info.comp_info[0].h_samp_factor = style.across;
+  info.comp_info[0].v_samp_factor = style.down;
   info.write_Adobe_marker = style.adobe ? TRUE : FALSE;
   if (style.progressive) jpeg_simple_progression(&info);
   jpeg_start_compress(&info, TRUE);

@@ -107,7 +107,7 @@ TEST_F(Loader, GivesWhatTheTransformGivesAcrossEpochs) {
       EXPECT_EQ(batch.labels[n], data.label(batch.indices[n]));
       std::vector<float> wanted(64);
       RandomStream random = augmentation_stream(9, i / 4, batch.indices[n]);
-      transform.apply(data.load(batch.indices[n]), random, wanted.data());
+      transform.apply(*data.open(batch.indices[n]), random, wanted.data());
       const auto begin = batch.images.begin() + static_cast<std::ptrdiff_t>(64 * n);
       ASSERT_EQ(std::vector<float>(begin, begin + 64), wanted);
     }

@@ -2,10 +2,12 @@
 
 #include <array>
 #include <cmath>
+#include <filesystem>
 
 #include "base/error.h"
 #include "data/input_file.h"
 #include "data/jpeg_decoder.h"
+#include "data/resample.h"
 
 namespace tandem::testing {
 namespace {
@@ -78,6 +80,43 @@ TEST(OddJpegs, GrayStaysGray) {
   const Image image = decode("hopper_gray.jpg", 1);
   EXPECT_EQ(image.channels, 1);
   EXPECT_EQ(image.pixels.size(), 128U * 128U);
+}
+
+/// Peak signal-to-noise ratio in dB of two images of the same extents.
+double psnr(const Image& a, const Image& b) {
+  double sum = 0.0;
+  for (std::size_t i = 0; i < a.pixels.size(); ++i) {
+    const double difference = static_cast<double>(a.pixels[i]) - b.pixels[i];
+    sum += difference * difference;
+  }
+  return 10.0 * std::log10(255.0 * 255.0 * static_cast<double>(a.pixels.size()) / sum);
+}
+
+/// A reduced decode against the full one, both resized as Pillow does, on photos.
+TEST(Photos, ReducedDecodingLooksLikeTheFullOne) {
+  double worst = 1e9;
+  double sum = 0.0;
+  int count = 0;
+  const std::filesystem::path folder(TANDEM_SHARED_DATA "/clothing/validation");
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (entry.path().extension() != ".jpg") continue;
+    const std::string path = entry.path().string();
+    JpegImage image(read_whole_file(path), 3, path);
+    const PixelRect box{3, 7, 371, 353};
+    for (const int size : {160, 80, 40}) {  // read at 1/2, 1/4, 1/8
+      const ImageView full = image.read(box, 371, 353).view;
+      const Image wanted = resize(full, size, size);
+      const ImagePart part = image.read(box, size, size);
+      const Image got = resize(part.view, {size, size, part.box, {0, 0, size, size}});
+      const double db = psnr(wanted, got);
+      worst = std::min(worst, db);
+      sum += db;
+      ++count;
+    }
+  }
+  ASSERT_GE(count, 300);
+  EXPECT_GT(worst, 28.0);
+  EXPECT_GT(sum / count, 38.0);
 }
 
 }  // namespace

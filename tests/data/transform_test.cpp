@@ -65,7 +65,7 @@ double naive_resized(const Image& image, int to_height, int to_width, int y, int
 TEST(Resample, PartsAreCutFromTheWhole) {
   const Image source = pattern(41, 30, 3);
   const Image whole = resize(view_of(source), 17, 13);
-  const Image part = resize_part(view_of(source), 17, 13, {5, 2, 7, 9});
+  const Image part = resize(view_of(source), {17, 13, whole_of(41, 30), {5, 2, 7, 9}});
   for (int y = 0; y < 7; ++y) {
     for (int x = 0; x < 9; ++x) {
       for (int c = 0; c < 3; ++c) {
@@ -92,7 +92,8 @@ std::vector<float> applied(const TransformOptions& made, const Image& image,
   const Transform transform(made);
   std::vector<float> out(static_cast<std::size_t>(transform.output_elements()));
   RandomStream random = augmentation_stream(1, 2, sample);
-  transform.apply(image, random, out.data());
+  DecodedImage source(image);
+  transform.apply(source, random, out.data());
   return out;
 }
 
@@ -247,7 +248,32 @@ TEST(Transform, RandomResizedCropIsABoxResized) {
     EXPECT_LT(
         worst_difference(made, applied(made, image, sample),
                          [&](int y, int x, int c) { return naive_resized(cut, 12, 12, y, x, c); }),
-        1.01 / 255.0 / 0.2);
+        0.001 / 255.0 / 0.2);
+  }
+}
+
+TEST(Transform, RandomResizedCropIsWithinALevelOfPillow) {
+  // Upwards, downwards and far downwards, so that all counts of taps come; flipped half of the
+  // time.
+  for (const int size : {5, 23, 64, 150}) {
+    const Image image = pattern(131, 97, 3);
+    TransformOptions made = options(size, 3);
+    made.train = made.random_resized_crop = made.flip = true;
+    int flips = 0;
+    for (std::int64_t sample = 0; sample < 10; ++sample) {
+      RandomStream random = augmentation_stream(1, 2, sample);
+      const PixelRect box = random_resized_crop(131, 97, made.ranges, random);
+      const bool flip = random.uniform() < 0.5F;
+      flips += flip ? 1 : 0;
+      const Image exact_one = resize(view_of(image, box), size, size);
+      EXPECT_LT(worst_difference(made, applied(made, image, sample),
+                                 [&](int y, int x, int c) {
+                                   return double(at(exact_one, y, flip ? size - 1 - x : x, c));
+                                 }),
+                1.2 / 255.0 / 0.2)
+          << size << " " << sample;
+    }
+    EXPECT_GT(flips, 1);
   }
 }
 

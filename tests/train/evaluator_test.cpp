@@ -48,7 +48,7 @@ LossSums one_by_one(Model& model) {
   LossSums sums;
   for (std::int64_t i = 0; i < model.test->size(); ++i) {
     RandomStream unused(0, 0);
-    model.transform.apply(model.test->load(i), unused, pixels.data());
+    model.transform.apply(*model.test->open(i), unused, pixels.data());
     std::int32_t label = model.test->label(i);
     sums += plan.forward(Tensor(pixels.data(), {1, 8, 8, 1}), Tensor(&label, {1}, DType::i32), 1);
   }
