@@ -59,12 +59,14 @@ int evaluate(const EvalArguments& arguments, const MpiSession& session) {
         .real("top5", result.top5)
         .real("loss", result.loss)
         .integer("samples", result.samples)
+        .integer("skipped", result.skipped)
         .real("seconds", result.seconds);
     std::cout << line.str() << '\n';
   } else {
-    std::cout << fmt::format("{}: top-1 {:.2f} %, top-5 {:.2f} %, loss {:.4f} on {} samples\n",
+    std::cout << fmt::format("{}: top-1 {:.2f} %, top-5 {:.2f} %, loss {:.4f} on {} samples{}\n",
                              weights.string(), 100.0 * result.top1, 100.0 * result.top5,
-                             result.loss, result.samples);
+                             result.loss, result.samples,
+                             result.skipped > 0 ? fmt::format(", {} skipped", result.skipped) : "");
   }
   return 0;
 }

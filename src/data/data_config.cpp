@@ -214,6 +214,8 @@ DataConfig read_data_config(const ConfigTable& data) {
   transform.deviation = get_per_channel(data, "std", transform.channels, least_deviation, 100.0);
   transform.resize = get_small(data, "resize", 0, transform.size, largest_side);
   read_augment(data.table("augment"), transform);
+  const std::array<std::string, 2> policies{"fail", "skip"};
+  config.skip_bad_samples = data.get_choice_or("on_bad_sample", "fail", policies) == "skip";
   constexpr int most_workers = 1024;
   config.workers = get_small(data, "workers", 1, 1, most_workers);
   config.prefetch = get_small(data, "prefetch", 4, 1, most_workers);

@@ -33,6 +33,8 @@ enum class DataKind { idx, cifar10, cifar100, folder, synthetic };
 ///   to -1..1 |
 /// | resize | all | shorter side before cropping, >= size; default: size, and nothing for images
 ///   that are size x size |
+/// | on_bad_sample | all | "fail" (default), or "skip": an image that cannot be read is replaced in
+///   training by another one, left out of evaluations, counted and listed |
 /// | workers | all | decoding threads of each rank, default 1 |
 /// | prefetch | all | batches decoded ahead, default 4 |
 ///
@@ -64,6 +66,7 @@ struct DataConfig {
   std::uint64_t seed = 0;
 
   int classes = 0;  ///< idx and synthetic; else the data set tells
+  bool skip_bad_samples = false;
   int workers = 1;
   int prefetch = 4;
   TransformOptions transform;  ///< with the augmentations in it; make_transform() sets `train`

@@ -40,6 +40,7 @@ struct DataLoader::Slot {
   Batch batch;
   std::unique_ptr<float[], FreeAligned> images;
   std::vector<std::int32_t> labels;
+  std::vector<std::string> reasons;  ///< a position whose sample could not be read has one
   // Guarded by the loader's mutex:
   int unfinished = 0;  ///< tasks
   std::exception_ptr error;
@@ -59,6 +60,7 @@ DataLoader::DataLoader(const Dataset& dataset, const Transform& transform, Batch
     auto slot = std::make_unique<Slot>();
     slot->images.reset(static_cast<float*>(::operator new[](floats * sizeof(float), alignment)));
     slot->labels.resize(batch);
+    slot->reasons.resize(batch);
     slot->batch.images =
         Tensor(slot->images.get(), {options.batch, output.size, output.size, output.channels});
     slot->batch.labels = Tensor(slot->labels.data(), {options.batch}, DType::i32);
@@ -107,6 +109,8 @@ void DataLoader::submit(Slot& slot, BatchRequest request, std::int64_t ordinal) 
   slot.batch.indices = std::move(request.indices);
   slot.batch.epoch = request.epoch;
   slot.batch.ordinal = ordinal;
+  slot.batch.bad.clear();
+  std::fill(slot.reasons.begin(), slot.reasons.end(), std::string());
   const auto elements = static_cast<std::size_t>(transform_.output_elements());
   std::fill(slot.images.get() + count * elements, slot.images.get() + slot.labels.size() * elements,
             0.0F);
@@ -130,13 +134,7 @@ void DataLoader::decode(Slot& slot, std::size_t begin, std::size_t end) {
   std::exception_ptr error;
   std::size_t at = begin;
   try {
-    const auto elements = static_cast<std::size_t>(transform_.output_elements());
-    for (; at < end && !stopping_; ++at) {
-      const std::int64_t index = slot.batch.indices[at];
-      slot.labels[at] = dataset_.label(index);
-      RandomStream random = augmentation_stream(options_.seed, slot.batch.epoch, index);
-      transform_.apply(*dataset_.open(index), random, slot.images.get() + at * elements);
-    }
+    for (; at < end && !stopping_; ++at) decode_sample(slot, at);
   } catch (...) {
     error = std::current_exception();
   }
@@ -147,6 +145,68 @@ void DataLoader::decode(Slot& slot, std::size_t begin, std::size_t end) {
   }
   // Told under the lock: the loader may be gone as soon as it sees the last task's end.
   if (--slot.unfinished == 0) done_.notify_one();
+}
+
+void DataLoader::load_into(Slot& slot, std::size_t at, std::int64_t index) {
+  const auto elements = static_cast<std::size_t>(transform_.output_elements());
+  slot.labels[at] = dataset_.label(index);
+  RandomStream random = augmentation_stream(options_.seed, slot.batch.epoch, index);
+  transform_.apply(*dataset_.open(index), random, slot.images.get() + at * elements);
+}
+
+void DataLoader::decode_sample(Slot& slot, std::size_t at) {
+  try {
+    load_into(slot, at, slot.batch.indices[at]);
+  } catch (const InputError& error) {
+    if (options_.on_bad_sample == OnBadSample::fail) throw;
+    slot.reasons[at] = error.what();
+    if (options_.on_bad_sample == OnBadSample::replace) replace_sample(slot, at);
+  }
+}
+
+void DataLoader::replace_sample(Slot& slot, std::size_t at) {
+  constexpr int tries = 100;
+  const std::int64_t bad = slot.batch.indices[at];
+  const std::uint64_t key = mix64(options_.seed ^ mix64(hash_text("replacement")));
+  RandomStream random(mix64(key + static_cast<std::uint64_t>(slot.batch.epoch)),
+                      static_cast<std::uint64_t>(bad));
+  for (int i = 0; i < tries; ++i) {
+    const auto index =
+        static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(dataset_.size())));
+    try {
+      load_into(slot, at, index);
+      return;
+    } catch (const InputError&) {
+      continue;  // it is counted when its own turn comes
+    }
+  }
+  input_error("{}; nor could {} samples drawn in its place: too much of the data is broken to skip",
+              slot.reasons[at], tries);
+}
+
+/// Lists the bad samples and, where they are to be dropped, closes the gaps that they leave.
+void DataLoader::settle_bad(Slot& slot) const {
+  Batch& batch = slot.batch;
+  const auto count = static_cast<std::size_t>(batch.valid);
+  const auto elements = static_cast<std::size_t>(transform_.output_elements());
+  const std::vector<std::int64_t> asked = batch.indices;
+  std::size_t kept = 0;
+  for (std::size_t at = 0; at < count; ++at) {
+    const bool bad = !slot.reasons[at].empty();
+    if (bad) batch.bad.push_back({asked[at], std::move(slot.reasons[at])});
+    if (bad && options_.on_bad_sample == OnBadSample::drop) continue;
+    if (kept != at) {
+      std::copy_n(slot.images.get() + at * elements, elements, slot.images.get() + kept * elements);
+      slot.labels[kept] = slot.labels[at];
+      batch.indices[kept] = asked[at];
+    }
+    ++kept;
+  }
+  std::fill(slot.images.get() + kept * elements, slot.images.get() + count * elements, 0.0F);
+  std::fill(slot.labels.begin() + static_cast<std::ptrdiff_t>(kept),
+            slot.labels.begin() + static_cast<std::ptrdiff_t>(count), 0);
+  batch.indices.resize(kept);
+  batch.valid = static_cast<int>(kept);
 }
 
 const Batch* DataLoader::next() {
@@ -164,6 +224,7 @@ const Batch* DataLoader::next() {
     }
     if (slot.error) std::rethrow_exception(slot.error);
   }
+  settle_bad(slot);
   ++head_;
   return &slot.batch;
 }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/thread_pool.h"
@@ -35,12 +36,27 @@ BatchSource training_batches(DistributedSampler sampler);
 /// One pass over an evaluation sampler's batches.
 BatchSource evaluation_batches(EvaluationSampler sampler);
 
+/// What happens to a sample that cannot be read.
+enum class OnBadSample {
+  fail,     ///< next() throws when its batch's turn comes
+  replace,  ///< another sample takes its place, drawn from (seed, epoch, sample): the same one
+            ///< whatever the number of ranks and threads
+  drop      ///< its batch has one sample fewer
+};
+
+/// A sample that could not be read, and why, in one line that names it.
+struct BadSample {
+  std::int64_t index = 0;
+  std::string reason;
+};
+
 /// A batch in host memory. The views belong to the loader and last until its following next().
 struct Batch {
   Tensor images;                      ///< f32, (B, height, width, channels); zeros beyond `valid`
   Tensor labels;                      ///< i32, (B); zeros beyond `valid`
   int valid = 0;                      ///< samples in it, 0..B
-  std::vector<std::int64_t> indices;  ///< the data set's index of each valid sample
+  std::vector<std::int64_t> indices;  ///< the samples asked for, without those dropped
+  std::vector<BadSample> bad;         ///< samples that were replaced or dropped
   std::int64_t epoch = 0;
   std::int64_t ordinal = 0;
 };
@@ -57,6 +73,7 @@ class DataLoader {
     int workers = 1;         ///< threads, >= 1
     int prefetch = 4;        ///< batches, >= 1
     std::uint64_t seed = 0;  ///< of the augmentations
+    OnBadSample on_bad_sample = OnBadSample::fail;
   };
   DataLoader(const Dataset& dataset, const Transform& transform, BatchSource source,
              const Options& options);
@@ -83,6 +100,10 @@ class DataLoader {
   void prefetch();
   void submit(Slot& slot, BatchRequest request, std::int64_t ordinal);
   void decode(Slot& slot, std::size_t begin, std::size_t end);
+  void decode_sample(Slot& slot, std::size_t at);
+  void replace_sample(Slot& slot, std::size_t at);
+  void load_into(Slot& slot, std::size_t at, std::int64_t index);
+  void settle_bad(Slot& slot) const;
   Slot& slot_of(std::int64_t ordinal);
 
   const Dataset& dataset_;

@@ -40,7 +40,8 @@ Evaluation evaluate_weights(const RunConfig& config, const std::filesystem::path
   broadcast_state(communicator, state);
   const std::int64_t batch = config.eval_batch > 0 ? config.eval_batch : default_batch;
   Evaluator evaluator(*dataset, transform, graph, store, context, communicator,
-                      std::min(batch, dataset->size()), config.data.workers);
+                      std::min(batch, dataset->size()), config.data.workers,
+                      config.data.skip_bad_samples);
   return evaluator.run();
 }
 

@@ -6,17 +6,19 @@
 
 #include "base/error.h"
 #include "data/evaluation_sampler.h"
+#include "parallel/gather_text.h"
 
 namespace tandem {
 
 Evaluator::Evaluator(const Dataset& dataset, const Transform& transform, const Graph& graph,
                      ParameterStore& store, AnyContext& context, Communicator& communicator,
-                     std::int64_t batch, int workers)
+                     std::int64_t batch, int workers, bool skip_bad)
     : dataset_(dataset),
       transform_(transform),
       communicator_(communicator),
       plan_(graph, store, context, {.batch = batch}),
-      workers_(workers) {}
+      workers_(workers),
+      skip_bad_(skip_bad) {}
 
 Evaluation Evaluator::run() {
   const auto start = std::chrono::steady_clock::now();
@@ -25,21 +27,35 @@ Evaluation Evaluator::run() {
                              .world = communicator_.size(),
                              .rank = communicator_.rank()});
   DataLoader loader(dataset_, transform_, evaluation_batches(sampler),
-                    {.batch = static_cast<int>(plan_.batch()), .workers = workers_});
+                    {.batch = static_cast<int>(plan_.batch()),
+                     .workers = workers_,
+                     .on_bad_sample = skip_bad_ ? OnBadSample::drop : OnBadSample::fail});
+  bad_.clear();
   LossSums mine;
   while (const Batch* batch = loader.next()) {
+    bad_.insert(bad_.end(), batch->bad.begin(), batch->bad.end());
     if (batch->valid == 0) continue;
     mine += plan_.forward(batch->images, batch->labels, batch->valid);
   }
   const LossSums all = sum_over_ranks(communicator_, mine);
-  TANDEM_CHECK(all.samples == dataset_.size(), "{} of {} samples were evaluated", all.samples,
-               dataset_.size());
+  const auto own_skipped = static_cast<std::int64_t>(bad_.size());
+  std::int64_t skipped = 0;
+  for (const std::int64_t count : all_gather_values(communicator_, {&own_skipped, 1})) {
+    skipped += count;
+  }
+  TANDEM_CHECK(all.samples + skipped == dataset_.size(), "{} of {} samples were evaluated",
+               all.samples + skipped, dataset_.size());
+  if (all.samples == 0) {
+    input_error("not one of the {} test samples could be read; run tandem data verify",
+                dataset_.size());
+  }
   const auto count = static_cast<double>(all.samples);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   return {.loss = all.loss / count,
           .top1 = static_cast<double>(all.top1) / count,
           .top5 = static_cast<double>(all.top5) / count,
           .samples = all.samples,
+          .skipped = skipped,
           .seconds = elapsed.count()};
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "data/data_loader.h"
 #include "graph/step_plan.h"
@@ -8,25 +9,31 @@
 
 namespace tandem {
 
-/// What an evaluation found; means over all samples of the set, each counted once.
+/// What an evaluation found; means over the samples of the set that could be read, each counted
+/// once.
 struct Evaluation {
   double loss = 0.0;
   double top1 = 0.0;  ///< fraction of samples, 0 to 1
   double top5 = 0.0;
   std::int64_t samples = 0;
+  std::int64_t skipped = 0;  ///< could not be read
   double seconds = 0.0;
 };
 
 /// Runs a model over a whole data set, shared out over the ranks of `communicator`.
 class Evaluator {
  public:
-  /// `batch`: samples a rank takes at once. All of these outlive the evaluator.
+  /// `batch`: samples a rank takes at once. `skip_bad`: leave out what cannot be read instead of
+  /// throwing. All of these outlive the evaluator.
   Evaluator(const Dataset& dataset, const Transform& transform, const Graph& graph,
             ParameterStore& store, AnyContext& context, Communicator& communicator,
-            std::int64_t batch, int workers);
+            std::int64_t batch, int workers, bool skip_bad = false);
 
-  /// Collective. Parameters and buffers must be the same on all ranks.
+  /// Collective. Parameters and buffers must be the same on all ranks. Throws InputError where not
+  /// one sample could be read.
   Evaluation run();
+  /// What this rank skipped in its last run().
+  const std::vector<BadSample>& bad_samples() const { return bad_; }
 
   std::size_t activation_bytes() const { return plan_.activation_bytes(); }
 
@@ -36,6 +43,8 @@ class Evaluator {
   Communicator& communicator_;
   StepPlan plan_;
   int workers_;
+  bool skip_bad_;
+  std::vector<BadSample> bad_;
 };
 
 /// Sums of several ranks, the same bits on all of them. Collective.

@@ -62,12 +62,29 @@ void RunRecord::evaluation(std::int64_t epoch, std::int64_t step, const Evaluati
       .real("top1", result.top1)
       .real("top5", result.top5)
       .integer("samples", result.samples)
+      .integer("skipped", result.skipped)
       .real("seconds", result.seconds)
       .boolean("best", best);
   metrics_->write(line);
-  log_info("epoch {}: test top-1 {:.2f} %, top-5 {:.2f} %, loss {:.4f} on {} samples{}", epoch,
+  log_info("epoch {}: test top-1 {:.2f} %, top-5 {:.2f} %, loss {:.4f} on {} samples{}{}", epoch,
            100.0 * result.top1, 100.0 * result.top5, result.loss, result.samples,
+           result.skipped > 0 ? fmt::format(", {} skipped", result.skipped) : "",
            best ? " (best so far)" : "");
+}
+
+void RunRecord::bad_samples(std::int64_t epoch, std::int64_t step, std::int64_t skipped,
+                            std::int64_t distinct) {
+  if (!metrics_) return;
+  JsonLine line;
+  line.text("event", "bad_samples")
+      .integer("epoch", epoch)
+      .integer("step", step)
+      .integer("skipped", skipped)
+      .integer("distinct", distinct);
+  metrics_->write(line);
+  log_warning(
+      "epoch {}: unreadable samples were skipped {} times; {} are listed in bad_samples.txt", epoch,
+      skipped, distinct);
 }
 
 void RunRecord::progress(const ProgressState& state, bool epoch_done) {

@@ -39,6 +39,9 @@ class RunRecord {
   void start(const JsonLine& facts);
   void train(std::int64_t epoch, std::int64_t step, const Interval& interval, double rate);
   void evaluation(std::int64_t epoch, std::int64_t step, const Evaluation& result, bool best);
+  /// `skipped`: times since the last such record, over all ranks; `distinct`: since the run began.
+  void bad_samples(std::int64_t epoch, std::int64_t step, std::int64_t skipped,
+                   std::int64_t distinct);
   void progress(const ProgressState& state, bool epoch_done);
 
  private:

@@ -15,6 +15,7 @@
 #include "graph/model_file.h"
 #include "parallel/rank_topology.h"
 #include "parallel/replica_check.h"
+#include "train/bad_samples.h"
 #include "train/early_stop.h"
 #include "train/environment.h"
 #include "train/replica.h"
@@ -52,14 +53,17 @@ class Trainer::Run {
         evaluator_(*datasets_.test, test_transform_, replica_.graph(), replica_.evaluated_store(),
                    context_, communicator,
                    config.eval_batch > 0 ? config.eval_batch : sampler_.micro_batch(),
-                   config.data.workers),
+                   config.data.workers, config.data.skip_bad_samples),
         loader_(*datasets_.train, train_transform_, training_batches(sampler_),
                 {.batch = static_cast<int>(sampler_.micro_batch()),
                  .workers = config.data.workers,
                  .prefetch = config.data.prefetch,
-                 .seed = config.seed}),
+                 .seed = config.seed,
+                 .on_bad_sample =
+                     config.data.skip_bad_samples ? OnBadSample::replace : OnBadSample::fail}),
         checkpoints_(place, config_),
-        early_stop_(config.early_stop) {
+        early_stop_(config.early_stop),
+        bad_samples_(place.folder / "bad_samples.txt", communicator) {
     restore();
     record_.emplace(place.folder, config, speaks(), position_.step);
     if (speaks()) checkpoints_.open(position_);
@@ -251,6 +255,7 @@ class Trainer::Run {
         [this]() -> const Batch& {
           const Batch* batch = loader_.next();
           TANDEM_CHECK(batch != nullptr, "the training data ended");
+          bad_samples_.add(batch->bad);
           return *batch;
         },
         rate, signal_.requested());
@@ -274,6 +279,7 @@ class Trainer::Run {
     if (config_.check_every > 0 && position_.step % config_.check_every == 0) {
       replica_.check_bits();
     }
+    if (epoch_done || save_due) record_bad_samples();
     if (epoch_done) {
       end_epoch(save_due, result.stop);
     } else if (save_due) {
@@ -334,16 +340,26 @@ class Trainer::Run {
     begin_interval();
   }
 
+  void record_bad_samples() {
+    if (!config_.data.skip_bad_samples) return;
+    const BadSamples::Counts counts = bad_samples_.gather();
+    if (counts.skipped > 0) {
+      record_->bad_samples(epoch_number(), position_.step, counts.skipped, counts.distinct);
+    }
+  }
+
   /// Returns whether this is the best evaluation so far.
   bool evaluate() {
     replica_.broadcast_buffers();
     const Evaluation result = evaluator_.run();
+    bad_samples_.add(evaluator_.bad_samples());
     const bool best = result.top1 > position_.best_top1;
     if (best) position_.best_top1 = result.top1;
     position_.evaluated_step = position_.step;
     early_stop_.watch(result, position_.step);
     position_.early_stop = early_stop_.state();
     record_->evaluation(epoch_number(), position_.step, result, best);
+    record_bad_samples();
     return best;
   }
 
@@ -366,6 +382,7 @@ class Trainer::Run {
   DataLoader loader_;
   RunCheckpoints checkpoints_;
   EarlyStop early_stop_;
+  BadSamples bad_samples_;
   TrainingPosition position_;
   std::optional<RunRecord> record_;
 

@@ -134,6 +134,47 @@ TEST_P(BadRun, BrokenPictureInTheMiddleOfTraining) {
       << outcome.err;
 }
 
+TEST_P(BadRun, SkipsBrokenPicturesWhereAsked) {
+  const int ranks = GetParam();
+  write_photos(path("photos"));
+  replace_in(path("run.toml"),
+             "kind = \"synthetic\"\ntrain_size = 270\ntest_size = 70\nheight = 8\nwidth = 8\n"
+             "channels = 1\nclasses = 4\n",
+             "kind = \"folder\"\npath = \"photos\"\nsize = 8\non_bad_sample = \"skip\"\n");
+  fs::resize_file(path("photos/train/dog/2.jpg"), 0);  // empty
+  const fs::path truncated = path("photos/train/cat/1.jpg");
+  fs::resize_file(truncated, fs::file_size(truncated) / 2);
+  write_file(path("photos/validation/cat/3.jpg"), "no picture");  // corrupt
+  trained("out",
+          set({"train.global_batch=2", "train.epochs=3", "schedule.warmup_epochs=0",
+               "checkpoint.every_steps=3"}),
+          ranks);
+  const std::string list = read_file(path("out/bad_samples.txt"));
+  EXPECT_EQ(occurrences(list, "\n"), 3U) << list;
+  for (const char* file : {"train/dog/2.jpg", "train/cat/1.jpg", "validation/cat/3.jpg"}) {
+    EXPECT_NE(list.find(fmt::format("photos/{}: cannot be decoded as JPEG", file)),
+              std::string::npos)
+        << list;
+  }
+  // Both bad training pictures come once in each of three epochs of four steps of two; the bad test
+  // picture once an evaluation.
+  int skipped = 0;
+  for (const Record& record : read_metrics(path("out"), "bad_samples")) {
+    skipped += static_cast<int>(record["skipped"]);
+    EXPECT_LE(record["distinct"], 3.0);
+  }
+  EXPECT_EQ(skipped, 3 * 2 + 3 * 1);
+  for (const Record& record : read_metrics(path("out"), "evaluation")) {
+    EXPECT_EQ(record["samples"], 7.0);
+    EXPECT_EQ(record["skipped"], 1.0);
+  }
+  for (const Record& record : read_metrics(path("out"), "train")) {
+    EXPECT_EQ(static_cast<int>(record["samples"]) % 2, 0);  // ranks stay in step
+  }
+  const Outcome evaluated = command({"eval", "out"}, ranks);
+  EXPECT_NE(evaluated.out.find("on 7 samples, 1 skipped"), std::string::npos) << evaluated.out;
+}
+
 INSTANTIATE_TEST_SUITE_P(Ranks, BadRun, ::testing::Values(1, 2));
 
 }  // namespace

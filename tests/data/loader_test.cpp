@@ -194,6 +194,79 @@ TEST_F(Loader, ErrorsComeInOrder) {
   }
 }
 
+TEST_F(Loader, ReplacesBadSamplesTheSameOnAnyRanksAndThreads) {
+  data.broken_from = 40;
+  const DataLoader::Options whole{
+      .batch = 12, .workers = 1, .seed = 9, .on_bad_sample = OnBadSample::replace};
+  DataLoader loader(data, transform, training(), whole);
+  int replaced = 0;
+  for (std::int64_t step = 0; step < 5; ++step) {
+    const Batch* batch = loader.next();
+    const Copy one = copy_of(*batch);
+    EXPECT_EQ(one.valid, 12);
+    std::vector<std::int64_t> bad;
+    for (const std::int64_t index : one.indices) {
+      if (index >= 40) bad.push_back(index);
+    }
+    ASSERT_EQ(batch->bad.size(), bad.size());
+    for (std::size_t i = 0; i < bad.size(); ++i) {
+      EXPECT_EQ(batch->bad[i].index, bad[i]);
+      EXPECT_EQ(batch->bad[i].reason, "sample " + std::to_string(bad[i]) + " is broken");
+    }
+    replaced += static_cast<int>(bad.size());
+    std::vector<float> images;
+    std::vector<std::int32_t> labels;
+    for (int rank = 0; rank < 3; ++rank) {
+      const auto part =
+          take(training(3, rank),
+               {.batch = 4, .workers = 1 + rank, .seed = 9, .on_bad_sample = OnBadSample::replace},
+               step, 1);
+      images.insert(images.end(), part[0].images.begin(), part[0].images.end());
+      labels.insert(labels.end(), part[0].labels.begin(), part[0].labels.end());
+    }
+    EXPECT_EQ(images, one.images);
+    EXPECT_EQ(labels, one.labels);
+    // Every image is that of a sample that can be read, with its label.
+    for (std::size_t n = 0; n < 12; ++n) {
+      bool found = false;
+      for (std::int64_t index = 0; index < 40 && !found; ++index) {
+        std::vector<float> wanted(64);
+        RandomStream random = augmentation_stream(9, one.epoch, index);
+        transform.apply(*data.open(index), random, wanted.data());
+        found = std::equal(wanted.begin(), wanted.end(),
+                           one.images.begin() + static_cast<std::ptrdiff_t>(64 * n)) &&
+                data.label(index) == one.labels[n];
+      }
+      EXPECT_TRUE(found) << n;
+    }
+  }
+  EXPECT_GT(replaced, 3);
+}
+
+TEST_F(Loader, DropsBadSamples) {
+  data.broken_from = 45;
+  DataLoader loader(data, transform,
+                    evaluation_batches(EvaluationSampler({.size = 50, .batch = 24})),
+                    {.batch = 24, .workers = 2, .on_bad_sample = OnBadSample::drop});
+  EXPECT_TRUE(loader.next()->bad.empty());
+  const Copy good = copy_of(*loader.next());
+  EXPECT_EQ(good.valid, 21);
+  EXPECT_EQ(good.indices.back(), 44);
+  const Batch* last = loader.next();
+  EXPECT_EQ(last->valid, 0);
+  EXPECT_EQ(last->bad.size(), 2U);
+  for (const float value : last->images.span<float>()) ASSERT_EQ(value, 0.0F);
+  EXPECT_EQ(loader.next(), nullptr);
+}
+
+TEST_F(Loader, GivesUpWhereNothingCanBeRead) {
+  data.broken_from = 0;
+  DataLoader loader(data, transform, training(),
+                    {.batch = 12, .on_bad_sample = OnBadSample::replace});
+  expect_input_error([&] { static_cast<void>(loader.next()); },
+                     {" is broken; nor could 100 samples", "too much of the data"});
+}
+
 TEST_F(Loader, StopsEarlyAndQuickly) {
   data.delay_ms = 20;
   for (int i = 0; i < 5; ++i) {

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "data/data_loader.h"
+#include "parallel/communicator.h"
+
+namespace tandem {
+
+/// The samples of a run that were skipped because they could not be read, over all ranks. Rank 0
+/// lists each once in a text file, a line a sample, over resumed runs too.
+class BadSamples {
+ public:
+  /// `file` is made when the first one comes.
+  BadSamples(std::filesystem::path file, Communicator& communicator);
+
+  /// What this rank has skipped; kept until the next gather().
+  void add(const std::vector<BadSample>& samples);
+
+  struct Counts {
+    std::int64_t skipped = 0;   ///< times a sample was skipped since the last gather(), all ranks
+    std::int64_t distinct = 0;  ///< samples in the file
+  };
+  /// Collective. Appends new ones to the file. `distinct` counts on rank 0 alone.
+  Counts gather();
+
+ private:
+  std::filesystem::path file_;
+  Communicator& communicator_;
+  std::set<std::string> known_;
+  std::string pending_;  ///< lines
+  std::int64_t pending_count_ = 0;
+};
+
+}  // namespace tandem
