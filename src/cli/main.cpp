@@ -48,6 +48,7 @@ int run(int argc, char** argv) {
     add_eval_command(app, chosen);
     add_weights_command(app, chosen);
     add_models_command(app, chosen);
+    add_data_command(app, chosen);
     add_doctor_command(app, chosen);
     try {
       app.parse(argc, argv);

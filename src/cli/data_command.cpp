@@ -1,0 +1,182 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "cli/commands.h"
+#include "data/verify.h"
+#include "device/machine.h"
+
+namespace tandem {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+struct VerifyArguments {
+  std::string target;
+  std::string kind;
+  std::vector<std::string> overrides;
+  int threads = 0;
+  bool json = false;
+};
+
+/// Keys of [data] for a bare folder; MNIST's files have the names that they are published under.
+ConfigTable table_of_folder(const VerifyArguments& arguments) {
+  ConfigTable table = ConfigTable::from_text("", "command line");
+  const auto set = [&](const std::string& key, const std::string& value) {
+    table.override_key("data." + key + "=" + value);
+  };
+  set("kind", arguments.kind);
+  if (arguments.kind != "idx") {
+    set("path", arguments.target);
+    if (arguments.kind == "folder") set("size", "1");  // nothing is resized here
+    return table;
+  }
+  const std::array<std::array<const char*, 2>, 4> files{{{"train_images", "train-images-idx3"},
+                                                         {"train_labels", "train-labels-idx1"},
+                                                         {"test_images", "t10k-images-idx3"},
+                                                         {"test_labels", "t10k-labels-idx1"}}};
+  for (const auto& [key, stem] : files) {
+    const std::string plain = (fs::path(arguments.target) / stem).string() + "-ubyte";
+    set(key, fs::exists(plain) ? plain : plain + ".gz");
+  }
+  return table;
+}
+
+DataConfig config_of(const VerifyArguments& arguments) {
+  const bool is_folder = fs::is_directory(arguments.target);
+  if (is_folder && arguments.kind.empty()) {
+    input_error("data verify {}: a folder needs --kind, for instance --kind folder",
+                arguments.target);
+  }
+  ConfigTable table =
+      is_folder ? table_of_folder(arguments) : ConfigTable::from_file(arguments.target);
+  for (const std::string& assignment : arguments.overrides) table.override_key(assignment);
+  return read_data_config(table.table("data"));
+}
+
+Json part_json(const PartReport& part, const std::vector<std::string>& names) {
+  Json counts = Json::object();
+  for (std::size_t i = 0; i < names.size(); ++i) counts[names[i]] = part.per_class.at(i);
+  const auto range = [](const ExtentRange& extents) {
+    return Json{{"min", extents.least}, {"median", extents.median}, {"max", extents.most}};
+  };
+  Json unreadable = Json::array();
+  for (const BadSample& sample : part.unreadable) unreadable.push_back(sample.reason);
+  return {{"samples", part.samples},    {"labels", {part.least_label, part.most_label}},
+          {"per_class", counts},        {"height", range(part.height)},
+          {"width", range(part.width)}, {"unreadable", unreadable}};
+}
+
+std::string json_text(const DataReport& report) {
+  Json duplicates = Json::array();
+  for (const Duplicates& group : report.duplicates) {
+    duplicates.push_back(
+        {{"train", group.train}, {"test", group.test}, {"labels_differ", group.labels_differ}});
+  }
+  const Json all{{"train", part_json(report.train, report.class_names)},
+                 {"test", part_json(report.test, report.class_names)},
+                 {"unreadable", report.unreadable()},
+                 {"duplicates", duplicates},
+                 {"duplicates_across_parts", report.across_parts()}};
+  // Paths need not be UTF-8.
+  return all.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+void print_part(const std::string& name, const PartReport& part) {
+  std::cout << fmt::format(
+      "{}: {} samples, labels {} to {}, heights {} to {} (median {}), widths {} to {} (median "
+      "{}), {} unreadable\n",
+      name, format_count(part.samples), part.least_label, part.most_label, part.height.least,
+      part.height.most, part.height.median, part.width.least, part.width.most, part.width.median,
+      part.unreadable.size());
+}
+
+void print_report(const DataReport& report) {
+  print_part("training", report.train);
+  print_part("test", report.test);
+  std::size_t longest = 5;
+  for (const std::string& name : report.class_names) longest = std::max(longest, name.size());
+  std::cout << fmt::format("{:<{}} {:>9} {:>9}\n", "class", longest, "training", "test");
+  for (std::size_t i = 0; i < report.class_names.size(); ++i) {
+    std::cout << fmt::format("{:<{}} {:>9} {:>9}\n", report.class_names[i], longest,
+                             report.train.per_class[i], report.test.per_class[i]);
+  }
+  for (const PartReport* part : {&report.train, &report.test}) {
+    for (const BadSample& sample : part->unreadable) {
+      std::cout << "unreadable: " << sample.reason << '\n';
+    }
+  }
+  for (const Duplicates& group : report.duplicates) {
+    std::vector<std::string> members = group.train;
+    members.insert(members.end(), group.test.begin(), group.test.end());
+    const bool across = !group.train.empty() && !group.test.empty();
+    std::cout << fmt::format("the same{}{}: {}\n", across ? ", in training and test set" : "",
+                             group.labels_differ ? ", with different labels" : "",
+                             join(members, " = "));
+  }
+  std::cout << fmt::format(
+      "{} unreadable, {} groups of duplicates, {} of them across training and "
+      "test set\n",
+      report.unreadable(), report.duplicates.size(), report.across_parts());
+}
+
+int verify(const VerifyArguments& arguments) {
+  const Datasets datasets = open_datasets(config_of(arguments));
+  const int threads = arguments.threads > 0 ? arguments.threads : read_machine().cores;
+  auto told = std::chrono::steady_clock::now();
+  const DataReport report =
+      verify_datasets(datasets, threads, [&told](std::int64_t done, std::int64_t total) {
+        constexpr std::chrono::seconds pause(5);
+        const auto now = std::chrono::steady_clock::now();
+        if (now - told < pause) return;
+        told = now;
+        log_info("{} of {} images checked", format_count(done), format_count(total));
+      });
+  if (arguments.json) {
+    std::cout << json_text(report) << '\n';
+  } else {
+    print_report(report);
+  }
+  return report.unreadable() > 0 ? ExitCode::bad_input : 0;
+}
+
+}  // namespace
+
+void add_data_command(CLI::App& app, Command& chosen) {
+  CLI::App* data = app.add_subcommand("data", "Look at data sets");
+  data->require_subcommand(1);
+  CLI::App* command = data->add_subcommand(
+      "verify", "Decode every image; count classes, unreadable images and duplicates");
+  command->footer(
+      "Exit code 2 where an image cannot be read. Images with the same pixels are duplicates.\n"
+      "Example: tandem data verify --kind folder ~/data/photos");
+  auto arguments = std::make_shared<VerifyArguments>();
+  command->add_option("TARGET", arguments->target, "A run file, or the data's folder with --kind")
+      ->required();
+  command->add_option("--kind", arguments->kind, "idx, cifar10, cifar100 or folder")
+      ->type_name("KIND")
+      ->check(CLI::IsMember({"idx", "cifar10", "cifar100", "folder"}));
+  command->add_option("--set", arguments->overrides, "Override a key, for instance data.classes=47")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command->add_option("--threads", arguments->threads, "Decoding threads (default: all cores)")
+      ->check(CLI::Range(1, 1024));
+  command->add_flag("--json", arguments->json, "Print one JSON object");
+  command->callback([&chosen, arguments] {
+    chosen = on_root([arguments](const MpiSession&) { return verify(*arguments); });
+  });
+}
+
+}  // namespace tandem

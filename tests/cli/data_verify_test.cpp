@@ -1,0 +1,102 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cli/message_check.h"
+#include "cli/run_folder.h"
+#include "data/jpeg_writer.h"
+
+// tandem data verify: what it finds in folders with faults put into them.
+
+namespace tandem::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+class DataVerify : public RunTest {
+ protected:
+  /// A picture that is like no other of another `number`.
+  void picture(const std::string& file, int number, int height = 12, int width = 10) {
+    Image image = tandem::testing::smooth(height, width, 3);
+    for (auto& value : image.pixels) value = static_cast<std::uint8_t>(value / 2 + number * 5);
+    const auto bytes = tandem::testing::write_jpeg(image, {});
+    fs::create_directories(path(file).parent_path());
+    write_file(path(file), {bytes.begin(), bytes.end()});
+  }
+  DataVerify() {
+    int number = 0;
+    for (const char* part : {"train", "val"}) {
+      for (const char* name : {"cat", "dog"}) {
+        for (int i = 0; i < 3; ++i) {
+          picture(fmt::format("photos/{}/{}/{}.jpg", part, name, i), number++);
+        }
+      }
+    }
+  }
+  Outcome verify(const std::vector<std::string>& more = {}) {
+    std::vector<std::string> arguments{"data", "verify", "--kind", "folder", "photos"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return command(arguments);
+  }
+};
+
+TEST_F(DataVerify, CountsWhatIsThere) {
+  picture("photos/train/dog/3.jpg", 20, 31, 17);
+  const Outcome outcome = verify();
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("training: 7 samples, labels 0 to 1, heights 12 to 31 (median 12), "
+                             "widths 10 to 17 (median 10), 0 unreadable"),
+            std::string::npos)
+      << outcome.out;
+  EXPECT_NE(outcome.out.find("test: 6 samples"), std::string::npos);
+  EXPECT_NE(outcome.out.find("0 unreadable, 0 groups of duplicates, 0 of them across"),
+            std::string::npos)
+      << outcome.out;
+}
+
+TEST_F(DataVerify, TellsFaultsInTextAndJson) {
+  write_file(path("photos/train/cat/1.jpg"), "");
+  const fs::path truncated = path("photos/val/dog/2.jpg");
+  fs::resize_file(truncated, fs::file_size(truncated) - 30);
+  fs::copy_file(path("photos/train/cat/0.jpg"), path("photos/train/cat/copy.jpg"));
+  fs::copy_file(path("photos/train/dog/0.jpg"), path("photos/val/cat/leak.jpg"));
+  const Outcome text = verify({"--threads", "3"});
+  EXPECT_EQ(text.code, 2);
+  for (const char* part :
+       {"unreadable: photos/train/cat/1.jpg: cannot be decoded as JPEG (",
+        "unreadable: photos/val/dog/2.jpg: cannot be decoded as JPEG (",
+        "the same: photos/train/cat/0.jpg = photos/train/cat/copy.jpg\n",
+        "the same, in training and test set, with different labels: photos/train/dog/0.jpg = "
+        "photos/val/cat/leak.jpg\n",
+        "2 unreadable, 2 groups of duplicates, 1 of them across training and test set"}) {
+    EXPECT_NE(text.out.find(part), std::string::npos) << part << " in: " << text.out;
+  }
+  const Outcome json = verify({"--json"});
+  EXPECT_EQ(json.code, 2);
+  const auto report = nlohmann::json::parse(json.out);
+  EXPECT_EQ(report["train"]["samples"], 7);
+  EXPECT_EQ(report["train"]["per_class"]["cat"], 4);
+  EXPECT_EQ(report["test"]["per_class"]["dog"], 3);
+  EXPECT_EQ(report["unreadable"], 2);
+  EXPECT_EQ(report["test"]["unreadable"].size(), 1U);
+  EXPECT_EQ(report["duplicates"].size(), 2U);
+  EXPECT_EQ(report["duplicates_across_parts"], 1);
+  EXPECT_EQ(report["train"]["width"]["median"], 10);
+}
+
+TEST_F(DataVerify, SaysWhatIsWrongWithTheSetOrTheCommand) {
+  expect_one_message(command({"data", "verify", "photos"}), {"photos", "--kind"});
+  fs::create_directories(path("photos/train/eel"));
+  expect_one_message(verify(), {"photos/train/eel: class folder without a .jpg"});
+}
+
+TEST_F(DataVerify, ReadsARunFile) {
+  const Outcome outcome =
+      command({"data", "verify", "run.toml", "--set", "data.train_size=9", "--json"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(nlohmann::json::parse(outcome.out)["train"]["samples"], 9);
+}
+
+}  // namespace
+}  // namespace tandem::cli
