@@ -180,6 +180,7 @@ void read_range(const ConfigTable& table, std::string_view key, double most, dou
 
 void read_augment(const ConfigTable& table, TransformOptions& options) {
   options.flip = table.get_bool_or("flip", false);
+  options.random_erasing = table.get_real_or("random_erasing", 0.0, 0.0, 1.0);
   options.crop_padding = get_small(table, "crop_padding", -1, 0, 4096);
   options.random_resized_crop = table.get_bool_or("random_resized_crop", false);
   constexpr double largest_ratio = 100.0;

@@ -68,6 +68,16 @@ void Transform::apply(ImageSource& source, RandomStream& random, float* out) con
   } else {
     apply_crop(source.read_all(), random, out);
   }
+  if (options_.train && options_.random_erasing > 0.0) erase(random, out);
+}
+
+void Transform::erase(RandomStream& random, float* out) const {
+  if (static_cast<double>(random.uniform()) >= options_.random_erasing) return;
+  const PixelRect box = random_erasing(options_.size, random);
+  for (int y = box.top; y < box.top + box.height; ++y) {
+    std::fill_n(out + (std::ptrdiff_t{y} * options_.size + box.left) * options_.channels,
+                box.width * options_.channels, 0.0F);
+  }
 }
 
 void Transform::apply_resized_crop(ImageSource& source, RandomStream& random, float* out) const {

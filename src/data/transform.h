@@ -25,7 +25,8 @@ struct TransformOptions {
   CropRanges ranges;
   /// Black pixels added on each side before a random crop; -1: the centre is cropped.
   int crop_padding = -1;
-  bool flip = false;  ///< mirrored left-right with probability one half
+  double random_erasing = 0.0;  ///< probability that a random box becomes 0 after normalisation
+  bool flip = false;            ///< mirrored left-right with probability one half
 };
 
 /// Crops, resizes, mirrors and normalises one image; see TransformOptions. Immutable, so threads
@@ -36,7 +37,7 @@ class Transform {
   explicit Transform(const TransformOptions& options);
 
   /// Writes output_elements() floats, HWC, to `out`. What it draws, it draws from `random`: first
-  /// the crop, then the flip.
+  /// the crop, then the flip, then the box to erase.
   /// Reads no more of the source than it shows: with random_resized_crop the box alone, reduced
   /// where that keeps size x size pixels.
   void apply(ImageSource& source, RandomStream& random, float* out) const;
@@ -49,6 +50,7 @@ class Transform {
  private:
   void write(const ImageView& source, int top, int left, bool flip, float* out) const;
   void apply_resized_crop(ImageSource& source, RandomStream& random, float* out) const;
+  void erase(RandomStream& random, float* out) const;
   void apply_crop(const ImageView& image, RandomStream& random, float* out) const;
 
   TransformOptions options_;

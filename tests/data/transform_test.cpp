@@ -277,6 +277,49 @@ TEST(Transform, RandomResizedCropIsWithinALevelOfPillow) {
   }
 }
 
+TEST(Transform, ErasesABoxAndNothingElse) {
+  const Image image = pattern(40, 40, 3);
+  TransformOptions made = options(40, 3);
+  made.train = true;
+  const std::vector<float> whole = applied(made, image);
+  made.random_erasing = 0.5;
+  int erased = 0;
+  double least = 1.0;
+  double most = 0.0;
+  constexpr int trials = 600;
+  for (std::int64_t sample = 0; sample < trials; ++sample) {
+    const std::vector<float> out = applied(made, image, sample);
+    if (out == whole) continue;
+    ++erased;
+    // The pixels that are zero form one filled box.
+    int top = 40, left = 40, bottom = -1, right = -1, count = 0;
+    for (int y = 0; y < 40; ++y) {
+      for (int x = 0; x < 40; ++x) {
+        const auto at_pixel = static_cast<std::size_t>((y * 40 + x) * 3);
+        if (std::equal(out.begin() + static_cast<std::ptrdiff_t>(at_pixel),
+                       out.begin() + static_cast<std::ptrdiff_t>(at_pixel) + 3,
+                       whole.begin() + static_cast<std::ptrdiff_t>(at_pixel))) {
+          continue;
+        }
+        for (std::size_t c = 0; c < 3; ++c) ASSERT_EQ(out[at_pixel + c], 0.0F);
+        top = std::min(top, y);
+        left = std::min(left, x);
+        bottom = std::max(bottom, y);
+        right = std::max(right, x);
+        ++count;
+      }
+    }
+    ASSERT_EQ(count, (bottom - top + 1) * (right - left + 1)) << sample;
+    least = std::min(least, count / 1600.0);
+    most = std::max(most, count / 1600.0);
+    const double ratio = (right - left + 1.0) / (bottom - top + 1.0);
+    EXPECT_TRUE(ratio > 0.2 && ratio < 5.0) << ratio;  // 0.3 to 3.3, rounded to pixels
+  }
+  EXPECT_NEAR(erased / static_cast<double>(trials), 0.5, 0.07);
+  EXPECT_NEAR(least, 0.02, 0.01);
+  EXPECT_NEAR(most, 0.33, 0.03);
+}
+
 TEST(Augment, RandomResizedCropKeepsItsRanges) {
   RandomStream random(3);
   const CropRanges ranges;
