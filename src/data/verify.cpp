@@ -47,6 +47,7 @@ std::vector<Finding> look_at_all(const Datasets& datasets, int threads,
   std::atomic<std::int64_t> done{0};
   std::atomic<int> working{threads};
   std::vector<std::jthread> workers;
+  workers.reserve(errors.size());
   for (std::exception_ptr& error : errors) {
     workers.emplace_back([&] {
       try {
