@@ -27,8 +27,8 @@ constexpr double momentum = 0.9;
 constexpr double decay = 1e-2;
 
 /// Largest relative difference (see largest_difference()) after all steps, of any weight or loss.
-/// Measured: 2.5e-7, and 3.4e-6 where a sum that is rounded otherwise moves an activation over ReLU's
-/// kink.
+/// Measured: 2.5e-7, and 3.4e-6 where a sum that is rounded otherwise moves an activation over
+/// ReLU's kink.
 constexpr double tolerance = 1e-5;
 
 /// Losses of each step, and the weights at the end.
