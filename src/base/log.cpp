@@ -16,6 +16,7 @@ namespace {
 std::atomic<void (*)()> g_clear_line{nullptr};
 std::mutex g_file_mutex;
 std::shared_ptr<spdlog::logger> g_file;
+std::string g_file_failure;
 
 spdlog::level::level_enum to_spdlog(LogLevel level) {
   switch (level) {
@@ -64,8 +65,18 @@ void open_log_file(const std::filesystem::path& file) {
   logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
   logger->set_level(spdlog::level::debug);
   logger->flush_on(spdlog::level::info);
+  // Called while a message is written, under the lock.
+  logger->set_error_handler([](const std::string& reason) {
+    if (g_file_failure.empty()) g_file_failure = reason;
+  });
   const std::scoped_lock lock(g_file_mutex);
   g_file = std::move(logger);
+  g_file_failure.clear();
+}
+
+std::string log_file_failure() {
+  const std::scoped_lock lock(g_file_mutex);
+  return g_file_failure;
 }
 
 void close_log_file() {

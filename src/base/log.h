@@ -18,6 +18,10 @@ enum class LogLevel { debug, info, warning, error };
 /// Throws InputError where the file cannot be opened.
 void open_log_file(const std::filesystem::path& file);
 
+/// Why the log file could not be written the first time that it could not be, the file's name in
+/// it; empty where all is well. Writing a message never throws, so whoever keeps the log asks.
+std::string log_file_failure();
+
 /// Flushes and closes the log file.
 void close_log_file();
 

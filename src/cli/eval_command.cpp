@@ -49,7 +49,8 @@ int evaluate(const EvalArguments& arguments, const MpiSession& session) {
   }
   const fs::path weights =
       arguments.weights.empty() ? weights_of_run(target) : fs::path(arguments.weights);
-  const std::unique_ptr<Communicator> world = session.make_world();
+  const std::unique_ptr<Communicator> world =
+      session.make_world({.timeout_seconds = config.timeout_seconds});
   const Evaluation result = evaluate_weights(config, weights, *world);
   if (world->rank() != 0) return 0;
   if (arguments.json) {

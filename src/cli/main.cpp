@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <csignal>
 #include <exception>
 #include <filesystem>
 #include <iostream>
@@ -36,6 +37,9 @@ int fail(const MpiSession* session, const std::exception& error, int code) {
 }
 
 int run(int argc, char** argv) {
+  // A write beyond a limit on file sizes then fails as on a full disk, instead of ending the
+  // program.
+  if (std::signal(SIGXFSZ, SIG_IGN) == SIG_ERR) log_warning("cannot ignore SIGXFSZ");
   std::unique_ptr<MpiSession> session;
   try {
     session = std::make_unique<MpiSession>(argc, argv);

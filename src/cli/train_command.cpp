@@ -26,7 +26,8 @@ int train(const TrainArguments& arguments, bool resume, const MpiSession& sessio
       arguments.out.empty()
           ? std::filesystem::path("runs") / std::filesystem::path(arguments.config).stem()
           : std::filesystem::path(arguments.out);
-  const std::unique_ptr<Communicator> world = session.make_world();
+  const std::unique_ptr<Communicator> world =
+      session.make_world({.timeout_seconds = config.timeout_seconds});
   Trainer trainer(config, {.folder = folder, .resume = resume, .resume_from = arguments.resume},
                   *world);
   const TrainOutcome outcome = trainer.run();

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "graph/memory_plan.h"
 #include "layers/add.h"
+#include "tensor/finite.h"
 
 namespace tandem {
 
@@ -327,18 +328,32 @@ LossSums StepPlan::forward(const Tensor& images, const Tensor& labels, std::int6
   TANDEM_CHECK(!options_.training || valid == options_.batch, "{} of {} samples in training", valid,
                options_.batch);
   activate(*context_);
-  for (Step& step : steps_) {
-    for (const std::size_t slot : step.model_inputs) step.inputs[slot] = images;
-    step.kernel->forward({.inputs = step.inputs,
-                          .output = step.output,
-                          .parameters = step.parameters,
-                          .buffers = step.buffers,
-                          .saved = step.saved,
-                          .scratch = step.forward_scratch,
-                          .random = random});
-  }
+  for (Step& step : steps_) run_forward(step, images, random);
   return softmax_cross_entropy(*context_, logits(), labels, options_.label_smoothing, valid,
                                loss_gradient_);
+}
+
+void StepPlan::run_forward(Step& step, const Tensor& images, const StepRandom& random) {
+  for (const std::size_t slot : step.model_inputs) step.inputs[slot] = images;
+  step.kernel->forward({.inputs = step.inputs,
+                        .output = step.output,
+                        .parameters = step.parameters,
+                        .buffers = step.buffers,
+                        .saved = step.saved,
+                        .scratch = step.forward_scratch,
+                        .random = random});
+}
+
+std::optional<std::string> StepPlan::first_non_finite_layer(const Tensor& images,
+                                                            const StepRandom& random) {
+  activate(*context_);
+  std::optional<std::string> first;
+  // All of them run, also after the first: a layer may communicate.
+  for (Step& step : steps_) {
+    run_forward(step, images, random);
+    if (!first && !all_finite(step.output)) first = step.name;
+  }
+  return first;
 }
 
 void StepPlan::backward(bool accumulate, const Progress& progress) {

@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "graph/graph.h"
@@ -52,6 +54,12 @@ class StepPlan {
   LossSums forward(const Tensor& images, const Tensor& labels, std::int64_t valid,
                    const StepRandom& random = {});
 
+  /// The name of the first layer whose output holds a value that is not finite: the layers run
+  /// once more on `images`, since a step gives the memory of most outputs away. Nothing where all
+  /// are finite. For a step that failed: running statistics are updated again.
+  std::optional<std::string> first_non_finite_layer(const Tensor& images,
+                                                    const StepRandom& random = {});
+
   /// Gradients of the mean loss of the batch of the last forward(), into the store's gradient
   /// arena; with `accumulate` added to what is there. Training plans only.
   void backward(bool accumulate, const Progress& progress);
@@ -66,6 +74,8 @@ class StepPlan {
  private:
   struct Step;
   class Builder;
+
+  static void run_forward(Step& step, const Tensor& images, const StepRandom& random);
 
   StepPlanOptions options_;
   AnyContext* context_;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "tensor/tensor.h"
@@ -30,6 +31,13 @@ class Request {
   Request() = default;
 };
 
+/// Waiting for other ranks took too long: one of them hangs or is gone. The message names what was
+/// waited for, and the ranks that give no sign of life.
+class CommunicationTimeout : public Error {
+ public:
+  explicit CommunicationTimeout(const std::string& message) : Error(Verbatim{}, message) {}
+};
+
 /// A fixed group of ranks that exchange tensors.
 ///
 /// Rules for every operation:
@@ -43,7 +51,8 @@ class Request {
 ///   may differ between all_reduce and all_reduce_async.
 /// - Input and output must not overlap.
 /// - A rule broken locally throws Error before anything is sent; a failed transfer throws Error
-///   with the transport's text. After an Error the group is in no defined state: end the job.
+///   with the transport's text, and one that takes too long CommunicationTimeout. After an Error
+///   the group is in no defined state: end the job.
 /// - One thread at a time uses a communicator, the one that made it.
 ///
 /// Where the memory lies and when an operation is done belong to the kind. Host kinds (Self, Mpi,
@@ -96,6 +105,10 @@ class Communicator {
   void all_to_all(const Tensor& input, const Tensor& output);
   /// Returns once every rank has called it.
   void barrier();
+
+  /// Tells the others that this rank is at work that they may be waiting for, so that their
+  /// time-outs begin anew. Not collective and cheap: for calling now and then in such work.
+  virtual void still_working() {}
 
  protected:
   Communicator() = default;

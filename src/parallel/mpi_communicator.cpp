@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "parallel/mpi_error.h"
 #include "parallel/mpi_types.h"
+#include "parallel/mpi_watch.h"
 
 namespace tandem {
 namespace {
@@ -17,31 +18,46 @@ constexpr int message_tag = 0;
 
 class MpiRequest final : public Request {
  public:
-  explicit MpiRequest(std::vector<MPI_Request> requests) : requests_(std::move(requests)) {}
+  MpiRequest(MpiWatch& watch, std::vector<MPI_Request> requests, std::int64_t elements)
+      : watch_(watch), requests_(std::move(requests)), elements_(elements) {}
 
   bool test() override {
     int done = 0;
-    check_mpi(MPI_Testall(count(), requests_.data(), &done, MPI_STATUSES_IGNORE), "MPI_Testall");
+    check_mpi(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done,
+                          MPI_STATUSES_IGNORE),
+              "MPI_Testall");
     return done != 0;
   }
-  void wait() override {
-    check_mpi(MPI_Waitall(count(), requests_.data(), MPI_STATUSES_IGNORE), "MPI_Waitall");
-  }
+  void wait() override { watch_.wait(requests_, "all_reduce_async", elements_); }
 
  private:
-  int count() const { return static_cast<int>(requests_.size()); }
+  MpiWatch& watch_;
   std::vector<MPI_Request> requests_;
+  std::int64_t elements_;
 };
 
 }  // namespace
 
 struct MpiCommunicator::Handle {
+  explicit Handle(double timeout_seconds) : watch(timeout_seconds) {}
+
+  /// Starts an operation, `start(request)`, and waits for it.
+  template <typename Start>
+  MPI_Status finish(const char* operation, std::int64_t elements, const Start& start) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(start(&request), operation);
+    MPI_Status status;
+    watch.wait({&request, 1}, operation, elements, &status);
+    return status;
+  }
+
+  MpiWatch watch;
   MPI_Comm comm = MPI_COMM_NULL;
   int exceptions = std::uncaught_exceptions();
 };
 
 MpiCommunicator::MpiCommunicator(const MpiOptions& options)
-    : handle_(std::make_unique<Handle>()), options_(options) {
+    : handle_(std::make_unique<Handle>(options.timeout_seconds)), options_(options) {
   TANDEM_CHECK(options.message_elements >= 1 && options.message_elements <= INT_MAX,
                "messages of {} elements", options.message_elements);
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &handle_->comm), "MPI_Comm_dup");
@@ -53,13 +69,22 @@ MpiCommunicator::MpiCommunicator(const MpiOptions& options)
 MpiCommunicator::~MpiCommunicator() {
   // Freeing is collective: while an error unwinds this rank alone, the others would not join in.
   if (std::uncaught_exceptions() > handle_->exceptions) return;
-  if (MPI_Comm_free(&handle_->comm) != MPI_SUCCESS) log_error("MPI_Comm_free failed");
+  try {
+    handle_->watch.free();
+    check_mpi(MPI_Comm_free(&handle_->comm), "MPI_Comm_free");
+  } catch (const Error& error) {
+    log_error("{}", error.what());
+  }
 }
+
+void MpiCommunicator::still_working() { handle_->watch.still_working(); }
 
 void MpiCommunicator::do_send(const Tensor& tensor, int to) {
   const auto send = [&](void* data, int count) {
-    check_mpi(MPI_Send(data, count, mpi_type(tensor.dtype()), to, message_tag, handle_->comm),
-              "MPI_Send");
+    handle_->finish("send", count, [&](MPI_Request* request) {
+      return MPI_Isend(data, count, mpi_type(tensor.dtype()), to, message_tag, handle_->comm,
+                       request);
+    });
   };
   // Nothing to send is sent too: the receiver must learn of a size that it does not expect.
   if (tensor.elements() == 0) send(nullptr, 0);
@@ -69,8 +94,9 @@ void MpiCommunicator::do_send(const Tensor& tensor, int to) {
 void MpiCommunicator::do_recv(const Tensor& tensor, int from) {
   const MPI_Datatype type = mpi_type(tensor.dtype());
   const auto recv = [&](void* data, int count) {
-    MPI_Status status;
-    check_mpi(MPI_Recv(data, count, type, from, message_tag, handle_->comm, &status), "MPI_Recv");
+    const MPI_Status status = handle_->finish("recv", count, [&](MPI_Request* request) {
+      return MPI_Irecv(data, count, type, from, message_tag, handle_->comm, request);
+    });
     int received = 0;
     check_mpi(MPI_Get_count(&status, type, &received), "MPI_Get_count");
     TANDEM_CHECK(received == count, "recv from {}: {} elements arrived where {} were expected",
@@ -81,19 +107,21 @@ void MpiCommunicator::do_recv(const Tensor& tensor, int from) {
 }
 
 void MpiCommunicator::do_broadcast(const Tensor& tensor, int root) {
-  for_each_piece(tensor, 0, tensor.elements(), options_.message_elements,
-                 [&](void* data, int count) {
-                   check_mpi(MPI_Bcast(data, count, mpi_type(tensor.dtype()), root, handle_->comm),
-                             "MPI_Bcast");
-                 });
+  for_each_piece(
+      tensor, 0, tensor.elements(), options_.message_elements, [&](void* data, int count) {
+        handle_->finish("broadcast", count, [&](MPI_Request* request) {
+          return MPI_Ibcast(data, count, mpi_type(tensor.dtype()), root, handle_->comm, request);
+        });
+      });
 }
 
 void MpiCommunicator::do_all_reduce(const Tensor& tensor, ReduceOp op) {
   for_each_piece(tensor, 0, tensor.elements(), options_.message_elements,
                  [&](void* data, int count) {
-                   check_mpi(MPI_Allreduce(MPI_IN_PLACE, data, count, mpi_type(tensor.dtype()),
-                                           mpi_op(op), handle_->comm),
-                             "MPI_Allreduce");
+                   handle_->finish("all_reduce", count, [&](MPI_Request* request) {
+                     return MPI_Iallreduce(MPI_IN_PLACE, data, count, mpi_type(tensor.dtype()),
+                                           mpi_op(op), handle_->comm, request);
+                   });
                  });
 }
 
@@ -105,41 +133,45 @@ std::unique_ptr<Request> MpiCommunicator::do_all_reduce_async(const Tensor& tens
                                  handle_->comm, &requests.emplace_back(MPI_REQUEST_NULL)),
                   "MPI_Iallreduce");
       });
-  return std::make_unique<MpiRequest>(std::move(requests));
+  return std::make_unique<MpiRequest>(handle_->watch, std::move(requests), tensor.elements());
 }
 
 void MpiCommunicator::do_reduce(const Tensor& tensor, ReduceOp op, int root) {
-  for_each_piece(tensor, 0, tensor.elements(), options_.message_elements,
-                 [&](void* data, int count) {
-                   const bool here = rank_ == root;
-                   check_mpi(MPI_Reduce(here ? MPI_IN_PLACE : data, here ? data : nullptr, count,
-                                        mpi_type(tensor.dtype()), mpi_op(op), root, handle_->comm),
-                             "MPI_Reduce");
-                 });
+  const bool here = rank_ == root;
+  for_each_piece(
+      tensor, 0, tensor.elements(), options_.message_elements, [&](void* data, int count) {
+        handle_->finish("reduce", count, [&](MPI_Request* request) {
+          return MPI_Ireduce(here ? MPI_IN_PLACE : data, here ? data : nullptr, count,
+                             mpi_type(tensor.dtype()), mpi_op(op), root, handle_->comm, request);
+        });
+      });
 }
 
 void MpiCommunicator::do_all_gather(const Tensor& input, const Tensor& output) {
   if (input.elements() == 0) return;
   const MpiBlock block(input.dtype(), input.elements(), size_, options_.message_elements);
-  check_mpi(MPI_Allgather(input.raw(), block.count(), block.type(), output.raw(), block.count(),
-                          block.type(), handle_->comm),
-            "MPI_Allgather");
+  handle_->finish("all_gather", input.elements(), [&](MPI_Request* request) {
+    return MPI_Iallgather(input.raw(), block.count(), block.type(), output.raw(), block.count(),
+                          block.type(), handle_->comm, request);
+  });
 }
 
 void MpiCommunicator::do_gather(const Tensor& input, const Tensor& output, int root) {
   if (input.elements() == 0) return;
   const MpiBlock block(input.dtype(), input.elements(), size_, options_.message_elements);
-  check_mpi(MPI_Gather(input.raw(), block.count(), block.type(), output.raw(), block.count(),
-                       block.type(), root, handle_->comm),
-            "MPI_Gather");
+  handle_->finish("gather", input.elements(), [&](MPI_Request* request) {
+    return MPI_Igather(input.raw(), block.count(), block.type(), output.raw(), block.count(),
+                       block.type(), root, handle_->comm, request);
+  });
 }
 
 void MpiCommunicator::do_scatter(const Tensor& input, const Tensor& output, int root) {
   if (output.elements() == 0) return;
   const MpiBlock block(output.dtype(), output.elements(), size_, options_.message_elements);
-  check_mpi(MPI_Scatter(input.raw(), block.count(), block.type(), output.raw(), block.count(),
-                        block.type(), root, handle_->comm),
-            "MPI_Scatter");
+  handle_->finish("scatter", output.elements(), [&](MPI_Request* request) {
+    return MPI_Iscatter(input.raw(), block.count(), block.type(), output.raw(), block.count(),
+                        block.type(), root, handle_->comm, request);
+  });
 }
 
 void MpiCommunicator::do_reduce_scatter(const Tensor& input, const Tensor& output, ReduceOp op) {
@@ -147,9 +179,10 @@ void MpiCommunicator::do_reduce_scatter(const Tensor& input, const Tensor& outpu
   const MPI_Datatype type = mpi_type(output.dtype());
   if (input.elements() == 0) return;
   if (input.elements() <= options_.message_elements) {
-    check_mpi(MPI_Reduce_scatter_block(input.raw(), output.raw(), static_cast<int>(elements), type,
-                                       mpi_op(op), handle_->comm),
-              "MPI_Reduce_scatter_block");
+    handle_->finish("reduce_scatter", elements, [&](MPI_Request* request) {
+      return MPI_Ireduce_scatter_block(input.raw(), output.raw(), static_cast<int>(elements), type,
+                                       mpi_op(op), handle_->comm, request);
+    });
     return;
   }
   // MPI reduces no derived types, so long blocks go piece by piece to the rank that keeps them.
@@ -157,9 +190,10 @@ void MpiCommunicator::do_reduce_scatter(const Tensor& input, const Tensor& outpu
     auto* result = static_cast<std::byte*>(output.raw());
     for_each_piece(input, root * elements, elements, options_.message_elements,
                    [&](void* data, int count) {
-                     check_mpi(MPI_Reduce(data, rank_ == root ? result : nullptr, count, type,
-                                          mpi_op(op), root, handle_->comm),
-                               "MPI_Reduce");
+                     handle_->finish("reduce_scatter", count, [&](MPI_Request* request) {
+                       return MPI_Ireduce(data, rank_ == root ? result : nullptr, count, type,
+                                          mpi_op(op), root, handle_->comm, request);
+                     });
                      result += static_cast<std::size_t>(count) * size_of(output.dtype());
                    });
   }
@@ -168,11 +202,15 @@ void MpiCommunicator::do_reduce_scatter(const Tensor& input, const Tensor& outpu
 void MpiCommunicator::do_all_to_all(const Tensor& input, const Tensor& output) {
   if (input.elements() == 0) return;
   const MpiBlock block(input.dtype(), input.elements() / size_, size_, options_.message_elements);
-  check_mpi(MPI_Alltoall(input.raw(), block.count(), block.type(), output.raw(), block.count(),
-                         block.type(), handle_->comm),
-            "MPI_Alltoall");
+  handle_->finish("all_to_all", input.elements(), [&](MPI_Request* request) {
+    return MPI_Ialltoall(input.raw(), block.count(), block.type(), output.raw(), block.count(),
+                         block.type(), handle_->comm, request);
+  });
 }
 
-void MpiCommunicator::do_barrier() { check_mpi(MPI_Barrier(handle_->comm), "MPI_Barrier"); }
+void MpiCommunicator::do_barrier() {
+  handle_->finish("barrier", 0,
+                  [&](MPI_Request* request) { return MPI_Ibarrier(handle_->comm, request); });
+}
 
 }  // namespace tandem

@@ -10,6 +10,9 @@ struct MpiOptions {
   /// Elements of the longest message; longer tensors travel in several. MPI counts with an int, and
   /// this bound keeps a message of any dtype at 1 GiB or less. Every rank uses the same.
   std::int64_t message_elements = std::int64_t{1} << 27;
+  /// How long an operation may wait for other ranks before it throws CommunicationTimeout; 0: for
+  /// ever. Every rank uses the same.
+  double timeout_seconds = 300.0;
 };
 
 /// All processes of the MPI job, over tensors in host memory. Needs an initialised MPI, which is
@@ -26,6 +29,7 @@ class MpiCommunicator final : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   std::string_view name() const override { return "mpi"; }
+  void still_working() override;
 
  private:
   void do_send(const Tensor& tensor, int to) override;

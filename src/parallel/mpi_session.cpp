@@ -7,7 +7,6 @@
 #include <exception>
 
 #include "base/log.h"
-#include "parallel/mpi_communicator.h"
 #include "parallel/mpi_error.h"
 #include "parallel/self_communicator.h"
 
@@ -48,8 +47,8 @@ MpiSession::~MpiSession() {
   if (MPI_Finalize() != MPI_SUCCESS) log_error("MPI_Finalize failed");
 }
 
-std::unique_ptr<Communicator> MpiSession::make_world() const {
-  if (distributed_) return std::make_unique<MpiCommunicator>();
+std::unique_ptr<Communicator> MpiSession::make_world(const MpiOptions& options) const {
+  if (distributed_) return std::make_unique<MpiCommunicator>(options);
   return std::make_unique<SelfCommunicator>();
 }
 

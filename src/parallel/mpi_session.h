@@ -5,6 +5,7 @@
 #include <string>
 
 #include "parallel/communicator.h"
+#include "parallel/mpi_communicator.h"
 
 namespace tandem {
 
@@ -38,7 +39,7 @@ class MpiSession {
 
   /// The communicator of the whole job: Mpi, or Self where MPI does not run. Collective. It must be
   /// destroyed before the session.
-  std::unique_ptr<Communicator> make_world() const;
+  std::unique_ptr<Communicator> make_world(const MpiOptions& options = {}) const;
 
   /// Ends all processes of the job at once; the launcher exits with `code` (not 0). Call it when an
   /// error that the other ranks do not share reaches main(). Does not return where MPI runs;

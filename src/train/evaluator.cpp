@@ -34,6 +34,7 @@ Evaluation Evaluator::run() {
   LossSums mine;
   while (const Batch* batch = loader.next()) {
     bad_.insert(bad_.end(), batch->bad.begin(), batch->bad.end());
+    communicator_.still_working();
     if (batch->valid == 0) continue;
     mine += plan_.forward(batch->images, batch->labels, batch->valid);
   }

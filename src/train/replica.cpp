@@ -1,10 +1,16 @@
 #include "train/replica.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "graph/fusion.h"
+#include "parallel/gather_text.h"
 #include "parallel/replica_check.h"
+#include "tensor/finite.h"
+#include "train/non_finite.h"
 
 namespace tandem {
 namespace {
@@ -121,7 +127,9 @@ StepResult Replica::step(const NextBatch& next_batch, float learning_rate, bool 
   LossSums mine;
   for (int micro = 0; micro < accumulate_; ++micro) {
     const Batch& batch = next_batch();
+    batch_ = &batch;
     mine += plan_.forward(batch.images, batch.labels, batch.valid, random_of(micro));
+    if (!std::isfinite(mine.loss)) keep_failing(batch, micro);
     const bool last = micro + 1 == accumulate_;
     if (last) begin_reduction(mine, stop_requested);
     backward(micro > 0, last);
@@ -156,6 +164,7 @@ void Replica::backward(bool accumulate, bool last) {
 StepResult Replica::finish_step(float learning_rate) {
   bucketer_.finish();
   statistics_request_->wait();
+  if (!std::isfinite(statistics_[0])) return result();
   // Each micro-batch's gradient is of its own mean; the step's is of the mean over all of them.
   const auto parts = static_cast<float>(communicator_.size() * accumulate_);
   UpdateSettings settings{.learning_rate = learning_rate, .gradient_scale = 1.0F / parts};
@@ -166,6 +175,10 @@ StepResult Replica::finish_step(float learning_rate) {
   }
   optimizer_->step(store_.trained_values(), store_.all_gradients(), settings);
   if (average_) average_->update(store_, optimizer_->steps_taken());
+  return result(norm);
+}
+
+StepResult Replica::result(std::optional<double> norm) const {
   const auto count = [&](std::size_t i) { return static_cast<std::int64_t>(statistics_[i]); };
   return {.sums = {.loss = static_cast<double>(statistics_[0]),
                    .samples = count(1),
@@ -173,6 +186,36 @@ StepResult Replica::finish_step(float learning_rate) {
                    .top5 = count(3)},
           .stop = statistics_[4] > 0.0F,
           .gradient_norm = norm};
+}
+
+void Replica::keep_failing(const Batch& batch, int micro) {
+  if (!failing_images_.empty()) return;
+  const std::span<const float> images = batch.images.span<float>();
+  failing_images_.assign(images.begin(), images.end());
+  failing_micro_ = micro;
+  // Now, while the gradients of the step before are there.
+  failing_weights_ = non_finite_weights(store_, optimizer_->steps_taken());
+}
+
+std::string Replica::explain_non_finite_loss() {
+  const bool mine = !failing_images_.empty();
+  const Shape& shape = batch_->images.shape();
+  const Tensor images = mine ? Tensor(failing_images_.data(), shape) : batch_->images;
+  std::string found = failing_weights_;
+  const std::optional<std::string> layer =
+      plan_.first_non_finite_layer(images, random_of(failing_micro_));
+  if (mine && found.empty()) {
+    const std::string rank =
+        communicator_.size() > 1 ? fmt::format(" on rank {}", communicator_.rank()) : "";
+    found = !all_finite(images) ? fmt::format("first so are images of the batch{}", rank)
+            : layer ? fmt::format("first so is the output of layer '{}'{}", *layer, rank)
+                    : fmt::format("the model's output is finite{}", rank);
+  }
+  // Those of the first rank that has any: one fault reaches the other ranks through the gradients.
+  for (const std::string& text : all_gather_text(communicator_, found)) {
+    if (!text.empty()) return text;
+  }
+  return "the sum over the ranks overflowed";
 }
 
 }  // namespace tandem

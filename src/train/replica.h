@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "data/data_loader.h"
@@ -49,8 +50,12 @@ class Replica {
   /// Returns a batch that stays valid until the following call; called once a micro-batch.
   using NextBatch = std::function<const Batch&()>;
 
-  /// Collective: one optimizer step.
+  /// Collective: one optimizer step. Where the loss is not finite the weights stay as they are.
   StepResult step(const NextBatch& next_batch, float learning_rate, bool stop_requested);
+
+  /// Collective, after a step whose loss is not finite: where that came from, as a phrase for a
+  /// message, the same on every rank. Runs the layers again.
+  std::string explain_non_finite_loss();
 
   const Graph& graph() const { return graph_; }
   ParameterStore& store() { return store_; }
@@ -76,6 +81,8 @@ class Replica {
   void begin_reduction(const LossSums& mine, bool stop_requested);
   void backward(bool accumulate, bool last);
   StepResult finish_step(float learning_rate);
+  StepResult result(std::optional<double> norm = {}) const;
+  void keep_failing(const Batch& batch, int micro);
 
   Communicator& communicator_;
   int accumulate_;
@@ -91,6 +98,11 @@ class Replica {
   GradientBucketer bucketer_;
   Statistics statistics_;
   std::unique_ptr<Request> statistics_request_;
+
+  const Batch* batch_ = nullptr;       // the last one
+  std::vector<float> failing_images_;  // of this rank's first batch whose loss is not finite
+  int failing_micro_ = 0;
+  std::string failing_weights_;  // what was wrong with the weights before that batch
 };
 
 }  // namespace tandem

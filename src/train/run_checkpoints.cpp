@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <system_error>
 #include <vector>
@@ -92,11 +91,6 @@ void RunCheckpoints::open(TrainingPosition& position) const {
 }
 
 void RunCheckpoints::save(Replica& replica, const TrainingPosition& position, bool best) const {
-  const std::span<const float> values = replica.store().all_values().span<float>();
-  if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); })) {
-    input_error("the weights are not finite at step {}; lower optimizer.lr{}", position.step,
-                newest_hint());
-  }
   const fs::path path = store_.path_for_step(position.step);
   save_checkpoint(path, replica.store(), replica.optimizer(), position, replica.average());
   if (best) store_.set_best(path);

@@ -33,7 +33,8 @@ class RunCheckpoints {
   /// best evaluation where the best checkpoint is gone.
   void open(TrainingPosition& position) const;
 
-  /// Throws InputError where the weights are not finite.
+  /// Writes a checkpoint, to be called with finite weights alone. Throws InputError where that
+  /// fails.
   void save(Replica& replica, const TrainingPosition& position, bool best) const;
   /// "; the last checkpoint is PATH", or nothing.
   std::string newest_hint() const;

@@ -26,8 +26,15 @@ RunRecord::RunRecord(const std::filesystem::path& folder, const RunConfig& confi
   progress_.emplace();
 }
 
-void RunRecord::start(const JsonLine& facts) {
-  if (metrics_) metrics_->write(facts);
+void RunRecord::start(const JsonLine& facts) { write(facts); }
+
+void RunRecord::write(const JsonLine& record) {
+  if (!metrics_) return;
+  metrics_->write(record);
+  const std::string failure = log_file_failure();
+  if (!failure.empty()) {
+    input_error("cannot write the log: {}; mend that and go on with --resume", failure);
+  }
 }
 
 void RunRecord::train(std::int64_t epoch, std::int64_t step, const Interval& interval,
@@ -48,7 +55,7 @@ void RunRecord::train(std::int64_t epoch, std::int64_t step, const Interval& int
       .real("images_per_second", samples / interval.seconds)
       .real("data_wait_seconds", interval.data_wait_seconds)
       .real("exposed_communication_seconds", interval.exposed_communication_seconds);
-  metrics_->write(line);
+  write(line);
 }
 
 void RunRecord::evaluation(std::int64_t epoch, std::int64_t step, const Evaluation& result,
@@ -65,7 +72,7 @@ void RunRecord::evaluation(std::int64_t epoch, std::int64_t step, const Evaluati
       .integer("skipped", result.skipped)
       .real("seconds", result.seconds)
       .boolean("best", best);
-  metrics_->write(line);
+  write(line);
   log_info("epoch {}: test top-1 {:.2f} %, top-5 {:.2f} %, loss {:.4f} on {} samples{}{}", epoch,
            100.0 * result.top1, 100.0 * result.top5, result.loss, result.samples,
            result.skipped > 0 ? fmt::format(", {} skipped", result.skipped) : "",

@@ -35,6 +35,8 @@ class RunRecord {
   RunRecord(const RunRecord&) = delete;
   RunRecord& operator=(const RunRecord&) = delete;
 
+  /// Each of these throws InputError where the metrics or the log cannot be written.
+
   /// The run's facts: machine, ranks, model, data.
   void start(const JsonLine& facts);
   void train(std::int64_t epoch, std::int64_t step, const Interval& interval, double rate);
@@ -45,6 +47,8 @@ class RunRecord {
   void progress(const ProgressState& state, bool epoch_done);
 
  private:
+  void write(const JsonLine& record);
+
   std::optional<MetricsWriter> metrics_;
   std::optional<Progress> progress_;
 };

@@ -13,11 +13,13 @@
 #include "base/text.h"
 #include "device/machine.h"
 #include "graph/model_file.h"
+#include "parallel/announced_work.h"
 #include "parallel/rank_topology.h"
 #include "parallel/replica_check.h"
 #include "train/bad_samples.h"
 #include "train/early_stop.h"
 #include "train/environment.h"
+#include "train/non_finite.h"
 #include "train/replica.h"
 #include "train/run_checkpoints.h"
 #include "train/run_record.h"
@@ -71,6 +73,18 @@ class Trainer::Run {
   }
 
   TrainOutcome run() {
+    try {
+      return train();
+    } catch (const CommunicationTimeout& error) {
+      throw CommunicationTimeout(fmt::format(
+          "step {}: {}; look at the hosts, or raise parallel.timeout_seconds, and go on "
+          "with --resume{}",
+          position_.step + 1, error.what(), checkpoints_.newest_hint()));
+    }
+  }
+
+ private:
+  TrainOutcome train() {
     const std::int64_t total = total_steps();
     if (position_.step >= total && speaks()) {
       log_info("all {} steps are done already; raise train.{} to go on", total,
@@ -94,7 +108,6 @@ class Trainer::Run {
     return TrainOutcome::finished;
   }
 
- private:
   bool speaks() const { return communicator_.rank() == 0; }
 
   /// Says why, where it is so.
@@ -155,7 +168,9 @@ class Trainer::Run {
                  .samples = datasets_.train->size(),
                  .model = config_.model};
     checkpoints_.require_fresh_folder();
-    if (speaks()) position_ = checkpoints_.start(replica_, position_);
+    if (speaks()) {
+      run_announced(communicator_, [&] { position_ = checkpoints_.start(replica_, position_); });
+    }
     replica_.broadcast_from_root();
     broadcast_position();
     replica_.optimizer().set_steps_taken(position_.step);
@@ -262,8 +277,8 @@ class Trainer::Run {
     ++position_.step;
     position_.batches += config_.accumulate;
     if (!std::isfinite(result.sums.loss)) {
-      input_error("the loss is not finite at step {}; lower optimizer.lr or check the data{}",
-                  position_.step, checkpoints_.newest_hint());
+      input_error("the loss is not finite at step {}: {}; lower optimizer.lr or check the data{}",
+                  position_.step, replica_.explain_non_finite_loss(), checkpoints_.newest_hint());
     }
     interval_.sums += result.sums;
     ++interval_.steps;
@@ -292,6 +307,7 @@ class Trainer::Run {
   std::int64_t epoch_number() const { return (position_.step - 1) / position_.steps_per_epoch + 1; }
 
   void log_interval(double rate) {
+    require_finite_weights();
     interval_.seconds = seconds_since(interval_start_);
     interval_.data_wait_seconds = loader_.wait_seconds() - wait_before_;
     interval_.exposed_communication_seconds = replica_.bucketer().take_stats().exposed_seconds;
@@ -363,8 +379,24 @@ class Trainer::Run {
     return best;
   }
 
+  /// Mostly the loss of the next step shows such weights, but a maximum, for one, hides NaN.
+  void require_finite_weights() {
+    std::string wrong = non_finite_weights(replica_.store(), position_.step);
+    if (wrong.empty()) wrong = non_finite_statistics(replica_.store());
+    if (wrong.empty()) return;
+    input_error("the weights are not finite at step {}: {}; lower optimizer.lr{}", position_.step,
+                wrong, checkpoints_.newest_hint());
+  }
+
   void save(bool best = false) {
-    if (speaks()) checkpoints_.save(replica_, position_, best);
+    require_finite_weights();
+    if (!speaks()) return;
+    try {
+      run_announced(communicator_, [&] { checkpoints_.save(replica_, position_, best); });
+    } catch (const InputError& error) {
+      input_error("{}; mend that and go on with --resume{}", error.what(),
+                  checkpoints_.newest_hint());
+    }
   }
 
   StopSignal signal_;

@@ -5,6 +5,7 @@
 #include "cli/message_check.h"
 #include "cli/run_folder.h"
 #include "data/jpeg_writer.h"
+#include "train/safetensors.h"
 
 // What can be wrong with a run's folder, and what goes wrong in the middle of training.
 
@@ -96,6 +97,37 @@ TEST_P(BadRun, LossThatIsNotFiniteNamesStepAndLastCheckpoint) {
   EXPECT_NE(outcome.err.find(fmt::format("at step {};", steps.back() + 1)), std::string::npos);
   EXPECT_EQ(command({"weights", "export", last, "w.safetensors"}).code, 0);
   EXPECT_NE(read_file(path("out") / "train.log").find(" not finite at step "), std::string::npos);
+}
+
+TEST_P(BadRun, WeightsOfAnotherModelListTheFirstMismatches) {
+  trained("small", set({"train.max_steps=1"}));
+  // resnet20 has the layers of resnet8 and two more blocks a stage, of six tensors and more each.
+  const Outcome outcome =
+      train("out", set({"model.name=resnet20", "train.init=small/checkpoints/best.safetensors"}),
+            GetParam());
+  expect_one_message(outcome, {"small/checkpoints/best.safetensors does not fit the model: "
+                               "'layer3.2.bn2.weight' is missing; ",
+                               " more; give weights of the same model and classes"});
+  EXPECT_EQ(occurrences(outcome.err, "is missing"), 5U) << outcome.err;
+}
+
+TEST_P(BadRun, LossThatIsNotFiniteNamesTheLayer) {
+  const int ranks = GetParam();
+  trained("first", set({"train.max_steps=1"}));
+  const SafetensorsFile sound(path("first/checkpoints/best.safetensors"));
+  std::vector<NamedTensor> tensors = sound.tensors();
+  std::vector<float> huge;
+  for (NamedTensor& tensor : tensors) {
+    if (tensor.name != "layer2.0.conv1.weight") continue;
+    // Finite, but their sums are not.
+    huge.assign(static_cast<std::size_t>(tensor.shape.elements()), 3e38F);
+    tensor.data = huge.data();
+  }
+  write_safetensors(path("huge.safetensors"), tensors);
+  expect_one_message(train("out", set({"train.init=huge.safetensors"}), ranks),
+                     {"the loss is not finite at step 1: first so is the output of layer "
+                      "'layer2.0.conv1'"});
+  EXPECT_TRUE(checkpoint_steps(path("out")).empty());
 }
 
 /// Two classes of four JPEGs each, for training and validation.

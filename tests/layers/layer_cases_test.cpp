@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/philox.h"
 #include "layers/kernel_run.h"
@@ -188,6 +189,19 @@ TEST_P(LayerCaseTest, BackwardIsTheDerivative) {
       checker.check(&Reference::parameters, i, got.parameter_gradients[i], "parameter gradient");
     }
   }
+}
+
+// A fault in a layer must reach the loss, where it is seen: max(0, NaN) and the like may give
+// either.
+TEST_P(LayerCaseTest, PassesNanOn) {
+  for (std::vector<float>& input : data_.inputs) {
+    std::ranges::fill(input, std::numeric_limits<float>::quiet_NaN());
+  }
+  const KernelResult got = run_kernel(*layer_, data_, {.wanted = all_wanted()});
+  // The maximum of NaNs alone is the lowest number in oneDNN, which the following layers show.
+  const float lowest = row().kind == "max_pool" ? -3e38F : -std::numeric_limits<float>::infinity();
+  EXPECT_FALSE(std::ranges::all_of(
+      got.output, [&](float value) { return std::isfinite(value) && value > lowest; }));
 }
 
 TEST_P(LayerCaseTest, WorksWhereInputGradientsAreNotWanted) {

@@ -1,0 +1,16 @@
+#include "parallel/announced_work.h"
+
+#include <chrono>
+#include <future>
+
+namespace tandem {
+
+void run_announced(Communicator& communicator, const std::function<void()>& work) {
+  if (communicator.size() == 1) return work();
+  constexpr auto interval = std::chrono::milliseconds(50);
+  std::future<void> done = std::async(std::launch::async, work);
+  while (done.wait_for(interval) != std::future_status::ready) communicator.still_working();
+  done.get();
+}
+
+}  // namespace tandem

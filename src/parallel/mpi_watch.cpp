@@ -1,0 +1,117 @@
+#include "parallel/mpi_watch.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "base/text.h"
+#include "parallel/communicator.h"
+#include "parallel/gather_text.h"
+#include "parallel/mpi_error.h"
+
+namespace tandem {
+
+MpiWatch::MpiWatch(double timeout_seconds) : timeout_(timeout_seconds), last_sent_(Clock::now()) {
+  TANDEM_CHECK(timeout_seconds >= 0.0, "a time-out of {} seconds", timeout_seconds);
+  check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup");
+  check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  check_mpi(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
+  int size = 0;
+  check_mpi(MPI_Comm_size(comm_, &size), "MPI_Comm_size");
+  heard_.assign(static_cast<std::size_t>(size), last_sent_);
+  sends_.assign(static_cast<std::size_t>(size), MPI_REQUEST_NULL);
+}
+
+void MpiWatch::free() {
+  receive();
+  check_mpi(MPI_Comm_free(&comm_), "MPI_Comm_free");
+}
+
+void MpiWatch::wait(std::span<MPI_Request> requests, std::string_view operation,
+                    std::int64_t elements, MPI_Status* statuses) {
+  const auto test = [&] {
+    int done = 0;
+    check_mpi(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, statuses),
+              "MPI_Testall");
+    return done != 0;
+  };
+  if (timeout_ == Seconds::zero()) {
+    check_mpi(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), statuses),
+              "MPI_Waitall");
+    return;
+  }
+  const Seconds poll_interval = std::min(Seconds(0.1), timeout_ / 16);
+  Clock::time_point start = Clock::now();
+  Clock::time_point polled = start;
+  while (!test()) {
+    const Clock::time_point now = Clock::now();
+    if (now - polled < poll_interval) continue;
+    polled = now;
+    if (receive()) start = now;
+    if (now - start > timeout_) fail(operation, elements);
+    if (now - start > timeout_ / 4 && now - last_sent_ > timeout_ / 4) send(waiting);
+  }
+}
+
+void MpiWatch::still_working() {
+  if (timeout_ == Seconds::zero() || Clock::now() - last_sent_ < timeout_ / 4) return;
+  send(working);
+}
+
+void MpiWatch::send(Sign sign) {
+  last_sent_ = Clock::now();
+  for (int to = 0; to < static_cast<int>(sends_.size()); ++to) {
+    MPI_Request& last = sends_[static_cast<std::size_t>(to)];
+    int done = 0;
+    check_mpi(MPI_Test(&last, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    if (to == rank_ || done == 0) continue;
+    check_mpi(MPI_Isend(nullptr, 0, MPI_BYTE, to, sign, comm_, &last), "MPI_Isend");
+  }
+}
+
+bool MpiWatch::receive() {
+  bool work = false;
+  for (;;) {
+    int there = 0;
+    MPI_Status status;
+    check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &there, &status), "MPI_Iprobe");
+    if (there == 0) return work;
+    check_mpi(
+        MPI_Recv(nullptr, 0, MPI_BYTE, status.MPI_SOURCE, status.MPI_TAG, comm_, MPI_STATUS_IGNORE),
+        "MPI_Recv");
+    heard_[static_cast<std::size_t>(status.MPI_SOURCE)] = Clock::now();
+    work |= status.MPI_TAG == working;
+  }
+}
+
+std::vector<int> MpiWatch::silent_ranks() const {
+  // Who waits as this rank does has sent signs since, four in this time.
+  const Clock::time_point now = Clock::now();
+  std::vector<int> silent;
+  for (int rank = 0; rank < static_cast<int>(heard_.size()); ++rank) {
+    const bool quiet = now - heard_[static_cast<std::size_t>(rank)] > timeout_ * 0.75;
+    if (rank != rank_ && quiet) silent.push_back(rank);
+  }
+  return silent;
+}
+
+void MpiWatch::fail(std::string_view operation, std::int64_t elements) const {
+  const std::vector<int> silent = silent_ranks();
+  int speaker = 0;
+  while (std::ranges::count(silent, speaker) > 0) ++speaker;
+  // All find it at about the same time. One of them says so and ends the job; the others do only
+  // where it does not come to that.
+  constexpr Seconds patience(4.0);
+  if (rank_ != speaker) std::this_thread::sleep_for(std::min(patience, 2.0 * timeout_));
+  const std::string what = fmt::format("waited {:g} s in {} ({} elements)", timeout_.count(),
+                                       operation, format_count(elements));
+  if (silent.empty()) {
+    throw CommunicationTimeout(what +
+                               " though all ranks give signs of life: they wait for one "
+                               "another in different operations");
+  }
+  throw CommunicationTimeout(fmt::format("{} for {}, which {} no sign of life", what,
+                                         ranks_text(silent),
+                                         silent.size() == 1 ? "gives" : "give"));
+}
+
+}  // namespace tandem

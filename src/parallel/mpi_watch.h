@@ -1,0 +1,52 @@
+#pragma once
+
+#include <mpi.h>
+
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace tandem {
+
+/// Waits for MPI requests, but not for ever: a rank that hangs must not leave the others waiting.
+///
+/// A rank that waits long, or works long at something that the others wait for, sends every rank a
+/// sign of life now and then. Signs of work start the time-outs of those who wait anew; signs of
+/// waiting do not, they only tell afterwards who is still there. A stopped process sends neither.
+/// Where every wait is short nothing is sent.
+class MpiWatch {
+ public:
+  /// Collective. `timeout_seconds` 0: waits for ever.
+  explicit MpiWatch(double timeout_seconds);
+  /// Frees the communicator, which is collective.
+  void free();
+
+  /// Returns once all requests are done. Throws CommunicationTimeout that names `operation`, its
+  /// `elements` and the silent ranks. `statuses`: as many as requests, or MPI_STATUSES_IGNORE.
+  void wait(std::span<MPI_Request> requests, std::string_view operation, std::int64_t elements,
+            MPI_Status* statuses = MPI_STATUSES_IGNORE);
+  /// Sends a sign of work, unless the last one is recent.
+  void still_working();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using Seconds = std::chrono::duration<double>;
+  enum Sign : int { waiting, working };  // the tags of the messages
+
+  void send(Sign sign);
+  /// Takes what has arrived; true where a sign of work was among it.
+  bool receive();
+  [[noreturn]] void fail(std::string_view operation, std::int64_t elements) const;
+  std::vector<int> silent_ranks() const;
+
+  Seconds timeout_;
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  int rank_ = 0;
+  Clock::time_point last_sent_;
+  std::vector<Clock::time_point> heard_;  // by rank
+  std::vector<MPI_Request> sends_;        // by rank; the last sign, which may still be under way
+};
+
+}  // namespace tandem

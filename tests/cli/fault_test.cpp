@@ -1,0 +1,169 @@
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <memory>
+#include <thread>
+
+#include "cli/message_check.h"
+#include "cli/run_folder.h"
+
+// Faults injected into running jobs: a rank that is killed, a rank that hangs, a disk that is full.
+// Each must end the whole job soon, say so in one line, and leave a checkpoint to go on from.
+
+namespace tandem::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+/// Within which all ranks must be gone.
+constexpr double gone_seconds = 30.0;
+
+/// A long run with checkpoints, of which the first is there when a fault is injected.
+class Fault : public RunTest {
+ protected:
+  static std::vector<std::string> long_run(std::vector<std::string> more = {}) {
+    more.insert(more.end(), {"train.global_batch=30", "train.epochs=500", "train.eval_every=100000",
+                             "checkpoint.every_epochs=100000", "checkpoint.every_steps=20"});
+    return set(more);
+  }
+
+  std::unique_ptr<Program> start(int ranks, const std::vector<std::string>& options) {
+    auto program = std::make_unique<Program>(
+        Launch{.command = train_command("out", options, ranks), .folder = root()});
+    wait_until("the first checkpoint is there", 40.0,
+               [&] { return !checkpoint_steps(path("out")).empty(); });
+    return program;
+  }
+
+  /// Waits for the end, which must come soon after now.
+  static Outcome ended(Program& program) {
+    const Clock::time_point begin = Clock::now();
+    Outcome outcome = program.wait();
+    EXPECT_FALSE(outcome.timed_out);
+    EXPECT_LT(std::chrono::duration<double>(Clock::now() - begin).count(), gone_seconds);
+    return outcome;
+  }
+
+  static void expect_gone(pid_t process) {
+    wait_until("the rank's process is gone", 5.0, [&] { return ::kill(process, 0) != 0; });
+  }
+
+  /// The newest checkpoint loads, and the run goes on from it.
+  void expect_resumes(int ranks, const std::vector<std::string>& options) {
+    const std::vector<int> steps = checkpoint_steps(path("out"));
+    ASSERT_FALSE(steps.empty());
+    std::vector<std::string> more = options;
+    more.emplace_back("--resume");
+    const Outcome outcome =
+        train("out", set({"train.max_steps=" + std::to_string(steps.back() + 3)}, more), ranks);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_NE(outcome.err.find(fmt::format("resuming at step {} ", steps.back())),
+              std::string::npos)
+        << outcome.err;
+    EXPECT_EQ(train_losses(path("out")).rbegin()->first, steps.back() + 3);
+  }
+};
+
+class FaultyRank : public Fault, public testing::WithParamInterface<int> {};
+
+TEST_P(FaultyRank, ThatIsKilledTakesTheJobAlong) {
+  const int rank = GetParam();
+  const auto program = start(3, long_run());
+  std::vector<pid_t> processes;
+  for (int each = 0; each < 3; ++each) processes.push_back(program->rank_process(each));
+  Program::signal(processes[static_cast<std::size_t>(rank)], SIGKILL);
+  const Outcome outcome = ended(*program);
+  // What ends is the launcher, which names the rank; the others cannot know.
+  EXPECT_EQ(outcome.code, 128 + SIGKILL) << outcome.err;
+  EXPECT_NE(outcome.err.find(fmt::format("process rank {} with PID", rank)), std::string::npos)
+      << outcome.err;
+  EXPECT_EQ(outcome.err.find("error: "), std::string::npos) << outcome.err;
+  for (const pid_t process : processes) expect_gone(process);
+  expect_resumes(3, long_run());
+}
+
+TEST_P(FaultyRank, ThatHangsIsNamedAndEndedWithTheJob) {
+  const int rank = GetParam();
+  const std::vector<std::string> options = long_run({"parallel.timeout_seconds=4"});
+  const auto program = start(3, options);
+  std::vector<pid_t> processes;
+  for (int each = 0; each < 3; ++each) processes.push_back(program->rank_process(each));
+  Program::signal(processes[static_cast<std::size_t>(rank)], SIGSTOP);
+  const Outcome outcome = ended(*program);
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_EQ(occurrences(outcome.err, "error: "), 1U) << outcome.err;
+  const std::size_t at = outcome.err.find("error: step ");
+  ASSERT_NE(at, std::string::npos) << outcome.err;
+  const std::string line = outcome.err.substr(at, outcome.err.find('\n', at) - at);
+  for (const std::string& part :
+       {std::string("waited 4 s in all_reduce"), std::string(" elements) for rank "),
+        fmt::format("for rank {}, which gives no sign of life", rank),
+        std::string("parallel.timeout_seconds"),
+        std::string("the last checkpoint is out/checkpoints/step-")}) {
+    EXPECT_NE(line.find(part), std::string::npos) << line << "\nwanted: " << part;
+  }
+  for (const pid_t process : processes) expect_gone(process);
+  expect_resumes(3, options);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, FaultyRank, testing::Values(0, 2));
+
+/// Files of a process may not grow beyond so many bytes from now on: a write then fails in the
+/// middle, as on a full disk.
+void limit_files(pid_t process, std::size_t bytes) {
+  const rlimit limit{.rlim_cur = bytes, .rlim_max = bytes};
+  ASSERT_EQ(::prlimit(process, RLIMIT_FSIZE, &limit, nullptr), 0);
+}
+
+class FullDisk : public Fault, public testing::WithParamInterface<int> {
+ protected:
+  pid_t writer(const Program& program) const {
+    return GetParam() == 1 ? program.id() : program.rank_process(0);
+  }
+};
+
+TEST_P(FullDisk, WhileACheckpointIsWritten) {
+  const int ranks = GetParam();
+  const std::vector<std::string> options = long_run({"train.log_every=1000"});
+  const auto program = start(ranks, options);
+  limit_files(writer(*program), 100'000);
+  const Outcome outcome = ended(*program);
+  expect_one_message(
+      outcome, {"cannot write 'out/checkpoints/step-", "File too large", "go on with --resume",
+                "the last checkpoint is out/checkpoints/step-"});
+  for (const fs::directory_entry& entry : fs::directory_iterator(path("out/checkpoints"))) {
+    EXPECT_EQ(entry.path().filename().string().find(".tmp."), std::string::npos) << entry.path();
+  }
+  expect_resumes(ranks, options);
+}
+
+TEST_P(FullDisk, WhileMetricsAreWritten) {
+  const int ranks = GetParam();
+  trained("out", set({"train.max_steps=20"}, long_run()), ranks);
+  // Goes on without checkpoints: those would fail before the metrics.
+  std::vector<std::string> options = set({"checkpoint.every_steps=0"}, long_run());
+  options.emplace_back("--resume");
+  const auto program = start(ranks, options);
+  wait_until("it goes on", 30.0,
+             [&] { return occurrences(read_file(path("out/metrics.jsonl")), "\"train\"") >= 22; });
+  limit_files(writer(*program), fs::file_size(path("out/metrics.jsonl")) + 500);
+  const Outcome outcome = ended(*program);
+  expect_one_message(outcome,
+                     {"cannot write 'out/metrics.jsonl': File too large", "go on with --resume"});
+  expect_resumes(ranks, long_run());
+}
+
+TEST_P(FullDisk, WhileTheLogIsWritten) {
+  fs::create_directories(path("out"));
+  fs::create_symlink("/dev/full", path("out/train.log"));
+  expect_one_message(train("out", set({"checkpoint.every_steps=1"}), GetParam()),
+                     {"out/train.log", "No space left on device", "go on with --resume"});
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, FullDisk, testing::Values(1, 2));
+
+}  // namespace
+}  // namespace tandem::cli

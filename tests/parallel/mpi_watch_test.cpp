@@ -1,0 +1,62 @@
+#include <chrono>
+#include <thread>
+
+#include "parallel/announced_work.h"
+#include "parallel/mpi_communicator.h"
+#include "parallel/mpi_test.h"
+
+namespace tandem {
+namespace {
+
+constexpr double timeout = 1.5;
+
+void sleep(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
+
+TEST(MpiWatch, NamesTheSilentRankAndTheOperation) {
+  if (world().size() > 1) {
+    MpiCommunicator group({.timeout_seconds = timeout});
+    std::vector<float> values(1234);
+    const int silent = group.size() - 1;
+    if (group.rank() == silent) {
+      sleep(2.5 * timeout);
+      group.all_reduce(view(values), ReduceOp::sum);  // the others' parts are there already
+    } else {
+      const std::string message =
+          message_of<CommunicationTimeout>([&] { group.all_reduce(view(values), ReduceOp::sum); });
+      EXPECT_EQ(message, "waited 1.5 s in all_reduce (1,234 elements) for rank " +
+                             std::to_string(silent) + ", which gives no sign of life");
+    }
+    world().barrier();
+  }
+}
+
+TEST(MpiWatch, WaitsForRanksThatSayThatTheyWork) {
+  MpiCommunicator group({.timeout_seconds = timeout});
+  std::vector<float> values{1.0F};
+  if (group.rank() == 0) run_announced(group, [] { sleep(3.0 * timeout); });
+  group.all_reduce(view(values), ReduceOp::sum);
+  EXPECT_EQ(values[0], static_cast<float>(group.size()));
+  // The same without a thread, as an evaluation does it.
+  if (group.rank() == group.size() - 1) {
+    for (int i = 0; i < 30; ++i) {
+      sleep(0.1 * timeout);
+      group.still_working();
+    }
+  }
+  group.barrier();
+}
+
+TEST(MpiWatch, AnnouncedWorkThrowsWhatItThrew) {
+  const std::string message = message_of<InputError>(
+      [] { run_announced(world(), [] { input_error("the disk is full"); }); });
+  EXPECT_EQ(message, "the disk is full");
+}
+
+TEST(MpiWatch, WithoutATimeOutWaitsOn) {
+  MpiCommunicator group({.timeout_seconds = 0.0});
+  if (group.rank() == 0) sleep(0.3);
+  group.barrier();
+}
+
+}  // namespace
+}  // namespace tandem
