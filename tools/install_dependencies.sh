@@ -4,12 +4,13 @@ set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-Usage: tools/install_dependencies.sh [--lint]
+Usage: tools/install_dependencies.sh [--lint] [--fuzz]
 
 Installs the packages that Tandem needs to build, run and be tested (Debian 12 and 13, Ubuntu 24.04).
 Only what is missing is installed; where nothing is, nothing is asked of the network.
 
   --lint   also clang-format and clang-tidy, for tools/lint.sh
+  --fuzz   also clang with its run-time libraries, for tools/fuzz.sh
   --help   this text
 TEXT
 }
@@ -28,6 +29,7 @@ packages=(
 while (($# > 0)); do
   case $1 in
     --lint) packages+=(clang-format clang-tidy) ;;
+    --fuzz) packages+=(clang libclang-rt-dev libomp-dev) ;;
     --help | -h) usage && exit 0 ;;
     *) echo "install_dependencies.sh: unknown option '$1'; see --help" >&2 && exit 2 ;;
   esac

@@ -14,19 +14,38 @@ Shape with_batch(const Shape& shape, std::int64_t batch) {
   return Shape(extents);
 }
 
+namespace {
+
+constexpr std::size_t most_layers = 10'000;
+/// Of an output for one image, or of one parameter: within it all counts fit 64 bits.
+constexpr double most_elements = 0x1p30;
+
+void require_sensible_size(const Node& node, std::string_view what, const Shape& shape) {
+  double elements = 1.0;
+  for (const std::int64_t extent : shape.extents()) elements *= static_cast<double>(extent);
+  if (elements <= most_elements) return;
+  input_error("layer '{}' ({}) would have {} of {}, more than {:g} elements; use a smaller one",
+              node.name, node.layer->kind(), what, shape.text(), most_elements);
+}
+
+}  // namespace
+
 int Graph::add(std::string name, LayerPtr layer, std::vector<int> inputs) {
   Node node{.name = std::move(name), .layer = std::move(layer), .inputs = std::move(inputs)};
   nodes_.push_back(node);
   std::vector<Shape> shapes;
+  Shape output;
   try {
     shapes = input_shapes(nodes_.size() - 1, 1);
-    node.layer->output_shape(shapes);
+    output = node.layer->output_shape(shapes);
   } catch (const InputError& error) {
     nodes_.pop_back();
     input_error("layer '{}' ({}) {}", node.name, node.layer->kind(), error.what());
   }
   nodes_.pop_back();
+  require_sensible_size(node, "an output", output);
   for (const ParameterSpec& spec : node.layer->parameters(shapes)) {
+    require_sensible_size(node, "a parameter", spec.shape);
     node.parameters.push_back(node.name + "." + spec.name);
   }
   for (const BufferSpec& spec : node.layer->buffers(shapes)) {
@@ -47,6 +66,10 @@ int Graph::add(Node node) {
   if (std::ranges::any_of(nodes_, [&](const Node& other) { return other.name == node.name; })) {
     input_error("layer '{0}' ({1}) is there already; name one of the two otherwise", node.name,
                 node.layer->kind());
+  }
+  if (nodes_.size() == most_layers) {
+    input_error("layer '{}' ({}) is one too many: a model has at most {} layers", node.name,
+                node.layer->kind(), most_layers);
   }
   nodes_.push_back(std::move(node));
   const std::vector<Shape> shapes = input_shapes(nodes_.size() - 1, 1);
@@ -80,7 +103,8 @@ std::int64_t Graph::parameter_elements() const {
 std::int64_t Graph::multiply_adds() const {
   std::int64_t total = 0;
   for (std::size_t node = 0; node < nodes_.size(); ++node) {
-    total += nodes_[node].layer->multiply_adds(input_shapes(node, 1));
+    const std::int64_t own = nodes_[node].layer->multiply_adds(input_shapes(node, 1));
+    if (__builtin_add_overflow(total, own, &total)) return INT64_MAX;
   }
   return total;
 }

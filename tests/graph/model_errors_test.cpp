@@ -45,6 +45,22 @@ TEST(ModelErrors, AnUnknownOpNamesTheNearest) {
                 "classifier"});
 }
 
+// A few lines may ask for more than any machine has, or for more than 64 bits count.
+TEST(ModelErrors, SizesBeyondReasonAreRefused) {
+  expect_parts(
+      refusal(node("a", "op = \"conv2d\"\nout = 65536\nkernel = 65536\npadding = 65536") + tail),
+      {"bad.toml:4: ", "layer 'a' (conv2d) would have an output of 1x65545x65545x65536"});
+  expect_parts(
+      refusal(node("a", "op = \"conv2d\"\nout = 4096\nkernel = 4096\npadding = 2048") + tail),
+      {"layer 'a' (conv2d) would have a parameter of 4096x4096x4096x3, more than 1.07374e+09 "
+       "elements"});
+  std::string stages;
+  for (int i = 0; i < 3; ++i) {
+    stages += node(std::to_string(i), "op = \"basic_stage\"\ncount = 1000\nout = 1");
+  }
+  expect_parts(refusal(stages + tail), {"is one too many: a model has at most 10000 layers"});
+}
+
 TEST(ModelErrors, AnUnknownKeyNamesTheNearest) {
   expect_parts(refusal(node("a", "op = \"conv2d\"\nout = 3\nkernal = 1") + tail),
                {"bad.toml:", "kernel"});

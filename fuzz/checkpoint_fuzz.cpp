@@ -1,0 +1,53 @@
+#include "fuzz_input.h"
+#include "graph/model_file.h"
+#include "train/checkpoint.h"
+#include "train/model_weights.h"
+#include "train/safetensors.h"
+
+// A checkpoint, and a file of weights, for a small model.
+
+namespace {
+
+constexpr const char* model = R"(
+classes = 2
+channels = 1
+size = 4
+[[node]]
+name = "conv1"
+op = "conv2d"
+out = 2
+kernel = 3
+[[node]]
+name = "bn1"
+op = "batch_norm"
+[[node]]
+name = "pool"
+op = "global_average_pool"
+[[node]]
+name = "fc"
+op = "classifier"
+)";
+
+struct Target {
+  tandem::AnyContext context{tandem::CpuContext(1)};
+  tandem::Graph graph = tandem::parse_model(model, "model.toml", {});
+  tandem::ParameterStore store{graph, context, false};
+  std::unique_ptr<tandem::Optimizer> optimizer =
+      tandem::make_optimizer({.kind = "sgd", .learning_rate = 0.1, .momentum = 0.9}, context,
+                             store.all_values().elements(), {});
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace tandem;
+  static fuzz::MemoryFile bytes;
+  static Target target;
+  const auto& path = bytes.write({data, size});
+  fuzz::refuse_or_read([&] {
+    load_checkpoint(path, target.store, *target.optimizer,
+                    {.seed = 1, .global_batch = 4, .samples = 16, .model = "tiny"});
+  });
+  fuzz::refuse_or_read([&] { load_weights(SafetensorsFile(path), target.store); });
+  return 0;
+}
