@@ -88,7 +88,7 @@ void RunRecord::bad_samples(std::int64_t epoch, std::int64_t step, std::int64_t 
       .integer("step", step)
       .integer("skipped", skipped)
       .integer("distinct", distinct);
-  metrics_->write(line);
+  write(line);
   log_warning(
       "epoch {}: unreadable samples were skipped {} times; {} are listed in bad_samples.txt", epoch,
       skipped, distinct);
