@@ -30,8 +30,15 @@ void MpiWatch::wait(std::span<MPI_Request> requests, std::string_view operation,
                     std::int64_t elements, MPI_Status* statuses) {
   const auto test = [&] {
     int done = 0;
-    check_mpi(MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, statuses),
-              "MPI_Testall");
+    int code = MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, statuses);
+    if (code == MPI_ERR_IN_STATUS && statuses != MPI_STATUSES_IGNORE) {
+      for (const MPI_Status& status : std::span(statuses, requests.size())) {
+        if (status.MPI_ERROR == MPI_SUCCESS || status.MPI_ERROR == MPI_ERR_PENDING) continue;
+        code = status.MPI_ERROR;
+        break;
+      }
+    }
+    check_mpi(code, "MPI_Testall");
     return done != 0;
   };
   if (timeout_ == Seconds::zero()) {

@@ -81,8 +81,8 @@ void MetricsWriter::write(const JsonLine& record) {
   for (std::size_t done = 0; done < line.size();) {
     const ssize_t written = ::write(descriptor_, line.data() + done, line.size() - done);
     if (written < 0 && errno != EINTR) {
-      input_error("cannot write '{}': {}; mend that and go on with --resume", path_.string(),
-                  std::generic_category().message(errno));
+      system_error("cannot write '{}': {}; mend that and go on with --resume", path_.string(),
+                   std::generic_category().message(errno));
     }
     if (written > 0) done += static_cast<std::size_t>(written);
   }

@@ -33,7 +33,7 @@ void RunRecord::write(const JsonLine& record) {
   metrics_->write(record);
   const std::string failure = log_file_failure();
   if (!failure.empty()) {
-    input_error("cannot write the log: {}; mend that and go on with --resume", failure);
+    system_error("cannot write the log: {}; mend that and go on with --resume", failure);
   }
 }
 

@@ -393,9 +393,9 @@ class Trainer::Run {
     if (!speaks()) return;
     try {
       run_announced(communicator_, [&] { checkpoints_.save(replica_, position_, best); });
-    } catch (const InputError& error) {
-      input_error("{}; mend that and go on with --resume{}", error.what(),
-                  checkpoints_.newest_hint());
+    } catch (const SystemError& error) {
+      system_error("{}; mend that and go on with --resume{}", error.what(),
+                   checkpoints_.newest_hint());
     }
   }
 

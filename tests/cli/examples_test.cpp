@@ -39,11 +39,11 @@ void write_idx(const fs::path& images, const fs::path& labels) {
   write_bytes(labels, classes);
 }
 
-/// Eight records of `label_bytes` labels and 3 x 32 x 32 pixels.
+/// Sixteen records of `label_bytes` labels and 3 x 32 x 32 pixels.
 void write_cifar(const fs::path& file, int label_bytes) {
   Bytes records;
-  for (int record = 0; record < 8; ++record) {
-    for (int i = 0; i < label_bytes; ++i) records.push_back(static_cast<std::uint8_t>(record));
+  for (int record = 0; record < 16; ++record) {
+    for (int i = 0; i < label_bytes; ++i) records.push_back(static_cast<std::uint8_t>(record % 10));
     for (int i = 0; i < 3072; ++i) records.push_back(static_cast<std::uint8_t>(i * (record + 3)));
   }
   write_bytes(file, records);

@@ -131,9 +131,10 @@ TEST_P(FullDisk, WhileACheckpointIsWritten) {
   const auto program = start(ranks, options);
   limit_files(writer(*program), 100'000);
   const Outcome outcome = ended(*program);
-  expect_one_message(
-      outcome, {"cannot write 'out/checkpoints/step-", "File too large", "go on with --resume",
-                "the last checkpoint is out/checkpoints/step-"});
+  expect_one_message(outcome,
+                     {"cannot write 'out/checkpoints/step-", "File too large",
+                      "go on with --resume", "the last checkpoint is out/checkpoints/step-"},
+                     1);
   for (const fs::directory_entry& entry : fs::directory_iterator(path("out/checkpoints"))) {
     EXPECT_EQ(entry.path().filename().string().find(".tmp."), std::string::npos) << entry.path();
   }
@@ -151,8 +152,8 @@ TEST_P(FullDisk, WhileMetricsAreWritten) {
              [&] { return occurrences(read_file(path("out/metrics.jsonl")), "\"train\"") >= 22; });
   limit_files(writer(*program), fs::file_size(path("out/metrics.jsonl")) + 500);
   const Outcome outcome = ended(*program);
-  expect_one_message(outcome,
-                     {"cannot write 'out/metrics.jsonl': File too large", "go on with --resume"});
+  expect_one_message(
+      outcome, {"cannot write 'out/metrics.jsonl': File too large", "go on with --resume"}, 1);
   expect_resumes(ranks, long_run());
 }
 
@@ -160,7 +161,7 @@ TEST_P(FullDisk, WhileTheLogIsWritten) {
   fs::create_directories(path("out"));
   fs::create_symlink("/dev/full", path("out/train.log"));
   expect_one_message(train("out", set({"checkpoint.every_steps=1"}), GetParam()),
-                     {"out/train.log", "No space left on device", "go on with --resume"});
+                     {"out/train.log", "No space left on device", "go on with --resume"}, 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, FullDisk, testing::Values(1, 2));

@@ -8,9 +8,10 @@
 
 namespace tandem::cli {
 
-/// Expects exit code 2 within seconds and one message of one line, which rank 0 gives and which has
-/// all of `parts`.
-void expect_one_message(const Outcome& outcome, const std::vector<std::string>& parts);
+/// Expects `code` within seconds and one message of one line, which rank 0 gives and which has all
+/// of `parts`.
+void expect_one_message(const Outcome& outcome, const std::vector<std::string>& parts,
+                        int code = 2);
 
 /// Replaces the first `from` in a file.
 void replace_in(const std::filesystem::path& file, const std::string& from, const std::string& to);
