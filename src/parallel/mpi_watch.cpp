@@ -107,8 +107,8 @@ void MpiWatch::fail(std::string_view operation, std::int64_t elements) const {
   while (std::ranges::count(silent, speaker) > 0) ++speaker;
   // All find it at about the same time. One of them says so and ends the job; the others do only
   // where it does not come to that.
-  constexpr Seconds patience(4.0);
-  if (rank_ != speaker) std::this_thread::sleep_for(std::min(patience, 2.0 * timeout_));
+  constexpr Seconds patience(12.0);  // a launcher may take seconds to end a job
+  if (rank_ != speaker) std::this_thread::sleep_for(patience);
   const std::string what = fmt::format("waited {:g} s in {} ({} elements)", timeout_.count(),
                                        operation, format_count(elements));
   if (silent.empty()) {
