@@ -4,14 +4,16 @@ set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-Usage: tools/install_dependencies.sh [--lint] [--fuzz]
+Usage: tools/install_dependencies.sh [--lint] [--fuzz] [--tensorboard]
 
 Installs the packages that Tandem needs to build, run and be tested (Debian 12 and 13, Ubuntu 24.04).
 Only what is missing is installed; where nothing is, nothing is asked of the network.
 
-  --lint   also clang-format and clang-tidy, for tools/lint.sh
-  --fuzz   also clang with its run-time libraries, for tools/fuzz.sh
-  --help   this text
+  --lint          also clang-format and clang-tidy, for tools/lint.sh
+  --fuzz          also clang with its run-time libraries, for tools/fuzz.sh
+  --tensorboard   also TensorBoard in build/tensorboard, a Python environment of its own, for the test
+                  that reads a run's event files with it (from PyPI: Debian has no package)
+  --help          this text
 TEXT
 }
 
@@ -26,10 +28,12 @@ packages=(
   iproute2
 )
 
+tensorboard=no
 while (($# > 0)); do
   case $1 in
     --lint) packages+=(clang-format clang-tidy) ;;
     --fuzz) packages+=(clang libclang-rt-dev libomp-dev) ;;
+    --tensorboard) tensorboard=yes && packages+=(python3-venv) ;;
     --help | -h) usage && exit 0 ;;
     *) echo "install_dependencies.sh: unknown option '$1'; see --help" >&2 && exit 2 ;;
   esac
@@ -67,28 +71,46 @@ choose() {
   echo "${1%%|*}"
 }
 
-missing=()
-for package in "${packages[@]}"; do
-  if [[ -z $(any_installed "$package") ]]; then missing+=("$package"); fi
-done
-if ((${#missing[@]} == 0)); then
-  echo "Packages: all ${#packages[@]} are installed."
-  exit 0
-fi
+install_packages() {
+  local package missing=() chosen=() as_root=()
+  for package in "${packages[@]}"; do
+    if [[ -z $(any_installed "$package") ]]; then missing+=("$package"); fi
+  done
+  if ((${#missing[@]} == 0)); then
+    echo "Packages: all ${#packages[@]} are installed."
+    return
+  fi
 
-if ((EUID == 0)); then
-  as_root=()
-elif command -v sudo >/dev/null; then
-  as_root=(sudo)
-else
-  echo "Not root, and there is no sudo; have these packages installed: ${missing[*]%%|*}" >&2
-  exit 1
-fi
+  if ((EUID != 0)); then
+    if ! command -v sudo >/dev/null; then
+      echo "Not root, and there is no sudo; have these packages installed: ${missing[*]%%|*}" >&2
+      exit 1
+    fi
+    as_root=(sudo)
+  fi
 
-echo "Packages: installing ${#missing[@]} of ${#packages[@]}: ${missing[*]%%|*}"
-"${as_root[@]}" apt-get update -qq
-chosen=()
-for package in "${missing[@]}"; do chosen+=("$(choose "$package")"); done
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-  apt-get install -y -qq --no-install-recommends "${chosen[@]}"
-echo "Packages: done."
+  echo "Packages: installing ${#missing[@]} of ${#packages[@]}: ${missing[*]%%|*}"
+  "${as_root[@]}" apt-get update -qq
+  for package in "${missing[@]}"; do chosen+=("$(choose "$package")"); done
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y -qq --no-install-recommends "${chosen[@]}"
+  echo "Packages: done."
+}
+
+install_tensorboard() {
+  local root folder wanted
+  root=$(dirname "${BASH_SOURCE[0]}")/..
+  folder=$root/build/tensorboard
+  wanted=$root/tools/tensorboard_requirements.txt
+  if cmp -s "$wanted" "$folder/installed.txt"; then
+    echo "TensorBoard: is installed."
+    return
+  fi
+  python3 -m venv --clear "$folder"
+  "$folder/bin/pip" install --quiet --disable-pip-version-check --requirement "$wanted"
+  cp "$wanted" "$folder/installed.txt"
+  echo "TensorBoard: done."
+}
+
+install_packages
+if [[ $tensorboard == yes ]]; then install_tensorboard; fi

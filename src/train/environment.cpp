@@ -12,12 +12,6 @@
 namespace tandem {
 namespace {
 
-std::string host_name() {
-  utsname names{};
-  TANDEM_CHECK(::uname(&names) == 0, "cannot tell this machine's name");
-  return names.nodename;
-}
-
 std::string quoted(const std::string& word) {
   constexpr std::string_view plain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%";
@@ -46,6 +40,12 @@ std::string utc_time() {
   char text[sizeof "2024-05-06T07:08:09Z" + 8];
   const std::size_t length = std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
   return {text, length};
+}
+
+std::string host_name() {
+  utsname names{};
+  TANDEM_CHECK(::uname(&names) == 0, "cannot tell this machine's name");
+  return names.nodename;
 }
 
 std::vector<std::pair<std::string, std::string>> environment_facts() {

@@ -9,6 +9,9 @@ namespace tandem {
 /// "2024-05-06T07:08:09Z", now.
 std::string utc_time();
 
+/// This machine's name in its network.
+std::string host_name();
+
 /// What a run's record says of where and how it ran, in this order: "date" (UTC, ISO 8601), "host",
 /// "command" (quoted for a shell), "tandem" (version) and "compiler".
 std::vector<std::pair<std::string, std::string>> environment_facts();

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 
+#include "base/append_file.h"
 #include "train/json_line.h"
 
 namespace tandem {
@@ -12,13 +13,10 @@ namespace tandem {
 class MetricsWriter {
  public:
   /// Opens for appending and creates the file where it is missing. A last line without its end,
-  /// which a killed writer left, is dropped. Throws InputError where the file cannot be opened.
+  /// which a killed writer left, is dropped. Throws SystemError where the file cannot be opened.
   explicit MetricsWriter(std::filesystem::path path);
-  ~MetricsWriter();
-  MetricsWriter(const MetricsWriter&) = delete;
-  MetricsWriter& operator=(const MetricsWriter&) = delete;
 
-  /// Throws InputError where the line cannot be written (the disk is full, for instance).
+  /// Throws SystemError where the line cannot be written (the disk is full, for instance).
   void write(const JsonLine& record);
 
   /// Drops the records whose "step" is above `step`, and lines that are no JSON objects (each with
@@ -27,11 +25,7 @@ class MetricsWriter {
   void resume_at(std::int64_t step);
 
  private:
-  void open();
-  void close();
-
-  std::filesystem::path path_;
-  int descriptor_ = -1;
+  AppendFile file_;
 };
 
 }  // namespace tandem

@@ -57,6 +57,7 @@ void read_train(const ConfigTable& table, RunConfig& config) {
   config.eval_every = table.get_int_or("eval_every", 1, 1, many);
   config.eval_batch = table.get_int_or("eval_batch", 0, 0, 1 << 20);
   config.threads = static_cast<int>(table.get_int_or("threads", 0, 0, 4096));
+  config.tensorboard = table.get_bool_or("tensorboard", true);
   read_start(table, config);
   config.sync_batch_norm = table.get_bool_or("sync_batch_norm", false);
   config.average.decay = table.get_real_or("ema_decay", 0.0, 0.0, 1.0);

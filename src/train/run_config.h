@@ -38,6 +38,7 @@ namespace tandem {
 /// | train.eval_every | epochs between two evaluations, default 1; the last epoch always has one |
 /// | train.eval_batch | samples a rank evaluates at once; default 0: as many as it trains on |
 /// | train.threads | compute threads a rank; default 0: the host's cores shared among its ranks |
+/// | train.tensorboard | TensorBoard event files beside metrics.jsonl, default true |
 /// | train.init | weights to start from, default none: by train.seed |
 /// | train.init_skip | beginnings of names that start anew instead, default none |
 /// | train.freeze | beginnings of names of parameters that are not trained, default none |
@@ -76,6 +77,7 @@ struct RunConfig {
   std::int64_t eval_every = 1;
   std::int64_t eval_batch = 0;
   int threads = 0;
+  bool tensorboard = true;
   std::string init;
   NamePrefixes init_skip;
   NamePrefixes freeze;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -23,14 +25,21 @@ RunRecord::RunRecord(const std::filesystem::path& folder, const RunConfig& confi
   resolved.commit();
   metrics_.emplace(folder / "metrics.jsonl");
   metrics_->resume_at(first_step);
+  if (config.tensorboard) events_.emplace(folder, first_step);
   progress_.emplace();
 }
 
 void RunRecord::start(const JsonLine& facts) { write(facts); }
 
-void RunRecord::write(const JsonLine& record) {
+void RunRecord::write(const JsonLine& record, std::int64_t step,
+                      std::span<const EventScalar> scalars) {
   if (!metrics_) return;
-  metrics_->write(record);
+  try {
+    metrics_->write(record);
+    if (events_ && !scalars.empty()) events_->write(step, scalars);
+  } catch (const SystemError& error) {
+    input_error("{}; mend that and go on with --resume", error.what());
+  }
   const std::string failure = log_file_failure();
   if (!failure.empty()) {
     system_error("cannot write the log: {}; mend that and go on with --resume", failure);
@@ -41,21 +50,32 @@ void RunRecord::train(std::int64_t epoch, std::int64_t step, const Interval& int
                       double rate) {
   if (!metrics_) return;
   const auto samples = static_cast<double>(interval.sums.samples);
+  const double loss = interval.sums.loss / samples;
+  const double top1 = static_cast<double>(interval.sums.top1) / samples;
+  const double images_per_second = samples / interval.seconds;
   JsonLine line;
   line.text("event", "train")
       .integer("epoch", epoch)
       .integer("step", step)
-      .real("loss", interval.sums.loss / samples)
-      .real("top1", static_cast<double>(interval.sums.top1) / samples)
+      .real("loss", loss)
+      .real("top1", top1)
       .real("top5", static_cast<double>(interval.sums.top5) / samples)
       .real("learning_rate", rate);
   if (interval.gradient_norm) line.real("gradient_norm", *interval.gradient_norm);
   line.integer("samples", interval.sums.samples)
       .real("seconds", interval.seconds)
-      .real("images_per_second", samples / interval.seconds)
+      .real("images_per_second", images_per_second)
       .real("data_wait_seconds", interval.data_wait_seconds)
       .real("exposed_communication_seconds", interval.exposed_communication_seconds);
-  write(line);
+  const std::array<EventScalar, 6> scalars{{
+      {"train/loss", loss},
+      {"train/top1", top1},
+      {"train/learning_rate", rate},
+      {"train/images_per_second", images_per_second},
+      {"train/data_wait_seconds", interval.data_wait_seconds},
+      {"train/exposed_communication_seconds", interval.exposed_communication_seconds},
+  }};
+  write(line, step, scalars);
 }
 
 void RunRecord::evaluation(std::int64_t epoch, std::int64_t step, const Evaluation& result,
@@ -72,7 +92,10 @@ void RunRecord::evaluation(std::int64_t epoch, std::int64_t step, const Evaluati
       .integer("skipped", result.skipped)
       .real("seconds", result.seconds)
       .boolean("best", best);
-  write(line);
+  const std::array<EventScalar, 3> scalars{{{"evaluation/loss", result.loss},
+                                            {"evaluation/top1", result.top1},
+                                            {"evaluation/top5", result.top5}}};
+  write(line, step, scalars);
   log_info("epoch {}: test top-1 {:.2f} %, top-5 {:.2f} %, loss {:.4f} on {} samples{}{}", epoch,
            100.0 * result.top1, 100.0 * result.top5, result.loss, result.samples,
            result.skipped > 0 ? fmt::format(", {} skipped", result.skipped) : "",

@@ -2,10 +2,12 @@
 
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "train/checkpoint_store.h"
 #include "train/evaluator.h"
+#include "train/event_writer.h"
 #include "train/metrics_writer.h"
 #include "train/progress.h"
 #include "train/run_config.h"
@@ -24,7 +26,8 @@ struct Interval {
 };
 
 /// What rank 0 writes into a run's folder and on the terminal: config.toml (the resolved config),
-/// metrics.jsonl, train.log, and progress. On other ranks every call does nothing.
+/// metrics.jsonl, TensorBoard's event file, train.log, and progress. On other ranks
+/// every call does nothing.
 class RunRecord {
  public:
   /// Makes the folder. `first_step`: the step that the run goes on from, 0 for a new one; records
@@ -47,9 +50,13 @@ class RunRecord {
   void progress(const ProgressState& state, bool epoch_done);
 
  private:
-  void write(const JsonLine& record);
+  /// Appends a record, and with scalars the event of `step`. A full disk ends the run with the
+  /// remedy.
+  void write(const JsonLine& record, std::int64_t step = 0,
+             std::span<const EventScalar> scalars = {});
 
   std::optional<MetricsWriter> metrics_;
+  std::optional<EventWriter> events_;
   std::optional<Progress> progress_;
 };
 
