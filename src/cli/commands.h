@@ -34,6 +34,7 @@ void add_eval_command(CLI::App& app, Command& chosen);
 void add_weights_command(CLI::App& app, Command& chosen);
 void add_models_command(CLI::App& app, Command& chosen);
 void add_data_command(CLI::App& app, Command& chosen);
+void add_report_command(CLI::App& app, Command& chosen);
 void add_doctor_command(CLI::App& app, Command& chosen);
 
 }  // namespace tandem

@@ -53,6 +53,7 @@ int run(int argc, char** argv) {
     add_weights_command(app, chosen);
     add_models_command(app, chosen);
     add_data_command(app, chosen);
+    add_report_command(app, chosen);
     add_doctor_command(app, chosen);
     try {
       app.parse(argc, argv);

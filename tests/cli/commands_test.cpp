@@ -27,6 +27,7 @@ TEST_F(Commands, HelpNamesEveryOption) {
       {{"weights", "export"}, {"CHECKPOINT", "OUT"}},
       {{"weights", "import"}, {"MODEL", "IN", "OUT", "--classes", "--channels"}},
       {{"models"}, {"MODEL", "--size", "--classes", "--channels", "GMACs", "GFLOPs"}},
+      {{"report"}, {"RUN", "--out", "report.html"}},
       {{"doctor"}, {"missing"}},
   };
   for (auto [arguments, parts] : expected) {

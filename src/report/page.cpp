@@ -1,0 +1,152 @@
+#include "report/page.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "base/error.h"
+#include "report/html.h"
+#include "report/line_chart.h"
+#include "report/page_style.h"
+#include "report/tables.h"
+
+namespace tandem {
+namespace {
+
+using Runs = std::span<const RunHistory>;
+
+/// What a chart shows of each kind of record; null: nothing.
+struct Curves {
+  const char* title;
+  const char* y_label;
+  YScale scale;
+  double TrainRecord::*train;
+  double EvaluationRecord::*evaluation;
+  double factor;
+};
+
+constexpr Curves charts[] = {
+    {"Loss", "nats; training solid, test dashed", YScale::automatic, &TrainRecord::loss,
+     &EvaluationRecord::loss, 1.0},
+    {"Top-1 accuracy", "%; training solid, test dashed", YScale::fitted, &TrainRecord::top1,
+     &EvaluationRecord::top1, 100.0},
+    {"Throughput", "images/s over all ranks", YScale::from_zero, &TrainRecord::images_per_second,
+     nullptr, 1.0},
+    {"Learning rate", "", YScale::from_zero, &TrainRecord::learning_rate, nullptr, 1.0},
+    {"Top-5 accuracy", "%, test", YScale::fitted, nullptr, &EvaluationRecord::top5, 100.0},
+};
+
+enum class XAxis : std::uint8_t { step, log_step, time };
+
+constexpr const char* class_of(XAxis x) {
+  switch (x) {
+    case XAxis::step:
+      return "by-step";
+    case XAxis::log_step:
+      return "by-log-step";
+    case XAxis::time:
+      break;
+  }
+  return "by-time";
+}
+
+template <typename Record>
+std::vector<Point> points_of(const std::vector<Record>& records, double Record::*value,
+                             double factor, XAxis x) {
+  std::vector<Point> points;
+  for (const Record& record : records) {
+    points.push_back({x == XAxis::time ? record.elapsed : static_cast<double>(record.step),
+                      factor * record.*value});
+  }
+  return points;
+}
+
+std::string chart(Runs runs, const Curves& curves, XAxis x) {
+  std::vector<Series> series;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const RunHistory& run = runs[i];
+    if (curves.train != nullptr) {
+      series.push_back({.name = run.name,
+                        .run = i,
+                        .phase = Phase::train,
+                        .points = points_of(run.train, curves.train, curves.factor, x)});
+    }
+    if (curves.evaluation != nullptr) {
+      series.push_back({.name = run.name + ", test",
+                        .run = i,
+                        .phase = Phase::evaluation,
+                        .points = points_of(run.evaluations, curves.evaluation, curves.factor, x)});
+    }
+  }
+  return line_chart({.title = curves.title,
+                     .x_label = x == XAxis::time ? "seconds" : "step",
+                     .y_label = curves.y_label,
+                     .logarithmic_x = x == XAxis::log_step},
+                    series, curves.scale);
+}
+
+std::string legend(Runs runs) {
+  std::string html = "<nav class=\"legend\" aria-label=\"Runs\">";
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    html += fmt::format(
+        "<label><input type=\"checkbox\" value=\"{}\" checked autocomplete=\"off\"> "
+        "{}</label>",
+        i, run_label(runs[i], i));
+  }
+  return html + "</nav>\n";
+}
+
+std::string all_charts(Runs runs, XAxis x) {
+  std::string html = fmt::format("<div class=\"charts {}\">\n", class_of(x));
+  for (const Curves& curves : charts) html += chart(runs, curves, x);
+  return html + "</div>\n";
+}
+
+std::string notes(Runs runs) {
+  std::string html;
+  for (const RunHistory& run : runs) {
+    for (const std::string& note : run.notes) {
+      html += fmt::format("<p class=\"note\">{}</p>\n", escape_html(note));
+    }
+  }
+  return html;
+}
+
+std::string title_of(Runs runs) {
+  return runs.size() == 1 ? runs[0].name : fmt::format("{} runs", runs.size());
+}
+
+}  // namespace
+
+std::string report_page(Runs runs, const std::string& made) {
+  TANDEM_CHECK(!runs.empty(), "a report needs a run");
+  std::string html = fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<title>Tandem: {0}</title>\n<style>{1}</style>\n</head>\n<body>\n<h1>Tandem: {0}</h1>\n",
+      escape_html(title_of(runs)), page_style);
+  html += notes(runs) + summary_table(runs);
+  html +=
+      "<h2>Curves</h2>\n"
+      "<input type=\"radio\" name=\"x\" id=\"by-step\" checked autocomplete=\"off\"><label "
+      "for=\"by-step\"> by step</label> <input type=\"radio\" name=\"x\" id=\"by-log-step\">"
+      "<label for=\"by-log-step\"> by step, logarithmic</label> "
+      "<input type=\"radio\" name=\"x\" id=\"by-time\"><label for=\"by-time\"> by seconds of "
+      "training and evaluation</label>\n<main>\n";
+  html += legend(runs) + all_charts(runs, XAxis::step) + all_charts(runs, XAxis::log_step) +
+          all_charts(runs, XAxis::time);
+  html += "<h2>Time by phase</h2>\n" + phase_table(runs);
+  html +=
+      "<p><small>Data wait and exposed communication are rank 0's; compute is the rest of the "
+      "training time. Checkpoints are not in it.</small></p>\n";
+  html += "<h2>Config</h2>\n" +
+          facts_table(runs, [](const RunHistory& run) -> const Facts& { return run.config; });
+  html += "<h2>Environment</h2>\n" +
+          facts_table(runs, [](const RunHistory& run) -> const Facts& { return run.environment; });
+  html += fmt::format("</main>\n<footer>{}</footer>\n<script>{}</script>\n</body>\n</html>\n",
+                      escape_html(made), page_script);
+  return html;
+}
+
+}  // namespace tandem

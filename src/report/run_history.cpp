@@ -1,0 +1,170 @@
+#include "report/run_history.h"
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "base/error.h"
+
+namespace tandem {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+double number(const Json& record, const char* key) {
+  const auto found = record.find(key);
+  return found != record.end() && found->is_number() ? found->get<double>()
+                                                     : std::numeric_limits<double>::quiet_NaN();
+}
+
+/// Steps ascend: what a resumed run did again replaces what was there.
+template <typename Record>
+void add(std::vector<Record>& records, const Record& record) {
+  while (!records.empty() && records.back().step >= record.step) records.pop_back();
+  records.push_back(record);
+}
+
+void add_start(const Json& json, RunHistory& run) {
+  ++run.starts;
+  run.environment.clear();
+  for (const auto& [key, value] : json.items()) {
+    if (key == "event") continue;
+    run.environment.emplace_back(
+        key, value.is_string() ? value.get<std::string>()
+                               : value.dump(-1, ' ', false, Json::error_handler_t::replace));
+  }
+}
+
+void add_train(const Json& json, std::int64_t step, double elapsed, RunHistory& run) {
+  add(run.train, {.step = step,
+                  .elapsed = elapsed,
+                  .epoch = number(json, "epoch"),
+                  .loss = number(json, "loss"),
+                  .top1 = number(json, "top1"),
+                  .learning_rate = number(json, "learning_rate"),
+                  .samples = number(json, "samples"),
+                  .seconds = number(json, "seconds"),
+                  .images_per_second = number(json, "images_per_second"),
+                  .data_wait_seconds = number(json, "data_wait_seconds"),
+                  .exposed_communication_seconds = number(json, "exposed_communication_seconds")});
+}
+
+/// Adds the record of one line and its time to `elapsed`; returns whether the line is one.
+bool add_record(const std::string& line, RunHistory& run, double& elapsed) {
+  const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return false;
+  const auto event = json.find("event");
+  if (event == json.end() || !event->is_string()) return false;
+  if (*event == "start") {
+    add_start(json, run);
+    return true;
+  }
+  if (*event != "train" && *event != "evaluation") return true;  // of another version, perhaps
+  const double step = number(json, "step");
+  if (!(step >= 0 && step < 9e15)) return false;
+  const double seconds = number(json, "seconds");
+  if (seconds > 0) elapsed += seconds;
+  if (*event == "train") {
+    add_train(json, static_cast<std::int64_t>(step), elapsed, run);
+  } else {
+    add(run.evaluations, {.step = static_cast<std::int64_t>(step),
+                          .elapsed = elapsed,
+                          .epoch = number(json, "epoch"),
+                          .loss = number(json, "loss"),
+                          .top1 = number(json, "top1"),
+                          .top5 = number(json, "top5"),
+                          .seconds = seconds});
+  }
+  return true;
+}
+
+void read_metrics(const fs::path& path, RunHistory& run) {
+  std::error_code code;
+  std::ifstream file(path, std::ios::binary);
+  if (!fs::is_regular_file(path, code) || !file) {
+    input_error("{}: no such file; give the folders of runs, as 'tandem train --out' names them",
+                path.string());
+  }
+  int damaged = 0;
+  int first_damaged = 0;
+  double elapsed = 0.0;
+  std::string line;
+  for (int number = 1; std::getline(file, line); ++number) {
+    if (add_record(line, run, elapsed)) continue;
+    if (file.eof()) break;  // half a line, which is still being written or never will be
+    if (damaged++ == 0) first_damaged = number;
+  }
+  if (damaged > 0) {
+    run.notes.push_back(fmt::format("{}:{}: no record; {} such line{} left out", path.string(),
+                                    first_damaged, damaged, damaged == 1 ? " is" : "s are"));
+  }
+  if (run.starts == 0 && run.train.empty() && run.evaluations.empty()) {
+    input_error("{}: no record of a run in it{}", path.string(),
+                damaged > 0 ? "; the file is damaged" : "; the run has not begun");
+  }
+}
+
+void flatten(const toml::table& table, const std::string& prefix, Facts& facts) {
+  for (const auto& [key, node] : table) {
+    const std::string name = prefix + std::string(key.str());
+    if (const toml::table* inner = node.as_table()) {
+      flatten(*inner, name + ".", facts);
+      continue;
+    }
+    std::ostringstream text;
+    node.visit([&text](const auto& value) { text << value; });
+    facts.emplace_back(name, text.str());
+  }
+}
+
+void read_config(const fs::path& path, RunHistory& run) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    run.notes.push_back(fmt::format("{}: cannot be read; the config is left out", path.string()));
+    return;
+  }
+  try {
+    flatten(toml::parse(file, path.string()), "", run.config);
+  } catch (const toml::parse_error& error) {
+    run.notes.push_back(fmt::format("{}:{}: {}; the config is left out", path.string(),
+                                    error.source().begin.line, error.description()));
+  }
+}
+
+}  // namespace
+
+RunHistory read_run(const fs::path& folder) {
+  RunHistory run;
+  run.folder = folder;
+  // "runs/a/" has no last name, "." none that tells.
+  run.name = fs::weakly_canonical(folder).filename().string();
+  read_metrics(folder / "metrics.jsonl", run);
+  read_config(folder / "config.toml", run);
+  return run;
+}
+
+std::vector<RunHistory> read_runs(std::span<const fs::path> folders) {
+  std::vector<RunHistory> runs;
+  std::set<fs::path> places;
+  std::set<std::string> names;
+  for (const fs::path& folder : folders) {
+    runs.push_back(read_run(folder));
+    names.insert(runs.back().name);
+    if (!places.insert(fs::weakly_canonical(folder) / "").second) {
+      input_error("{} is given twice", folder.string());
+    }
+  }
+  if (names.size() < runs.size()) {
+    for (RunHistory& run : runs) run.name = run.folder.string();
+  }
+  return runs;
+}
+
+}  // namespace tandem

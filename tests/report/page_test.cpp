@@ -1,0 +1,120 @@
+#include "report/page.h"
+
+#include <regex>
+
+#include "report/html.h"
+#include "report/run_folder.h"
+
+namespace tandem {
+namespace {
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size())
+    ++found;
+  return found;
+}
+
+class Page : public ReportTest {
+ protected:
+  static std::string page(const std::vector<std::filesystem::path>& folders) {
+    return report_page(read_runs(folders), "made now");
+  }
+};
+
+TEST(EscapeHtml, LeavesNoMarkupAndNoInvalidText) {
+  EXPECT_EQ(escape_html("<a href=\"x\">'&'</a>"),
+            "&lt;a href=&quot;x&quot;&gt;&#39;&amp;&#39;&lt;/a&gt;");
+  EXPECT_EQ(escape_html("größer 火 😀\n\t"), "größer 火 😀\n\t");
+  EXPECT_EQ(escape_html(std::string("a\0b\x1b", 4)),
+            "a\xef\xbf\xbd"
+            "b\xef\xbf\xbd");
+  // Overlong, a surrogate, beyond U+10FFFF, cut short, alone.
+  EXPECT_EQ(escape_html("\xc0\xaf"), "\xef\xbf\xbd\xef\xbf\xbd");
+  EXPECT_EQ(escape_html("\xed\xa0\x80"), "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
+  EXPECT_EQ(escape_html("\xf4\x90\x80\x80").size(), 12U);
+  EXPECT_EQ(escape_html("\xe7\x81"), "\xef\xbf\xbd\xef\xbf\xbd");
+  EXPECT_EQ(escape_html("\x80x"), "\xef\xbf\xbdx");
+}
+
+TEST_F(Page, NeedsNothingBesideItself) {
+  const std::string html = page({make_run("a", start("h") + train(10, "1.5"))});
+  for (const char* outside : {"http:", "https:", "src=", "<link", "@import", "url(", "fetch("}) {
+    EXPECT_EQ(html.find(outside), std::string::npos) << outside;
+  }
+  EXPECT_NE(html.find("made now"), std::string::npos);
+}
+
+TEST_F(Page, ShowsFinalAndBestValues) {
+  const std::string html = page({make_run("a", train(10, "1.5") + evaluation(10, "0.75") +
+                                                   train(20, "1.25") + evaluation(20, "0.5")),
+                                 make_run("b", train(10, "2.5") + evaluation(10, "0.25"))});
+  EXPECT_NE(html.find("<td class=\"best\">★ 1.2500</td>"), std::string::npos);
+  EXPECT_NE(html.find("<td>2.5000</td>"), std::string::npos);
+  EXPECT_NE(html.find("<td class=\"best\">★ 75.00 %</td><td>10</td>"), std::string::npos);
+  EXPECT_NE(html.find("<td class=\"best\">★ 50.00 %</td>"), std::string::npos);
+  // Of run a: twice 2 s with 0.5 s of waiting and 0.25 s of communication, and 2 s of evaluation.
+  for (const char* cell : {"2.500 s <small>41.7 %", "1.000 s <small>16.7 %", "0.500 s <small>8.3 %",
+                           "2.000 s <small>33.3 %"}) {
+    EXPECT_NE(html.find(cell), std::string::npos) << cell;
+  }
+}
+
+TEST_F(Page, PathsOfNamesAreText) {
+  const std::string name = "<script>alert(1)<\\script>\"' & co";
+  const std::string html = page(
+      {make_run(name, start("<b>host</b>") + train(10, "1.5"), "\"<i>\" = \"</td><script>\"\n")});
+  EXPECT_EQ(count(html, "<script>"), 1U);  // the page's own
+  EXPECT_EQ(html.find("<b>"), std::string::npos);
+  EXPECT_EQ(html.find("<i>\""), std::string::npos);
+  EXPECT_NE(html.find("&lt;script&gt;alert(1)&lt;\\script&gt;&quot;&#39; &amp; co"),
+            std::string::npos);
+}
+
+/// The paths of the first chart (loss by step).
+std::vector<std::string> loss_paths(const std::string& html) {
+  const std::string chart = html.substr(0, html.find("</svg>"));
+  std::vector<std::string> paths;
+  const std::regex pattern("<path d=\"([^\"]*)\"");
+  for (std::sregex_iterator each(chart.begin(), chart.end(), pattern), end; each != end; ++each) {
+    paths.push_back((*each)[1]);
+  }
+  return paths;
+}
+
+TEST_F(Page, AGapBreaksTheCurveAndALonePointIsADot) {
+  const std::string html = page({make_run(
+      "a", train(1, "5") + train(2, "4") + train(3, "null") + train(4, "2") + train(5, "null"))});
+  const std::vector<std::string> paths = loss_paths(html);
+  ASSERT_EQ(paths.size(), 2U);  // training and evaluation
+  EXPECT_EQ(count(paths[0], "M"), 2U) << paths[0];
+  EXPECT_EQ(count(paths[0], "L"), 1U) << paths[0];
+  EXPECT_EQ(paths[1], "");
+  EXPECT_EQ(count(html.substr(0, html.find("</svg>")), "<circle"), 1U);
+}
+
+TEST_F(Page, WorksWithoutAPointWithOneAndWithMany) {
+  EXPECT_EQ(count(page({make_run("none", start("h"))}), "No values recorded."), 15U);
+  EXPECT_EQ(count(loss_paths(page({make_run("one", train(7, "1"))}))[0], "M"), 1U);
+  std::string many;
+  for (int i = 1; i <= 20000; ++i) many += train(i, std::to_string(i % 7));
+  const std::string html = page({make_run("many", many)});
+  EXPECT_LT(html.size(), 400'000U);
+  EXPECT_EQ(html.find("nan"), std::string::npos);
+  EXPECT_EQ(html.find("inf\""), std::string::npos);
+}
+
+TEST_F(Page, MarksWhatDiffersAndFoldsTheRest) {
+  const std::string html = page({make_run("a", train(1, "1"), "[train]\nepochs = 3\nseed = 1\n"),
+                                 make_run("b", train(1, "1"), "[train]\nepochs = 4\nseed = 1\n"),
+                                 make_run("c", train(1, "1"), "")});
+  EXPECT_NE(html.find("<tr class=\"differs\"><th scope=\"row\">≠ train.epochs</th>"
+                      "<td>3</td><td>4</td><td>–</td></tr>"),
+            std::string::npos);
+  EXPECT_NE(html.find("<tr><th scope=\"row\">train.seed</th>"), std::string::npos);
+  EXPECT_LT(html.find("train.epochs"), html.find("<details>"));
+  EXPECT_GT(html.find("train.seed"), html.find("<details>"));
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "support/temporary_folder.h"
+
+namespace tandem {
+
+/// A test that makes folders of runs by hand.
+class ReportTest : public testing::Test {
+ protected:
+  std::filesystem::path make_run(const std::string& name, const std::string& metrics,
+                                 const std::string& config = "[train]\nepochs = 3\n") {
+    const std::filesystem::path folder = folder_ / name;
+    std::filesystem::create_directories(folder);
+    std::ofstream(folder / "metrics.jsonl") << metrics;
+    if (!config.empty()) std::ofstream(folder / "config.toml") << config;
+    return folder;
+  }
+
+  static std::string start(const std::string& host) {
+    return R"({"event": "start", "host": ")" + host + R"(", "ranks": 2})" + "\n";
+  }
+  static std::string train(int step, const std::string& loss) {
+    return R"({"event": "train", "epoch": 1, "step": )" + std::to_string(step) + R"(, "loss": )" +
+           loss +
+           R"(, "top1": 0.5, "learning_rate": 0.1, "samples": 64, "seconds": 2.0, )"
+           R"("images_per_second": 32.0, "data_wait_seconds": 0.5, )"
+           R"("exposed_communication_seconds": 0.25})" +
+           "\n";
+  }
+  static std::string evaluation(int step, const std::string& top1) {
+    return R"({"event": "evaluation", "epoch": 1, "step": )" + std::to_string(step) +
+           R"(, "loss": 0.75, "top1": )" + top1 + R"(, "top5": 1.0, "seconds": 1.0})" + "\n";
+  }
+
+  TemporaryFolder folder_;
+};
+
+}  // namespace tandem
