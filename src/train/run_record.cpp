@@ -38,7 +38,7 @@ void RunRecord::write(const JsonLine& record, std::int64_t step,
     metrics_->write(record);
     if (events_ && !scalars.empty()) events_->write(step, scalars);
   } catch (const SystemError& error) {
-    input_error("{}; mend that and go on with --resume", error.what());
+    system_error("{}; mend that and go on with --resume", error.what());
   }
   const std::string failure = log_file_failure();
   if (!failure.empty()) {
