@@ -52,6 +52,8 @@ void MpiWatch::wait(std::span<MPI_Request> requests, std::string_view operation,
   while (!test()) {
     const Clock::time_point now = Clock::now();
     if (now - polled < poll_interval) continue;
+    // It is this process that stood still: the others had no chance to be heard.
+    if (now - polled > timeout_ / 2) start = now;
     polled = now;
     if (receive()) start = now;
     if (now - start > timeout_) fail(operation, elements);
@@ -108,7 +110,7 @@ void MpiWatch::fail(std::string_view operation, std::int64_t elements) const {
   // All find it at about the same time. One of them says so and ends the job; the others do only
   // where it does not come to that.
   constexpr Seconds patience(12.0);  // a launcher may take seconds to end a job
-  if (rank_ != speaker) std::this_thread::sleep_for(patience);
+  if (rank_ != speaker) std::this_thread::sleep_for(std::min(patience, 2.0 * timeout_));
   const std::string what = fmt::format("waited {:g} s in {} ({} elements)", timeout_.count(),
                                        operation, format_count(elements));
   if (silent.empty()) {
