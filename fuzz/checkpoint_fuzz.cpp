@@ -1,5 +1,13 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
 #include "fuzz_input.h"
 #include "graph/model_file.h"
+#include "optim/optimizer_config.h"
 #include "train/checkpoint.h"
 #include "train/model_weights.h"
 #include "train/safetensors.h"
@@ -33,8 +41,8 @@ struct Target {
   tandem::Graph graph = tandem::parse_model(model, "model.toml", {});
   tandem::ParameterStore store{graph, context, false};
   std::unique_ptr<tandem::Optimizer> optimizer =
-      tandem::make_optimizer({.kind = "sgd", .learning_rate = 0.1, .momentum = 0.9}, context,
-                             store.all_values().elements(), {});
+      tandem::make_optimizer({.learning_rate = 0.1, .rule = tandem::SgdOptions{.momentum = 0.9F}},
+                             context, store.all_values().elements(), {});
 };
 
 }  // namespace
@@ -45,8 +53,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static Target target;
   const auto& path = bytes.write({data, size});
   fuzz::refuse_or_read([&] {
-    load_checkpoint(path, target.store, *target.optimizer,
-                    {.seed = 1, .global_batch = 4, .samples = 16, .model = "tiny"});
+    // With the checksum that a checkpoint must have, or nothing behind that check would be reached.
+    const SafetensorsFile file(path);
+    const std::vector<NamedTensor> tensors(file.tensors().begin(), file.tensors().end());
+    SafetensorsMetadata metadata = file.metadata();
+    metadata.erase(std::string(safetensors_checksum_key));
+    static const std::filesystem::path sealed =
+        std::filesystem::temp_directory_path() / fmt::format("tandem-fuzz-{}", ::getpid());
+    write_safetensors(sealed, tensors, metadata, WriteChecksum::yes);
+    load_checkpoint(
+        sealed, target.store, *target.optimizer,
+        {.steps_per_epoch = 4, .seed = 1, .global_batch = 4, .samples = 16, .model = "tiny"});
   });
   fuzz::refuse_or_read([&] { load_weights(SafetensorsFile(path), target.store); });
   return 0;

@@ -1,7 +1,6 @@
 #include "base/config_table.h"
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include <map>
 #include <set>
@@ -9,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "base/toml_parser.h"
 
 namespace tandem {
 

@@ -1,7 +1,6 @@
 #include "report/run_history.h"
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include <cmath>
 #include <fstream>
@@ -11,6 +10,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/toml_parser.h"
 
 namespace tandem {
 namespace {

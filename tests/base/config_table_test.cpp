@@ -213,6 +213,15 @@ TEST(ConfigTable, SurvivesItsOwnText) {
   EXPECT_EQ(again.tables("layer").at(1).get_int("stride"), 2);
 }
 
+// toml++ asserts on these instead of reporting them.
+TEST(ConfigTable, BrokenTableNamesAreErrors) {
+  for (const char* text : {"[=a]", "[[=a]]", "[a.=b]", "[[]]", "[]", "[", "[[", "[a", "= 1"}) {
+    const std::string message =
+        message_of<InputError>([&] { ConfigTable::from_text(text, "x.toml"); });
+    EXPECT_EQ(message.rfind("x.toml:1: not valid TOML: ", 0), 0U) << text << ": " << message;
+  }
+}
+
 TEST(ConfigTable, ReadsFilesAndNamesThem) {
   const TemporaryFolder folder;
   std::ofstream(folder / "run.toml") << "epochs = 3\n[x\n";
