@@ -106,12 +106,13 @@ for (const chart of document.querySelectorAll('svg[data-x]')) {
       lines.push([curve, short(valueAt(y, near[1], logY))]);
     }
     if (place === null) return leave();
-    tip.replaceChildren(`${chart.dataset.xLabel} ${short(valueAt(x, place, logX))}`);
+    const label = chart.dataset.xLabel, where = valueAt(x, place, logX);
+    tip.replaceChildren(`${label} ${label === 'step' ? Math.round(where) : short(where)}`);
     for (const [curve, value] of lines) {
-      const line = document.createElement('div'), label = document.createElement('span');
-      label.className = curve.getAttribute('class');
-      label.append(document.createElement('i'), `${curve.dataset.name}: ${value}`);
-      line.append(label);
+      const line = document.createElement('div'), name = document.createElement('span');
+      name.className = curve.getAttribute('class');
+      name.append(document.createElement('i'), `${curve.dataset.name}: ${value}`);
+      line.append(name);
       tip.append(line);
     }
     tip.className = '';

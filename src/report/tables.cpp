@@ -94,7 +94,7 @@ const std::array<Column, 9>& columns() {
          return run.evaluations.empty() ? missing : run.evaluations.back().loss;
        },
        four_digits},
-      {"best top-1", Better::higher,
+      {"best top‑1", Better::higher,
        [](const RunHistory& run) {
          const EvaluationRecord* best = best_evaluation(run);
          return best == nullptr ? missing : best->top1;
@@ -106,12 +106,12 @@ const std::array<Column, 9>& columns() {
          return best == nullptr ? missing : static_cast<double>(best->step);
        },
        whole},
-      {"final top-1", Better::higher,
+      {"final top‑1", Better::higher,
        [](const RunHistory& run) {
          return run.evaluations.empty() ? missing : run.evaluations.back().top1;
        },
        percent},
-      {"final top-5", Better::higher,
+      {"final top‑5", Better::higher,
        [](const RunHistory& run) {
          return run.evaluations.empty() ? missing : run.evaluations.back().top5;
        },
