@@ -215,10 +215,10 @@ TEST(ConfigTable, SurvivesItsOwnText) {
 
 // toml++ asserts on these instead of reporting them.
 TEST(ConfigTable, BrokenTableNamesAreErrors) {
-  for (const char* text : {"[=a]", "[[=a]]", "[a.=b]", "[[]]", "[]", "[", "[[", "[a", "= 1"}) {
+  for (const char* broken : {"[=a]", "[[=a]]", "[a.=b]", "[[]]", "[]", "[", "[[", "[a", "= 1"}) {
     const std::string message =
-        message_of<InputError>([&] { ConfigTable::from_text(text, "x.toml"); });
-    EXPECT_EQ(message.rfind("x.toml:1: not valid TOML: ", 0), 0U) << text << ": " << message;
+        message_of<InputError>([&] { ConfigTable::from_text(broken, "x.toml"); });
+    EXPECT_EQ(message.rfind("x.toml:1: not valid TOML: ", 0), 0U) << broken << ": " << message;
   }
 }
 
