@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <sstream>
@@ -9,6 +10,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/toml_parser.h"
+#include "base/toml_text.h"
 
 namespace tandem {
 
@@ -76,6 +78,10 @@ std::string_view type_name(const toml::node& node) {
 }
 
 toml::table parse(std::string_view text, std::string_view origin) {
+  if (const std::size_t at = find_foreign_byte(text); at != std::string_view::npos) {
+    input_error("{}:{}: not valid TOML: a letter or sign outside of ASCII must stand in quotes",
+                origin, std::ranges::count(text.substr(0, at), '\n') + 1);
+  }
   try {
     return toml::parse(text, origin);
   } catch (const toml::parse_error& error) {
@@ -148,8 +154,8 @@ void ConfigTable::override_key(std::string_view assignment) {
   const std::string origin = fmt::format("--set {}", assignment);
   toml::table parsed;
   try {
-    parsed = toml::parse(fmt::format("{} = {}", key, value), origin);
-  } catch (const toml::parse_error&) {
+    parsed = parse(fmt::format("{} = {}", key, value), origin);
+  } catch (const InputError&) {
     std::string quoted = value;
     for (std::size_t at = 0; (at = quoted.find_first_of("\\\"", at)) != std::string::npos;
          at += 2) {

@@ -215,7 +215,8 @@ TEST(ConfigTable, SurvivesItsOwnText) {
 
 // toml++ asserts on these instead of reporting them.
 TEST(ConfigTable, BrokenTableNamesAreErrors) {
-  for (const char* broken : {"[=a]", "[[=a]]", "[a.=b]", "[[]]", "[]", "[", "[[", "[a", "= 1"}) {
+  for (const char* broken : {"[=a]", "[[=a]]", "[a.=b]", "[[]]", "[]", "[", "[[", "[a", "= 1",
+                             "\xd1\x9f", "a \xc3\xa9= 1"}) {
     const std::string message =
         message_of<InputError>([&] { ConfigTable::from_text(broken, "x.toml"); });
     EXPECT_EQ(message.rfind("x.toml:1: not valid TOML: ", 0), 0U) << broken << ": " << message;
