@@ -15,6 +15,8 @@ TEST(TomlText, FindsForeignBytesOutsideOfStringsAndComments) {
   EXPECT_EQ(find_foreign_byte("a = \"\"\"\n\xc3\"\" \n\xa9\"\"\""), none);
   EXPECT_EQ(find_foreign_byte("a = '''\n\xc3'' \n\xa9'''"), none);
   EXPECT_EQ(find_foreign_byte("\xd1\x9f"), 0U);
+  EXPECT_EQ(find_foreign_byte("a = \"\\\xc3\""), 6U);
+  EXPECT_EQ(find_foreign_byte("a = \"\"\"\\\n \xc3\"\"\""), 10U);
   EXPECT_EQ(find_foreign_byte("a = '\\'\xc3"), 7U);
   EXPECT_EQ(find_foreign_byte("a = '' \xc3"), 7U);
   EXPECT_EQ(find_foreign_byte("# \xc3\n\xc3"), 4U);
