@@ -87,7 +87,7 @@ std::string curve(const Series& series, const Axes& axes) {
     const std::string at = fmt::format("{:.1f} {:.1f}", axes.x_of(points[i]), axes.y_of(points[i]));
     path += (joined ? "L" : "M") + at;
     if ((joined || goes_on) && !(evaluation && points.size() <= most_dots)) continue;
-    dots += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\"/>", axes.x_of(points[i]),
+    dots += fmt::format(R"(<circle cx="{:.1f}" cy="{:.1f}" r="3"/>)", axes.x_of(points[i]),
                         axes.y_of(points[i]));
   }
   return fmt::format("<g class=\"{} {}\" data-run=\"{}\" data-name=\"{}\"><path d=\"{}\"/>{}</g>\n",

@@ -55,6 +55,7 @@ template <typename Record>
 std::vector<Point> points_of(const std::vector<Record>& records, double Record::*value,
                              double factor, XAxis x) {
   std::vector<Point> points;
+  points.reserve(records.size());
   for (const Record& record : records) {
     points.push_back({x == XAxis::time ? record.elapsed : static_cast<double>(record.step),
                       factor * record.*value});
@@ -87,12 +88,11 @@ std::string chart(Runs runs, const Curves& curves, XAxis x) {
 }
 
 std::string legend(Runs runs) {
-  std::string html = "<nav class=\"legend\" aria-label=\"Runs\">";
+  std::string html = R"(<nav class="legend" aria-label="Runs">)";
   for (std::size_t i = 0; i < runs.size(); ++i) {
     html += fmt::format(
-        "<label><input type=\"checkbox\" value=\"{}\" checked autocomplete=\"off\"> "
-        "{}</label>",
-        i, run_label(runs[i], i));
+        R"(<label><input type="checkbox" value="{}" checked autocomplete="off"> {}</label>)", i,
+        run_label(runs[i], i));
   }
   return html + "</nav>\n";
 }

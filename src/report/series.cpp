@@ -27,8 +27,7 @@ void add_extremes(const std::vector<Point>& points, std::size_t begin, std::size
     if (index) indices.push_back(*index);
   }
   std::ranges::sort(indices);
-  const auto repeated = std::ranges::unique(indices);
-  indices.erase(repeated.begin(), repeated.end());
+  indices.erase(std::unique(indices.begin(), indices.end()), indices.end());
   for (const std::size_t index : indices) kept.push_back(points[index]);
 }
 

@@ -185,7 +185,7 @@ std::string run_label(const RunHistory& run, std::size_t index) {
 
 std::string summary_table(std::span<const RunHistory> runs) {
   std::string html =
-      "<div class=\"wide\"><table class=\"numbers\"><thead><tr><th>run</th><th>model</th>";
+      R"(<div class="wide"><table class="numbers"><thead><tr><th>run</th><th>model</th>)";
   for (const Column& column : columns()) html += fmt::format("<th>{}</th>", column.title);
   html += "<th>time</th></tr></thead><tbody>\n";
   for (std::size_t i = 0; i < runs.size(); ++i) {
@@ -219,7 +219,7 @@ std::string phase_table(std::span<const RunHistory> runs) {
     for (const auto& [name, seconds] :
          {std::pair{"compute", phases.compute}, std::pair{"wait", phases.data_wait},
           std::pair{"exposed", phases.communication}, std::pair{"evaluate", phases.evaluation}}) {
-      bar += fmt::format("<i class=\"{}\" style=\"width:{:.2f}%\"></i>", name,
+      bar += fmt::format(R"(<i class="{}" style="width:{:.2f}%"></i>)", name,
                          longest > 0 ? 100.0 * seconds / longest : 0.0);
       cells += fmt::format("<td>{:.3f} s <small>{:.1f} %</small></td>", seconds,
                            total > 0 ? 100.0 * seconds / total : 0.0);

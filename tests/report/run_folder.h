@@ -15,7 +15,7 @@ class ReportTest : public testing::Test {
  protected:
   std::filesystem::path make_run(const std::string& name, const std::string& metrics,
                                  const std::string& config = "[train]\nepochs = 3\n") {
-    const std::filesystem::path folder = folder_ / name;
+    std::filesystem::path folder = folder_ / name;
     std::filesystem::create_directories(folder);
     std::ofstream(folder / "metrics.jsonl") << metrics;
     if (!config.empty()) std::ofstream(folder / "config.toml") << config;
