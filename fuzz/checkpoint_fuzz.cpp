@@ -1,6 +1,3 @@
-#include <fmt/format.h>
-#include <unistd.h>
-
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -58,8 +55,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::vector<NamedTensor> tensors(file.tensors().begin(), file.tensors().end());
     SafetensorsMetadata metadata = file.metadata();
     metadata.erase(std::string(safetensors_checksum_key));
-    static const std::filesystem::path sealed =
-        std::filesystem::temp_directory_path() / fmt::format("tandem-fuzz-{}", ::getpid());
+    static const std::filesystem::path sealed = fuzz::memory_folder() / "sealed.safetensors";
     write_safetensors(sealed, tensors, metadata, WriteChecksum::yes);
     load_checkpoint(
         sealed, target.store, *target.optimizer,

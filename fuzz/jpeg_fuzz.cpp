@@ -2,7 +2,7 @@
 #include "fuzz_image.h"
 #include "fuzz_input.h"
 
-// A JPEG file with its EXIF orientation, decoded to colour and to gray.
+// A JPEG file with its EXIF orientation, decoded to colour and to gray, whole and in part.
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tandem;
@@ -13,5 +13,18 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                    image.height, image.width, image.channels, image.pixels.size());
     });
   }
+  fuzz::refuse_or_read([&] {
+    JpegImage image({data, data + size}, 3, "photo.jpg");
+    const PixelRect middle{.top = image.height() / 4,
+                           .left = image.width() / 4,
+                           .height = (image.height() + 1) / 2,
+                           .width = (image.width() + 1) / 2};
+    for (const int divisor : {1, 4}) {
+      fuzz::touch(image
+                      .read(middle, (middle.height + divisor - 1) / divisor,
+                            (middle.width + divisor - 1) / divisor)
+                      .view);
+    }
+  });
   return 0;
 }

@@ -41,7 +41,7 @@ run_target() {
   local name=$1 folder=build/fuzz
   mkdir -p "$folder/corpus/$name" "$folder/findings"
   local options=(-max_total_time="$2" -seed="$seed" -max_len=8192 -timeout=10 -rss_limit_mb=1024
-    -malloc_limit_mb=64 -print_final_stats=1 -verbosity=0
+    -malloc_limit_mb=64 -print_final_stats=1 -print_funcs=0 -verbosity=0
     -artifact_prefix="$folder/findings/$name-")
   if [[ -f fuzz/$name.dict ]]; then options+=(-dict="fuzz/$name.dict"); fi
   local log=$folder/$name.log
