@@ -22,10 +22,6 @@ if(TANDEM_SANITIZE)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     # Checked loops cannot be vectorised, which clang warns of where they ask to be.
     target_compile_options(tandem_options INTERFACE -Wno-pass-failed)
-    # toml++ 3.3's tables of characters reach places that they call unreachable where a broken file
-    # has letters outside of ASCII (base/toml_text.h keeps most of these away from it). They then
-    # answer no, as they should.
-    target_compile_options(tandem_options INTERFACE -fno-sanitize=unreachable)
   endif()
 endif()
 

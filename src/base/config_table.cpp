@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <map>
 #include <set>
 #include <sstream>
@@ -10,7 +9,6 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/toml_parser.h"
-#include "base/toml_text.h"
 
 namespace tandem {
 
@@ -78,10 +76,6 @@ std::string_view type_name(const toml::node& node) {
 }
 
 toml::table parse(std::string_view text, std::string_view origin) {
-  if (const std::size_t at = find_foreign_byte(text); at != std::string_view::npos) {
-    input_error("{}:{}: not valid TOML: a letter or sign outside of ASCII must stand in quotes",
-                origin, std::ranges::count(text.substr(0, at), '\n') + 1);
-  }
   try {
     return toml::parse(text, origin);
   } catch (const toml::parse_error& error) {
