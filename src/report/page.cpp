@@ -2,10 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <vector>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "report/html.h"
 #include "report/line_chart.h"
 #include "report/page_style.h"
@@ -18,12 +22,15 @@ using Runs = std::span<const RunHistory>;
 
 /// What a chart shows of each kind of record; null: nothing.
 struct Curves {
+  enum class Shown : std::uint8_t { always, where_recorded };
   const char* title;
   const char* y_label;
   YScale scale;
   double TrainRecord::*train;
   double EvaluationRecord::*evaluation;
   double factor;
+  double BadSamplesRecord::*bad_samples = nullptr;
+  Shown shown = Shown::always;
 };
 
 constexpr Curves charts[] = {
@@ -35,6 +42,10 @@ constexpr Curves charts[] = {
      nullptr, 1.0},
     {"Learning rate", "", YScale::from_zero, &TrainRecord::learning_rate, nullptr, 1.0},
     {"Top-5 accuracy", "%, test", YScale::fitted, nullptr, &EvaluationRecord::top5, 100.0},
+    {"Gradient norm", "before clipping, of the last step of each interval", YScale::automatic,
+     &TrainRecord::gradient_norm, nullptr, 1.0, nullptr, Curves::Shown::where_recorded},
+    {"Skipped samples", "times so far that a sample could not be read", YScale::from_zero, nullptr,
+     nullptr, 1.0, &BadSamplesRecord::skipped, Curves::Shown::where_recorded},
 };
 
 enum class XAxis : std::uint8_t { step, log_step, time };
@@ -63,22 +74,35 @@ std::vector<Point> points_of(const std::vector<Record>& records, double Record::
   return points;
 }
 
+/// The curves of one run.
+std::vector<Series> series_of(const RunHistory& run, std::size_t index, const Curves& curves,
+                              XAxis x) {
+  std::vector<Series> series;
+  const auto add = [&](const auto& records, auto value, Phase phase, const char* suffix) {
+    if (value == nullptr) return;
+    series.push_back({.name = run.name + suffix,
+                      .run = index,
+                      .phase = phase,
+                      .points = points_of(records, value, curves.factor, x)});
+  };
+  add(run.train, curves.train, Phase::train, "");
+  add(run.evaluations, curves.evaluation, Phase::evaluation, ", test");
+  add(run.bad_samples, curves.bad_samples, Phase::train, "");
+  return series;
+}
+
+bool has_value(const Series& series) {
+  return std::ranges::any_of(series.points,
+                             [](const Point& point) { return std::isfinite(point.y); });
+}
+
 std::string chart(Runs runs, const Curves& curves, XAxis x) {
   std::vector<Series> series;
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    const RunHistory& run = runs[i];
-    if (curves.train != nullptr) {
-      series.push_back({.name = run.name,
-                        .run = i,
-                        .phase = Phase::train,
-                        .points = points_of(run.train, curves.train, curves.factor, x)});
-    }
-    if (curves.evaluation != nullptr) {
-      series.push_back({.name = run.name + ", test",
-                        .run = i,
-                        .phase = Phase::evaluation,
-                        .points = points_of(run.evaluations, curves.evaluation, curves.factor, x)});
-    }
+    std::ranges::move(series_of(runs[i], i, curves, x), std::back_inserter(series));
+  }
+  if (curves.shown == Curves::Shown::where_recorded && std::ranges::none_of(series, has_value)) {
+    return "";
   }
   return line_chart({.title = curves.title,
                      .x_label = x == XAxis::time ? "seconds" : "step",
@@ -113,6 +137,31 @@ std::string notes(Runs runs) {
   return html;
 }
 
+/// What a person should know of a run beside its numbers.
+std::string remarks(Runs runs) {
+  std::string html;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const RunHistory& run = runs[i];
+    std::vector<std::string> remarks;
+    if (run.end && run.end->ending != "finished") {
+      remarks.push_back(fmt::format("{} at step {}: {}",
+                                    run.end->ending == "early_stop" ? "ended early" : "was stopped",
+                                    format_count(run.end->step), escape_html(run.end->reason)));
+    }
+    if (!run.bad_samples.empty()) {
+      const BadSamplesRecord& last = run.bad_samples.back();
+      remarks.push_back(fmt::format(
+          "skipped samples that could not be read {:.0f} times ({:.0f} samples, listed in its "
+          "bad_samples.txt)",
+          last.skipped, last.distinct));
+    }
+    for (const std::string& remark : remarks) {
+      html += fmt::format("<p class=\"remark\">{} {}</p>\n", run_label(run, i), remark);
+    }
+  }
+  return html;
+}
+
 std::string title_of(Runs runs) {
   return runs.size() == 1 ? runs[0].name : fmt::format("{} runs", runs.size());
 }
@@ -126,7 +175,7 @@ std::string report_page(Runs runs, const std::string& made) {
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<title>Tandem: {0}</title>\n<style>{1}</style>\n</head>\n<body>\n<h1>Tandem: {0}</h1>\n",
       escape_html(title_of(runs)), page_style);
-  html += notes(runs) + summary_table(runs);
+  html += notes(runs) + summary_table(runs) + remarks(runs);
   html +=
       "<h2>Curves</h2>\n"
       "<input type=\"radio\" name=\"x\" id=\"by-step\" checked autocomplete=\"off\"><label "

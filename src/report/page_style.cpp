@@ -22,6 +22,7 @@ body { margin: 0 auto; padding: 1rem 1.5rem 3rem; max-width: 88rem; color: var(-
 h1 { font-size: 1.5rem; margin: 0 0 .6rem; } h2 { font-size: 1.15rem; margin: 2rem 0 .6rem; }
 small, .none, footer, .note { color: var(--soft); }
 .note { border-left: 3px solid var(--wait); padding-left: .6rem; overflow-wrap: anywhere; }
+.remark { margin: .5rem 0; overflow-wrap: anywhere; }
 .legend { position: sticky; top: 0; z-index: 1; display: flex; flex-wrap: wrap; gap: .2rem 1.2rem;
   padding: .5rem 0; background: var(--back); border-bottom: 1px solid var(--line); }
 .legend label { cursor: pointer; overflow-wrap: anywhere; }

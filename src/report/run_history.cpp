@@ -24,6 +24,12 @@ double number(const Json& record, const char* key) {
                                                      : std::numeric_limits<double>::quiet_NaN();
 }
 
+/// The same of a count; 0 where there is none.
+double count(const Json& record, const char* key) {
+  const double value = number(record, key);
+  return value > 0 && std::isfinite(value) ? value : 0.0;
+}
+
 /// Steps ascend: what a resumed run did again replaces what was there.
 template <typename Record>
 void add(std::vector<Record>& records, const Record& record) {
@@ -31,8 +37,14 @@ void add(std::vector<Record>& records, const Record& record) {
   records.push_back(record);
 }
 
+std::string text(const Json& record, const char* key) {
+  const auto found = record.find(key);
+  return found != record.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
 void add_start(const Json& json, RunHistory& run) {
   ++run.starts;
+  run.end.reset();
   run.environment.clear();
   for (const auto& [key, value] : json.items()) {
     if (key == "event") continue;
@@ -49,11 +61,46 @@ void add_train(const Json& json, std::int64_t step, double elapsed, RunHistory& 
                   .loss = number(json, "loss"),
                   .top1 = number(json, "top1"),
                   .learning_rate = number(json, "learning_rate"),
+                  .gradient_norm = number(json, "gradient_norm"),
                   .samples = number(json, "samples"),
                   .seconds = number(json, "seconds"),
                   .images_per_second = number(json, "images_per_second"),
                   .data_wait_seconds = number(json, "data_wait_seconds"),
                   .exposed_communication_seconds = number(json, "exposed_communication_seconds")});
+}
+
+void add_evaluation(const Json& json, std::int64_t step, double elapsed, RunHistory& run) {
+  add(run.evaluations, {.step = step,
+                        .elapsed = elapsed,
+                        .epoch = number(json, "epoch"),
+                        .loss = number(json, "loss"),
+                        .top1 = number(json, "top1"),
+                        .top5 = number(json, "top5"),
+                        .seconds = number(json, "seconds")});
+}
+
+/// One step may have two: of its training and of its evaluation.
+void add_bad_samples(const Json& json, std::int64_t step, double elapsed, RunHistory& run) {
+  std::erase_if(run.bad_samples, [&](const auto& each) { return each.step > step; });
+  const double before = run.bad_samples.empty() ? 0.0 : run.bad_samples.back().skipped;
+  run.bad_samples.push_back({.step = step,
+                             .elapsed = elapsed,
+                             .skipped = before + count(json, "skipped"),
+                             .distinct = count(json, "distinct")});
+}
+
+void add_end(const Json& json, std::int64_t step, double /*elapsed*/, RunHistory& run) {
+  run.end = {.ending = text(json, "ending"), .step = step, .reason = text(json, "reason")};
+}
+
+/// What takes records of a step; null for other events.
+auto adder_of(const std::string& event)
+    -> void (*)(const Json&, std::int64_t, double, RunHistory&) {
+  if (event == "train") return &add_train;
+  if (event == "evaluation") return &add_evaluation;
+  if (event == "bad_samples") return &add_bad_samples;
+  if (event == "end") return &add_end;
+  return nullptr;
 }
 
 /// Adds the record of one line and its time to `elapsed`; returns whether the line is one.
@@ -66,22 +113,13 @@ bool add_record(const std::string& line, RunHistory& run, double& elapsed) {
     add_start(json, run);
     return true;
   }
-  if (*event != "train" && *event != "evaluation") return true;  // of another version, perhaps
+  const auto add_to = adder_of(event->get<std::string>());
+  if (add_to == nullptr) return true;  // of another version, perhaps
   const double step = number(json, "step");
   if (!(step >= 0 && step < 9e15)) return false;
   const double seconds = number(json, "seconds");
   if (seconds > 0) elapsed += seconds;
-  if (*event == "train") {
-    add_train(json, static_cast<std::int64_t>(step), elapsed, run);
-  } else {
-    add(run.evaluations, {.step = static_cast<std::int64_t>(step),
-                          .elapsed = elapsed,
-                          .epoch = number(json, "epoch"),
-                          .loss = number(json, "loss"),
-                          .top1 = number(json, "top1"),
-                          .top5 = number(json, "top5"),
-                          .seconds = seconds});
-  }
+  add_to(json, static_cast<std::int64_t>(step), elapsed, run);
   return true;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -17,6 +18,7 @@ struct TrainRecord {
   double loss = 0.0;
   double top1 = 0.0;
   double learning_rate = 0.0;
+  double gradient_norm = 0.0;  ///< NaN where gradients are not clipped
   double samples = 0.0;
   double seconds = 0.0;
   double images_per_second = 0.0;
@@ -35,6 +37,21 @@ struct EvaluationRecord {
   double seconds = 0.0;
 };
 
+/// A "bad_samples" record.
+struct BadSamplesRecord {
+  std::int64_t step = 0;
+  double elapsed = 0.0;
+  double skipped = 0.0;   ///< times since the run began, all its records so far together
+  double distinct = 0.0;  ///< samples so far
+};
+
+/// The "end" record of a run that ended and was not resumed.
+struct EndRecord {
+  std::string ending;  ///< "finished", "early_stop" or "stopped"
+  std::int64_t step = 0;
+  std::string reason;  ///< empty for a finished run
+};
+
 /// Names and values as text, in the order of the file.
 using Facts = std::vector<std::pair<std::string, std::string>>;
 
@@ -44,7 +61,9 @@ struct RunHistory {
   std::string name;
   std::vector<TrainRecord> train;  ///< steps ascend; later records supersede earlier ones
   std::vector<EvaluationRecord> evaluations;
-  Facts environment;  ///< of the last "start" record
+  std::vector<BadSamplesRecord> bad_samples;
+  std::optional<EndRecord> end;  ///< nothing: it runs still, or was killed or failed
+  Facts environment;             ///< of the last "start" record
   int starts = 0;
   Facts config;                    ///< config.toml with dotted keys, values as TOML
   std::vector<std::string> notes;  ///< one line for each thing that could not be read

@@ -2,16 +2,33 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <string_view>
+#include <vector>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/log.h"
 
 namespace tandem {
+namespace {
+
+std::string_view name_of(RunEnding ending) {
+  switch (ending) {
+    case RunEnding::finished:
+      return "finished";
+    case RunEnding::early_stop:
+      return "early_stop";
+    case RunEnding::stopped:
+      break;
+  }
+  return "stopped";
+}
+
+}  // namespace
 
 RunRecord::RunRecord(const std::filesystem::path& folder, const RunConfig& config, bool speaker,
-                     std::int64_t first_step) {
+                     std::int64_t first_step)
+    : skips_bad_samples_(config.data.skip_bad_samples) {
   if (!speaker) return;
   std::error_code code;
   std::filesystem::create_directories(folder, code);
@@ -67,14 +84,14 @@ void RunRecord::train(std::int64_t epoch, std::int64_t step, const Interval& int
       .real("images_per_second", images_per_second)
       .real("data_wait_seconds", interval.data_wait_seconds)
       .real("exposed_communication_seconds", interval.exposed_communication_seconds);
-  const std::array<EventScalar, 6> scalars{{
+  std::vector<EventScalar> scalars{
       {"train/loss", loss},
       {"train/top1", top1},
       {"train/learning_rate", rate},
       {"train/images_per_second", images_per_second},
       {"train/data_wait_seconds", interval.data_wait_seconds},
-      {"train/exposed_communication_seconds", interval.exposed_communication_seconds},
-  }};
+      {"train/exposed_communication_seconds", interval.exposed_communication_seconds}};
+  if (interval.gradient_norm) scalars.push_back({"train/gradient_norm", *interval.gradient_norm});
   write(line, step, scalars);
 }
 
@@ -92,9 +109,12 @@ void RunRecord::evaluation(std::int64_t epoch, std::int64_t step, const Evaluati
       .integer("skipped", result.skipped)
       .real("seconds", result.seconds)
       .boolean("best", best);
-  const std::array<EventScalar, 3> scalars{{{"evaluation/loss", result.loss},
-                                            {"evaluation/top1", result.top1},
-                                            {"evaluation/top5", result.top5}}};
+  std::vector<EventScalar> scalars{{"evaluation/loss", result.loss},
+                                   {"evaluation/top1", result.top1},
+                                   {"evaluation/top5", result.top5}};
+  if (skips_bad_samples_) {
+    scalars.push_back({"evaluation/skipped", static_cast<double>(result.skipped)});
+  }
   write(line, step, scalars);
   log_info("epoch {}: test top-1 {:.2f} %, top-5 {:.2f} %, loss {:.4f} on {} samples{}{}", epoch,
            100.0 * result.top1, 100.0 * result.top5, result.loss, result.samples,
@@ -111,10 +131,30 @@ void RunRecord::bad_samples(std::int64_t epoch, std::int64_t step, std::int64_t 
       .integer("step", step)
       .integer("skipped", skipped)
       .integer("distinct", distinct);
-  write(line);
+  const std::vector<EventScalar> scalars{{"bad_samples/skipped", static_cast<double>(skipped)},
+                                         {"bad_samples/distinct", static_cast<double>(distinct)}};
+  write(line, step, scalars);
   log_warning(
       "epoch {}: unreadable samples were skipped {} times; {} are listed in bad_samples.txt", epoch,
       skipped, distinct);
+}
+
+void RunRecord::end(RunEnding ending, std::int64_t step, std::int64_t total,
+                    std::string_view reason) {
+  if (!metrics_) return;
+  JsonLine line;
+  line.text("event", "end")
+      .text("ending", name_of(ending))
+      .integer("step", step)
+      .integer("steps", total);
+  if (!reason.empty()) line.text("reason", reason);
+  write(line);
+  if (ending == RunEnding::early_stop) {
+    log_info("stopping early at step {} of {}: {}; a larger train.early_stop_patience would go on",
+             step, total, reason);
+  } else if (ending == RunEnding::stopped) {
+    log_info("stopped at step {} of {} ({}); go on with --resume", step, total, reason);
+  }
 }
 
 void RunRecord::progress(const ProgressState& state, bool epoch_done) {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "train/checkpoint_store.h"
 #include "train/evaluator.h"
@@ -23,6 +24,13 @@ struct Interval {
   double seconds = 0.0;
   double data_wait_seconds = 0.0;              ///< of rank 0: waiting for decoded batches
   double exposed_communication_seconds = 0.0;  ///< of rank 0: waiting for gradients
+};
+
+/// How a run ended. One that an exception or a kill ends leaves no such record.
+enum class RunEnding : std::uint8_t {
+  finished,    ///< all steps are done
+  early_stop,  ///< train.early_stop_*
+  stopped,     ///< by a signal
 };
 
 /// What rank 0 writes into a run's folder and on the terminal: config.toml (the resolved config),
@@ -47,6 +55,8 @@ class RunRecord {
   /// `skipped`: times since the last such record, over all ranks; `distinct`: since the run began.
   void bad_samples(std::int64_t epoch, std::int64_t step, std::int64_t skipped,
                    std::int64_t distinct);
+  /// `reason`: why the run did not do all of its `total` steps; empty where it did.
+  void end(RunEnding ending, std::int64_t step, std::int64_t total, std::string_view reason);
   void progress(const ProgressState& state, bool epoch_done);
 
  private:
@@ -57,6 +67,7 @@ class RunRecord {
 
   std::optional<MetricsWriter> metrics_;
   std::optional<EventWriter> events_;
+  bool skips_bad_samples_;
   std::optional<Progress> progress_;
 };
 

@@ -95,31 +95,21 @@ class Trainer::Run {
     first_step_ = position_.step;
     begin_interval();
     if (evaluation_is_pending()) end_epoch(false, false);
-    while (position_.step < total && !stops_early()) {
+    while (position_.step < total && !early_stop_.due()) {
       if (run_step(total)) {
-        if (speaks()) {
-          log_info("stopped at step {} of {} ({}); go on with --resume", position_.step, total,
-                   signal_.requested() ? signal_.signal_name() : "asked by another rank");
-        }
+        record_->end(RunEnding::stopped, position_.step, total,
+                     signal_.requested() ? signal_.signal_name() : "asked by another rank");
         return TrainOutcome::stopped;
       }
     }
     replica_.check_bits();
+    const bool early = position_.step < total;
+    record_->end(early ? RunEnding::early_stop : RunEnding::finished, position_.step, total,
+                 early ? early_stop_.reason() : std::string());
     return TrainOutcome::finished;
   }
 
   bool speaks() const { return communicator_.rank() == 0; }
-
-  /// Says why, where it is so.
-  bool stops_early() const {
-    if (!early_stop_.due()) return false;
-    if (speaks()) {
-      log_info(
-          "stopping early at step {} of {}: {}; a larger train.early_stop_patience would go on",
-          position_.step, total_steps(), early_stop_.reason());
-    }
-    return true;
-  }
 
   /// What the schedule spans, wherever train.max_steps ends the run.
   std::int64_t scheduled_steps() const { return config_.epochs * sampler_.steps_per_epoch(); }

@@ -80,10 +80,10 @@ TEST_F(Commands, DoctorSaysWhatThereIs) {
 
 /// The records that a run of `steps` steps in epochs of `steps_per_epoch` leaves behind.
 void expect_records(const std::vector<Record>& records, int steps, int steps_per_epoch) {
-  ASSERT_EQ(records.size(), static_cast<std::size_t>(1 + steps + steps / steps_per_epoch));
+  ASSERT_EQ(records.size(), static_cast<std::size_t>(2 + steps + steps / steps_per_epoch));
   EXPECT_EQ(records[0].event, "start");
   int step = 0;
-  for (std::size_t i = 1; i < records.size(); ++i) {
+  for (std::size_t i = 1; i + 1 < records.size(); ++i) {
     const Record& record = records[i];
     if (record.event == "train") ++step;
     EXPECT_EQ(record["step"], step);
@@ -106,6 +106,11 @@ void expect_records(const std::vector<Record>& records, int steps, int steps_per
     EXPECT_TRUE(record.numbers.contains("best"));
   }
   EXPECT_EQ(step, steps);
+  EXPECT_EQ(records.back().event, "end");
+  EXPECT_EQ(records.back().texts.at("ending"), "finished");
+  EXPECT_EQ(records.back()["step"], steps);
+  EXPECT_EQ(records.back()["steps"], steps);
+  EXPECT_FALSE(records.back().texts.contains("reason"));
 }
 
 void expect_learned(const std::filesystem::path& folder) {

@@ -58,6 +58,12 @@ TEST_P(RecipeOnRanks, EndsEarlyAndKeepsItsEnd) {
             std::string::npos)
       << outcome.err;
   EXPECT_EQ(read_metrics(path("out"), "evaluation").size(), 3U);
+  const Record end = read_metrics(path("out")).back();
+  EXPECT_EQ(end.event, "end");
+  EXPECT_EQ(end.texts.at("ending"), "early_stop");
+  EXPECT_EQ(end["step"], 24);
+  EXPECT_EQ(end["steps"], 160);
+  EXPECT_EQ(end.texts.at("reason").find("top1 has not risen by more than 1 above"), 0U);
   EXPECT_EQ(checkpoint_steps(path("out")).back(), 24);
   // It stays ended, and more patience lets it go on from what was counted.
   const Outcome again = train("out", joined(options, {"--resume"}), ranks);
@@ -69,6 +75,7 @@ TEST_P(RecipeOnRanks, EndsEarlyAndKeepsItsEnd) {
   EXPECT_EQ(more.code, 0) << more.err;
   EXPECT_NE(more.err.find("stopping early at step 32"), std::string::npos) << more.err;
   EXPECT_EQ(train_losses(path("out")).rbegin()->first, 32);
+  EXPECT_EQ(read_metrics(path("out"), "end").back()["step"], 32);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, RecipeOnRanks, testing::Values(1, 2, 4));

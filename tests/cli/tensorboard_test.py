@@ -41,6 +41,7 @@ log_every = 1
 [optimizer]
 kind = "sgd"
 lr = 0.05
+clip_norm = 1.0
 [schedule]
 kind = "cosine"
 [checkpoint]
@@ -48,7 +49,7 @@ every_steps = 3
 keep = 100
 """
 
-TRAIN = ["loss", "top1", "learning_rate", "images_per_second", "data_wait_seconds",
+TRAIN = ["loss", "top1", "learning_rate", "gradient_norm", "images_per_second", "data_wait_seconds",
          "exposed_communication_seconds"]
 EVALUATION = ["loss", "top1", "top5"]
 

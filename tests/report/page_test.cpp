@@ -104,6 +104,51 @@ TEST_F(Page, WorksWithoutAPointWithOneAndWithMany) {
   EXPECT_EQ(html.find("inf\""), std::string::npos);
 }
 
+/// The charts with this title, one for each kind of horizontal axis.
+std::vector<std::string> charts(const std::string& html, const std::string& title) {
+  std::vector<std::string> found;
+  const std::string begin = "<figcaption>" + title + " ";
+  for (std::size_t at = 0; (at = html.find(begin, at)) != std::string::npos; ++at) {
+    found.push_back(html.substr(at, html.find("</figure>", at) - at));
+  }
+  return found;
+}
+
+TEST_F(Page, ChartsOfWhatFewRunsRecordAreThereForThose) {
+  const std::filesystem::path plain = make_run("plain", train(10, "3"));
+  const std::filesystem::path more =
+      make_run("more", train(10, "3", "\"gradient_norm\": 2.5, ") + bad_samples(10, 2, 1) +
+                           train(20, "2", "\"gradient_norm\": 1.5, ") + bad_samples(20, 1, 2) +
+                           train(30, "1", "\"gradient_norm\": 0.5, "));
+  EXPECT_EQ(charts(page({plain}), "Gradient norm").size(), 0U);
+  EXPECT_EQ(charts(page({plain}), "Skipped samples").size(), 0U);
+  EXPECT_EQ(page({plain}).find("class=\"remark\""), std::string::npos);
+  const std::string both = page({plain, more});
+  const std::vector<std::string> norms = charts(both, "Gradient norm");
+  ASSERT_EQ(norms.size(), 3U);
+  EXPECT_EQ(count(norms[0], "<path d=\"\"/>"), 1U) << "the other run has none";
+  EXPECT_EQ(count(norms[0], "L"), 2U) << norms[0];
+  const std::vector<std::string> skipped = charts(both, "Skipped samples");
+  ASSERT_EQ(skipped.size(), 3U);
+  // From 0 to 5 % above 3: 2 lies at 256 - 244 * 2 / 3.15, 3 at 256 - 244 * 3 / 3.15.
+  EXPECT_NE(skipped[0].find(" 101.1L"), std::string::npos) << skipped[0];
+  EXPECT_NE(skipped[0].find(" 23.6\""), std::string::npos) << skipped[0];
+  EXPECT_NE(both.find("more</span> skipped samples that could not be read 3 times (2 samples, "
+                      "listed in its bad_samples.txt)"),
+            std::string::npos);
+}
+
+TEST_F(Page, SaysWhichRunsEndedEarlyAndWhy) {
+  const std::string html =
+      page({make_run("whole", train(10, "3") + end("finished", 10, "")),
+            make_run("early", train(1200, "3") + end("early_stop", 1200, "top1 <b> stood still")),
+            make_run("signal", train(10, "3") + end("stopped", 10, "SIGTERM"))});
+  EXPECT_EQ(count(html, "class=\"remark\""), 2U);
+  EXPECT_NE(html.find("early</span> ended early at step 1,200: top1 &lt;b&gt; stood still</p>"),
+            std::string::npos);
+  EXPECT_NE(html.find("signal</span> was stopped at step 10: SIGTERM</p>"), std::string::npos);
+}
+
 TEST_F(Page, MarksWhatDiffersAndFoldsTheRest) {
   const std::string html = page({make_run("a", train(1, "1"), "[train]\nepochs = 3\nseed = 1\n"),
                                  make_run("b", train(1, "1"), "[train]\nepochs = 4\nseed = 1\n"),

@@ -29,6 +29,32 @@ TEST_F(ReportTest, ReadsRecordsConfigAndEnvironment) {
   EXPECT_TRUE(run.notes.empty());
 }
 
+TEST_F(ReportTest, SkippedSamplesAddUp) {
+  const RunHistory run = read_run(
+      make_run("a", train(10, "3") + bad_samples(10, 2, 1) + bad_samples(10, 1, 2) +
+                        train(30, "2") + bad_samples(30, 4, 2) + train(20, "1") +
+                        bad_samples(20, 3, 2) + R"({"event": "bad_samples", "step": 25})" + "\n"));
+  ASSERT_EQ(run.bad_samples.size(), 4U);
+  EXPECT_EQ(run.bad_samples[1].step, 10);
+  EXPECT_EQ(run.bad_samples[1].skipped, 3.0);
+  EXPECT_EQ(run.bad_samples[2].step, 20) << "done again: what was recorded of step 30 is void";
+  EXPECT_EQ(run.bad_samples[2].skipped, 6.0);
+  EXPECT_EQ(run.bad_samples[2].distinct, 2.0);
+  EXPECT_EQ(run.bad_samples[3].skipped, 6.0);
+}
+
+TEST_F(ReportTest, TheEndIsOfTheLastStart) {
+  const std::string ended = start("h") + train(10, "3") + end("early_stop", 10, "no more");
+  const RunHistory run = read_run(make_run("a", ended));
+  ASSERT_TRUE(run.end.has_value());
+  EXPECT_EQ(run.end->ending, "early_stop");
+  EXPECT_EQ(run.end->step, 10);
+  EXPECT_EQ(run.end->reason, "no more");
+  EXPECT_FALSE(read_run(make_run("b", ended + start("h") + train(20, "2"))).end.has_value());
+  // Without a step it is no record.
+  EXPECT_EQ(read_run(make_run("c", train(1, "3") + "{\"event\": \"end\"}\n")).notes.size(), 1U);
+}
+
 TEST_F(ReportTest, LaterRecordsOfAStepSupersede) {
   const RunHistory run =
       read_run(make_run("a", train(10, "3") + train(20, "2") + train(30, "1") + train(20, "9")));

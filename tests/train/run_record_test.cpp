@@ -1,0 +1,105 @@
+#include "train/run_record.h"
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/log.h"
+#include "scratch.h"
+#include "small_run.h"
+
+namespace tandem {
+namespace {
+
+class RunRecordTest : public ScratchTest {
+ protected:
+  ~RunRecordTest() override { close_log_file(); }
+
+  std::vector<nlohmann::json> records() const {
+    std::vector<nlohmann::json> found;
+    std::istringstream lines(get(path("metrics.jsonl")));
+    for (std::string line; std::getline(lines, line);) {
+      found.push_back(nlohmann::json::parse(line));
+    }
+    return found;
+  }
+
+  /// The values of one tag in the event file: each lies behind its tag (Summary.Value's field 2).
+  std::vector<float> scalars(const std::string& tag) const {
+    std::string bytes;
+    for (const auto& each : std::filesystem::directory_iterator(folder_)) {
+      if (each.path().filename().string().starts_with("events.")) bytes = get(each.path());
+    }
+    const std::string key = static_cast<char>(tag.size()) + tag + '\x15';
+    std::vector<float> values;
+    for (std::size_t at = 0; (at = bytes.find(key, at)) != std::string::npos; at += key.size()) {
+      std::memcpy(&values.emplace_back(), bytes.data() + at + key.size(), sizeof(float));
+    }
+    return values;
+  }
+
+  static Interval interval(std::optional<double> norm) {
+    return {.sums = {.loss = 24.0, .samples = 16, .top1 = 4, .top5 = 8},
+            .steps = 1,
+            .gradient_norm = norm,
+            .seconds = 0.5};
+  }
+};
+
+TEST_F(RunRecordTest, TheGradientNormIsWhereItWasMeasured) {
+  RunRecord record(folder_, small_run(), true, 0);
+  record.train(1, 1, interval({}), 0.1);
+  record.train(1, 2, interval(3.25), 0.1);
+  record.train(1, 3, interval(0.5), 0.1);
+  EXPECT_FALSE(records().at(0).contains("gradient_norm"));
+  EXPECT_EQ(records().at(1)["gradient_norm"], 3.25);
+  EXPECT_EQ(scalars("train/gradient_norm"), (std::vector<float>{3.25F, 0.5F}));
+  EXPECT_EQ(scalars("train/loss"), (std::vector<float>{1.5F, 1.5F, 1.5F}));
+}
+
+TEST_F(RunRecordTest, SkippedSamplesAreScalarsWhereTheyMayBeSkipped) {
+  RunConfig config = small_run();
+  config.data.skip_bad_samples = true;
+  RunRecord record(folder_, config, true, 0);
+  record.evaluation(1, 6, {.samples = 30, .skipped = 7}, false);
+  record.bad_samples(1, 6, 9, 5);
+  EXPECT_EQ(records().at(0)["skipped"], 7);
+  EXPECT_EQ(records().at(1)["distinct"], 5);
+  EXPECT_EQ(scalars("evaluation/skipped"), std::vector<float>{7.0F});
+  EXPECT_EQ(scalars("bad_samples/skipped"), std::vector<float>{9.0F});
+  EXPECT_EQ(scalars("bad_samples/distinct"), std::vector<float>{5.0F});
+}
+
+TEST_F(RunRecordTest, OtherRunsHaveNoCurveOfZeros) {
+  RunRecord record(folder_, small_run(), true, 0);
+  record.evaluation(1, 6, {.samples = 37}, false);
+  EXPECT_EQ(scalars("evaluation/loss").size(), 1U);
+  EXPECT_TRUE(scalars("evaluation/skipped").empty());
+}
+
+TEST_F(RunRecordTest, TheEndIsRecordedWithItsReason) {
+  RunRecord record(folder_, small_run(), true, 0);
+  record.end(RunEnding::finished, 12, 12, "");
+  record.end(RunEnding::early_stop, 6, 12, "top1 stands still");
+  record.end(RunEnding::stopped, 3, 12, "SIGTERM");
+  std::istringstream lines(get(path("metrics.jsonl")));
+  const char* expected[] = {
+      R"({"event": "end", "ending": "finished", "step": 12, "steps": 12})",
+      R"({"event": "end", "ending": "early_stop", "step": 6, "steps": 12, "reason": "top1 stands still"})",
+      R"({"event": "end", "ending": "stopped", "step": 3, "steps": 12, "reason": "SIGTERM"})"};
+  for (const char* line : expected) {
+    std::string found;
+    std::getline(lines, found);
+    EXPECT_EQ(found, line);
+  }
+}
+
+TEST_F(RunRecordTest, OtherRanksWriteNothing) {
+  RunRecord record(folder_, small_run(), false, 0);
+  record.train(1, 1, interval(1.0), 0.1);
+  record.end(RunEnding::finished, 12, 12, "");
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+}
+
+}  // namespace
+}  // namespace tandem
