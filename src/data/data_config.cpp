@@ -178,9 +178,21 @@ void read_range(const ConfigTable& table, std::string_view key, double most, dou
   high = values[1];
 }
 
+void read_rand_augment(const ConfigTable& table, RandAugmentOptions& options) {
+  constexpr int most_ops = 16;
+  options.ops = get_small(table, "randaugment_ops", 0, 0, most_ops);
+  if (options.ops > 0) {
+    options.magnitude =
+        get_small(table, "randaugment_magnitude", options.magnitude, 0, augment_bins - 1);
+  } else if (table.has("randaugment_magnitude")) {
+    table.fail("randaugment_magnitude", "has no effect without randaugment_ops of 1 or more");
+  }
+}
+
 void read_augment(const ConfigTable& table, TransformOptions& options) {
   options.flip = table.get_bool_or("flip", false);
   options.random_erasing = table.get_real_or("random_erasing", 0.0, 0.0, 1.0);
+  read_rand_augment(table, options.rand_augment);
   options.crop_padding = get_small(table, "crop_padding", -1, 0, 4096);
   options.random_resized_crop = table.get_bool_or("random_resized_crop", false);
   constexpr double largest_ratio = 100.0;

@@ -44,6 +44,8 @@ enum class DataKind { idx, cifar10, cifar100, folder, synthetic };
 /// | --- | --- |
 /// | crop_padding | random crop after padding by so many black pixels a side; 0 crops without |
 /// | flip | mirrored left-right, half of the time |
+/// | randaugment_ops | operations of RandAugment for each image, default 0: none; usual 2 |
+/// | randaugment_magnitude | 0 to 30, default 9; needs randaugment_ops |
 /// | random_erasing | probability that a box of 2 % to 33 % of the area becomes the mean colour |
 /// | random_resized_crop | a box of random area and ratio, resized to size; not with crop_padding |
 /// | scale, ratio | its ranges, two numbers each, default [0.08, 1.0] and [0.75, 1.3333] |

@@ -51,6 +51,10 @@ Transform::Transform(const TransformOptions& options) : options_(options) {
   TANDEM_CHECK(options.resize == 0 || options.resize >= options.size,
                "images resized to {} have no {}x{} crop", options.resize, options.size,
                options.size);
+  TANDEM_CHECK(options.rand_augment.ops >= 0 && options.rand_augment.magnitude >= 0 &&
+                   options.rand_augment.magnitude < augment_bins,
+               "{} operations of magnitude {}", options.rand_augment.ops,
+               options.rand_augment.magnitude);
   const auto values = static_cast<std::size_t>(options.size) * channels;
   for (std::size_t i = 0; i < values; ++i) {
     const float deviation = options.deviation[i % channels];
@@ -86,7 +90,7 @@ void Transform::apply_resized_crop(ImageSource& source, RandomStream& random, fl
       random_resized_crop(source.height(), source.width(), options_.ranges, random);
   const bool flip = options_.flip && random.uniform() < 0.5F;
   const ImagePart part = source.read(box, size, size);
-  if (part.view.channels == 3 && options_.channels == 3) {
+  if (part.view.channels == 3 && options_.channels == 3 && !rand_augments()) {
     FloatResize wanted{.height = size, .width = size, .box = part.box, .mirrored = flip};
     std::copy_n(row_scale_.begin(), 3, wanted.scale.begin());
     std::copy_n(row_offset_.begin(), 3, wanted.offset.begin());
@@ -94,7 +98,7 @@ void Transform::apply_resized_crop(ImageSource& source, RandomStream& random, fl
     return;
   }
   const Image resized = resize(part.view, {size, size, part.box, {0, 0, size, size}});
-  write(view_of(resized), 0, 0, flip, out);
+  finish({view_of(resized), 0, 0, flip}, random, out);
 }
 
 void Transform::apply_crop(const ImageView& image, RandomStream& random, float* out) const {
@@ -110,7 +114,7 @@ void Transform::apply_crop(const ImageView& image, RandomStream& random, float* 
                    : center_crop(whole.height, whole.width, size);
   const bool flip = options_.train && options_.flip && random.uniform() < 0.5F;
   if (whole.height == image.height && whole.width == image.width) {
-    write(image, crop.top, crop.left, flip, out);
+    finish({image, crop.top, crop.left, flip}, random, out);
     return;
   }
   // Only what the crop shows is resized.
@@ -125,35 +129,61 @@ void Transform::apply_crop(const ImageView& image, RandomStream& random, float* 
   } else {
     resized.channels = image.channels;  // the crop shows padding alone
   }
-  write(view_of(resized), crop.top - part.top, crop.left - part.left, flip, out);
+  finish({view_of(resized), crop.top - part.top, crop.left - part.left, flip}, random, out);
 }
 
-/// Writes the size x size window of `source` whose corner is (top, left); outside of the source
-/// lies black.
-void Transform::write(const ImageView& source, int top, int left, bool flip, float* out) const {
+void Transform::finish(const Window& window, RandomStream& random, float* out) const {
+  if (rand_augments()) {
+    write_augmented(window, random, out);
+  } else {
+    write(window, out);
+  }
+}
+
+/// Row y of the window, with the output's channels.
+void Transform::cut_row(const Window& window, int y, std::uint8_t* out) const {
   const int size = options_.size;
-  const int channels = options_.channels;
+  const ImageView& source = window.source;
+  const int begin = std::clamp(-window.left, 0, size);
+  const int end = std::clamp(source.width - window.left, begin, size);
+  const int from = window.top + y;
+  std::fill_n(out, row_scale_.size(), std::uint8_t{0});
+  if (from < 0 || from >= source.height || begin >= end) return;
+  const std::uint8_t* in = source.row(from) + std::ptrdiff_t{window.left + begin} * source.channels;
+  convert_pixels(in, source.channels, end - begin, options_.channels,
+                 out + begin * options_.channels);
+  if (window.mirrored) mirror_pixels(out, size, options_.channels);
+}
+
+void Transform::write(const Window& window, float* out) const {
+  const int size = options_.size;
+  const ImageView& source = window.source;
   const auto values = row_scale_.size();
-  const int begin = std::clamp(-left, 0, size);
-  const int end = std::clamp(source.width - left, begin, size);
-  const bool as_it_is = !flip && begin == 0 && end == size && source.channels == channels;
+  const bool as_it_is = !window.mirrored && window.left >= 0 &&
+                        window.left + size <= source.width && source.channels == options_.channels;
   std::vector<std::uint8_t> row(values);
   for (int y = 0; y < size; ++y, out += values) {
-    const int from = top + y;
-    const bool inside = from >= 0 && from < source.height && begin < end;
-    const std::uint8_t* in =
-        inside ? source.row(from) + std::ptrdiff_t{left + begin} * source.channels : nullptr;
-    if (as_it_is && inside) {
-      normalize_row(in, values, row_scale_.data(), row_offset_.data(), out);
-      continue;
+    const int from = window.top + y;
+    const std::uint8_t* in = row.data();
+    if (as_it_is && from >= 0 && from < source.height) {
+      in = source.row(from) + std::ptrdiff_t{window.left} * source.channels;
+    } else {
+      cut_row(window, y, row.data());
     }
-    std::fill(row.begin(), row.end(), std::uint8_t{0});
-    if (inside) {
-      convert_pixels(in, source.channels, end - begin, channels, row.data() + begin * channels);
-      if (flip) mirror_pixels(row.data(), size, channels);
-    }
-    normalize_row(row.data(), values, row_scale_.data(), row_offset_.data(), out);
+    normalize_row(in, values, row_scale_.data(), row_offset_.data(), out);
   }
+}
+
+void Transform::write_augmented(const Window& window, RandomStream& random, float* out) const {
+  const int size = options_.size;
+  const auto values = row_scale_.size();
+  Image image{size, size, options_.channels,
+              std::vector<std::uint8_t>(static_cast<std::size_t>(size) * values)};
+  for (int y = 0; y < size; ++y) {
+    cut_row(window, y, image.pixels.data() + static_cast<std::size_t>(y) * values);
+  }
+  rand_augment(options_.rand_augment, image, random);
+  write({.source = view_of(image)}, out);
 }
 
 }  // namespace tandem

@@ -5,6 +5,7 @@
 
 #include "data/augment.h"
 #include "data/image_source.h"
+#include "data/rand_augment.h"
 
 namespace tandem {
 
@@ -25,8 +26,9 @@ struct TransformOptions {
   CropRanges ranges;
   /// Black pixels added on each side before a random crop; -1: the centre is cropped.
   int crop_padding = -1;
-  double random_erasing = 0.0;  ///< probability that a random box becomes 0 after normalisation
-  bool flip = false;            ///< mirrored left-right with probability one half
+  double random_erasing = 0.0;      ///< probability that a random box becomes 0 after normalisation
+  bool flip = false;                ///< mirrored left-right with probability one half
+  RandAugmentOptions rand_augment;  ///< of the cropped and mirrored 8-bit pixels
 };
 
 /// Crops, resizes, mirrors and normalises one image; see TransformOptions. Immutable, so threads
@@ -37,7 +39,7 @@ class Transform {
   explicit Transform(const TransformOptions& options);
 
   /// Writes output_elements() floats, HWC, to `out`. What it draws, it draws from `random`: first
-  /// the crop, then the flip, then the box to erase.
+  /// the crop, then the flip, then RandAugment's operations, then the box to erase.
   /// Reads no more of the source than it shows: with random_resized_crop the box alone, reduced
   /// where that keeps size x size pixels.
   void apply(ImageSource& source, RandomStream& random, float* out) const;
@@ -48,10 +50,23 @@ class Transform {
   }
 
  private:
-  void write(const ImageView& source, int top, int left, bool flip, float* out) const;
+  /// What of `source` is seen: size x size pixels from the corner (top, left) on. Outside of the
+  /// source lies black.
+  struct Window {
+    ImageView source;
+    int top = 0;
+    int left = 0;
+    bool mirrored = false;
+  };
+
+  bool rand_augments() const { return options_.train && options_.rand_augment.ops > 0; }
   void apply_resized_crop(ImageSource& source, RandomStream& random, float* out) const;
-  void erase(RandomStream& random, float* out) const;
   void apply_crop(const ImageView& image, RandomStream& random, float* out) const;
+  void finish(const Window& window, RandomStream& random, float* out) const;
+  void cut_row(const Window& window, int y, std::uint8_t* out) const;
+  void write(const Window& window, float* out) const;
+  void write_augmented(const Window& window, RandomStream& random, float* out) const;
+  void erase(RandomStream& random, float* out) const;
 
   TransformOptions options_;
   // One row of factors and offsets, channels interleaved: the inner loop has no channel index.

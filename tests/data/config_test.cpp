@@ -74,6 +74,39 @@ TEST(DataConfig, NamesBadKeysAndValues) {
   EXPECT_EQ(read(rrc + "scale = [0.5, 0.75]\n").transform.ranges.scale_high, 0.75);
 }
 
+TEST(DataConfig, ReadsRandAugment) {
+  const std::string augment = synthetic + "[data.augment]\n";
+  EXPECT_EQ(read(augment).transform.rand_augment.ops, 0);
+  const auto given = [&](const std::string& keys) {
+    const RandAugmentOptions options = read(augment + keys).transform.rand_augment;
+    return std::pair{options.ops, options.magnitude};
+  };
+  EXPECT_EQ(given("randaugment_ops = 2\n"), std::pair(2, 9));
+  EXPECT_EQ(given("randaugment_ops = 1\nrandaugment_magnitude = 30\n"), std::pair(1, 30));
+  EXPECT_EQ(given("random_resized_crop = true\nrandaugment_ops = 3\n"), std::pair(3, 9));
+  expect_input_error([&] { given("randaugment_magnitude = 9\n"); },
+                     {"run.toml:6: data.augment.randaugment_magnitude", "randaugment_ops"});
+  expect_input_error([&] { given("randaugment_ops = 0\nrandaugment_magnitude = 9\n"); },
+                     {"run.toml:7: data.augment.randaugment_magnitude", "randaugment_ops"});
+  expect_input_error([&] { given("randaugment_ops = 2\nrandaugment_magnitude = 31\n"); },
+                     {"data.augment.randaugment_magnitude", "30"});
+  expect_input_error([&] { given("randaugment_ops = -1\n"); }, {"data.augment.randaugment_ops"});
+  expect_input_error([&] { given("randaugment_op = 2\n"); },
+                     {"data.augment.randaugment_op", "did you mean 'randaugment_ops'"});
+}
+
+TEST(DataConfig, KeepsWhatItWroteAboutRandAugment) {
+  for (const std::string keys : {"", "randaugment_ops = 2\n"}) {
+    const ConfigTable root =
+        ConfigTable::from_text("[data]\n" + synthetic + "[data.augment]\n" + keys, "run.toml");
+    const DataConfig first = read_data_config(root.table("data"));
+    const ConfigTable kept = ConfigTable::from_text(root.to_toml(), "config.toml");
+    const DataConfig again = read_data_config(kept.table("data"));
+    EXPECT_EQ(again.transform.rand_augment.ops, first.transform.rand_augment.ops);
+    EXPECT_EQ(again.transform.rand_augment.magnitude, first.transform.rand_augment.magnitude);
+  }
+}
+
 TEST(DataConfig, ReadsIdxWithItsOwnSize) {
   const TemporaryFolder folder;
   const Bytes images{0, 0, 8, 3, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 2, 1, 2, 3, 4};

@@ -134,6 +134,25 @@ TEST_F(Loader, RanksTogetherGiveTheSameSamples) {
   }
 }
 
+TEST_F(Loader, RandAugmentsTheSameOnAnyRanksAndThreads) {
+  const auto plain = take(training(), {.batch = 12, .seed = 9}, 0, 5);
+  TransformOptions options = augmented();
+  options.rand_augment = {.ops = 2, .magnitude = 20};
+  transform = Transform(options);
+  const auto one = take(training(), {.batch = 12, .workers = 1, .seed = 9}, 0, 5);
+  EXPECT_EQ(take(training(), {.batch = 12, .workers = 4, .seed = 9}, 0, 5), one);
+  for (std::int64_t step = 0; step < 5; ++step) {
+    std::vector<float> images;
+    for (int rank = 0; rank < 3; ++rank) {
+      const DataLoader::Options part{.batch = 4, .workers = 1 + rank, .seed = 9};
+      const auto batches = take(training(3, rank), part, step, 1);
+      images.insert(images.end(), batches[0].images.begin(), batches[0].images.end());
+    }
+    EXPECT_EQ(images, one[static_cast<std::size_t>(step)].images);
+    EXPECT_NE(images, plain[static_cast<std::size_t>(step)].images);
+  }
+}
+
 TEST_F(Loader, ResumesInTheMiddle) {
   const auto all = take(training(), {.batch = 12, .workers = 2, .seed = 9}, 0, 9);
   const DistributedSampler sampler({.size = 50, .global_batch = 12, .seed = 4});
