@@ -96,9 +96,9 @@ TEST(DataConfig, ReadsRandAugment) {
 }
 
 TEST(DataConfig, KeepsWhatItWroteAboutRandAugment) {
-  for (const std::string keys : {"", "randaugment_ops = 2\n"}) {
-    const ConfigTable root =
-        ConfigTable::from_text("[data]\n" + synthetic + "[data.augment]\n" + keys, "run.toml");
+  const std::string augment = "[data]\n" + synthetic + "[data.augment]\n";
+  for (const char* keys : {"", "randaugment_ops = 2\n"}) {
+    const ConfigTable root = ConfigTable::from_text(augment + keys, "run.toml");
     const DataConfig first = read_data_config(root.table("data"));
     const ConfigTable kept = ConfigTable::from_text(root.to_toml(), "config.toml");
     const DataConfig again = read_data_config(kept.table("data"));
