@@ -70,6 +70,7 @@ class Replica {
 
   const StepPlan& plan() const { return plan_; }
   GradientBucketer& bucketer() { return bucketer_; }
+  const GradientBucketer& bucketer() const { return bucketer_; }
 
  private:
   /// Sums that travel beside the gradients: loss, samples, top1, top5, stop.

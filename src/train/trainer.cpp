@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "base/text.h"
 #include "device/machine.h"
 #include "graph/model_file.h"
 #include "parallel/announced_work.h"
@@ -18,10 +17,10 @@
 #include "parallel/replica_check.h"
 #include "train/bad_samples.h"
 #include "train/early_stop.h"
-#include "train/environment.h"
 #include "train/non_finite.h"
 #include "train/replica.h"
 #include "train/run_checkpoints.h"
+#include "train/run_description.h"
 #include "train/run_record.h"
 #include "train/stop_signal.h"
 
@@ -188,59 +187,19 @@ class Trainer::Run {
   /// What this run is, once, for the log and the metrics.
   void describe() {
     if (!speaks()) return;
-    const int threads = std::get<CpuContext>(context_).threads();
-    const Graph& graph = replica_.graph();
-    log_info("{}; {} compute thread{} each on {} ({} cores)", topology_.text(), threads,
-             threads == 1 ? "" : "s", machine_.cpu_model, machine_.cores);
-    log_info("{}: {} parameters, {:.3f} GFLOPs an image, input {}x{}x{}, {} classes", config_.model,
-             format_count(graph.parameter_elements()),
-             2e-9 * static_cast<double>(graph.multiply_adds()), graph.input()[1], graph.input()[2],
-             graph.input()[3], graph.output()[1]);
-    log_info(
-        "data: {} training and {} test samples; {} steps an epoch of {} samples ({} a rank{}); "
-        "{} samples are left out of each epoch, other ones each time",
-        datasets_.train->size(), datasets_.test->size(), sampler_.steps_per_epoch(),
-        config_.global_batch, sampler_.micro_batch(),
-        config_.accumulate > 1 ? fmt::format(", {} times", config_.accumulate) : "",
-        sampler_.dropped());
-    const std::size_t buckets = replica_.bucketer().buckets().size();
-    const std::size_t activations =
-        replica_.plan().activation_bytes() + evaluator_.activation_bytes();
-    log_info(
-        "memory a rank: {} of activations, {} of parameters, gradients and optimizer state; "
-        "{} gradient bucket{}",
-        format_bytes(activations), format_bytes(replica_.state_bytes()), buckets,
-        buckets == 1 ? "" : "s");
-    describe_recipe();
-    JsonLine facts;
-    facts.text("event", "start");
-    for (const auto& [key, value] : environment_facts()) facts.text(key, value);
-    facts.integer("ranks", communicator_.size())
-        .integer("hosts", topology_.hosts())
-        .integer("threads_per_rank", threads)
-        .text("cpu", machine_.cpu_model)
-        .text("communicator", communicator_.name())
-        .text("model", config_.model)
-        .integer("parameters", graph.parameter_elements())
-        .integer("dropped_samples_per_epoch", sampler_.dropped())
-        .integer("resumed_at_step", position_.step);
-    record_->start(facts);
-  }
-
-  void describe_recipe() const {
-    const ParameterStore& store = replica_.store();
-    std::int64_t frozen = 0;
-    for (std::size_t i = store.trained().size(); i < store.parameters().size(); ++i) {
-      frozen += store.parameters()[i].shape.elements();
-    }
-    if (frozen > 0) {
-      log_info("{} parameters are frozen; their normalisations' statistics {}",
-               format_count(frozen),
-               config_.freeze_statistics ? "too" : "still follow the batches");
-    }
-    if (config_.average.decay > 0.0) {
-      log_info("evaluated is the weights' moving average, decay {}", config_.average.decay);
-    }
+    const RunDescription description{.config = config_,
+                                     .topology = topology_,
+                                     .machine = machine_,
+                                     .datasets = datasets_,
+                                     .sampler = sampler_,
+                                     .replica = replica_,
+                                     .threads = std::get<CpuContext>(context_).threads(),
+                                     .evaluation_bytes = evaluator_.activation_bytes(),
+                                     .communicator = communicator_.name(),
+                                     .ranks = communicator_.size(),
+                                     .first_step = position_.step};
+    log_description(description);
+    record_->start(start_record(description));
   }
 
   void begin_interval() {

@@ -62,6 +62,19 @@ void write_photos(const fs::path& folder) {
   }
 }
 
+/// Weights to start from, as a run of the same model leaves them.
+fs::path train_weights(const std::string& model, const fs::path& folder) {
+  std::vector<std::string> arguments{
+      "train", std::string(TANDEM_EXAMPLES) + "/synthetic/resnet8.toml", "--out", folder.string()};
+  const std::vector<std::string> small =
+      set({"model.name=" + model, "train.max_steps=1", "train.threads=1", "train.global_batch=4",
+           "data.train_size=4", "data.test_size=4"});
+  arguments.insert(arguments.end(), small.begin(), small.end());
+  const Outcome outcome = run({.command = tandem(arguments), .folder = {}});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  return folder / "checkpoints" / "best.safetensors";
+}
+
 /// Small data in place of what a user would bring, and what to set for it, by the example's folder.
 std::vector<std::string> stand_in(const std::string& example, const fs::path& folder) {
   fs::create_directories(folder);
@@ -83,7 +96,11 @@ std::vector<std::string> stand_in(const std::string& example, const fs::path& fo
   } else {
     write_photos(folder);
     // Full size would take this test's time.
-    return set({"data.path=" + at, "data.size=64", "data.resize=72"});
+    const std::vector<std::string> smaller =
+        set({"data.path=" + at, "data.size=64", "data.resize=72"});
+    if (example != "photos/transfer.toml") return smaller;
+    const fs::path weights = train_weights("shufflenet_v2_x1_0", folder / "pretraining");
+    return set({"train.init=" + weights.string()}, smaller);
   }
   return set({"data.path=" + at});
 }
