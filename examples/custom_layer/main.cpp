@@ -77,7 +77,7 @@ int main() {
   LossSums sums;
   for (std::uint64_t step = 0; step < 20; ++step) {
     make_batch(step, pixels, targets);
-    sums = plan.forward(images, labels, batch);
+    sums = plan.forward(images, {labels}, batch);
     plan.backward(/*accumulate=*/false, {});
     optimizer->step(store.all_values(), store.all_gradients(), {.learning_rate = 0.1F});
     if (step % 5 == 0 || step == 19) {

@@ -209,6 +209,12 @@ void read_augment(const ConfigTable& table, TransformOptions& options) {
   }
 }
 
+MixOptions read_mix(const ConfigTable& table) {
+  constexpr double largest_alpha = 1e6;
+  return {.mixup = table.get_real_or("mixup", 0.0, 0.0, largest_alpha),
+          .cutmix = table.get_real_or("cutmix", 0.0, 0.0, largest_alpha)};
+}
+
 }  // namespace
 
 DataConfig read_data_config(const ConfigTable& data) {
@@ -226,7 +232,9 @@ DataConfig read_data_config(const ConfigTable& data) {
   transform.mean = get_per_channel(data, "mean", transform.channels, 0.0, 1.0);
   transform.deviation = get_per_channel(data, "std", transform.channels, least_deviation, 100.0);
   transform.resize = get_small(data, "resize", 0, transform.size, largest_side);
-  read_augment(data.table("augment"), transform);
+  const ConfigTable augment = data.table("augment");
+  read_augment(augment, transform);
+  config.mix = read_mix(augment);
   const std::array<std::string, 2> policies{"fail", "skip"};
   config.skip_bad_samples = data.get_choice_or("on_bad_sample", "fail", policies) == "skip";
   constexpr int most_workers = 1024;

@@ -6,6 +6,7 @@
 
 #include "base/config_table.h"
 #include "data/dataset.h"
+#include "data/mix.h"
 #include "data/transform.h"
 
 namespace tandem {
@@ -49,6 +50,7 @@ enum class DataKind { idx, cifar10, cifar100, folder, synthetic };
 /// | random_erasing | probability that a box of 2 % to 33 % of the area becomes the mean colour |
 /// | random_resized_crop | a box of random area and ratio, resized to size; not with crop_padding |
 /// | scale, ratio | its ranges, two numbers each, default [0.08, 1.0] and [0.75, 1.3333] |
+/// | mixup, cutmix | alpha of the Beta distribution, 0 to 1e6; see MixOptions |
 ///
 /// Paths are relative to the current directory; a leading ~ is $HOME.
 struct DataConfig {
@@ -72,7 +74,9 @@ struct DataConfig {
   bool skip_bad_samples = false;
   int workers = 1;
   int prefetch = 4;
-  TransformOptions transform;  ///< with the augmentations in it; make_transform() sets `train`
+  /// With the augmentations of single samples in it; make_transform() sets `train`.
+  TransformOptions transform;
+  MixOptions mix;
 };
 
 /// Reads and checks the table; files must exist. Throws InputError naming file, line and key.

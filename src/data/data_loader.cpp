@@ -20,19 +20,23 @@ struct FreeAligned {
 }  // namespace
 
 BatchSource training_batches(DistributedSampler sampler) {
-  return [sampler =
-              std::move(sampler)](std::int64_t ordinal) mutable -> std::optional<BatchRequest> {
-    const std::int64_t step = ordinal / sampler.accumulate();
-    const std::int64_t epoch = step / sampler.steps_per_epoch();
-    return BatchRequest{epoch, sampler.indices(epoch, step % sampler.steps_per_epoch(),
-                                               static_cast<int>(ordinal % sampler.accumulate()))};
-  };
+  return
+      [sampler = std::move(sampler)](std::int64_t ordinal) mutable -> std::optional<BatchRequest> {
+        const std::int64_t step = ordinal / sampler.accumulate();
+        const std::int64_t epoch = step / sampler.steps_per_epoch();
+        const std::int64_t step_in_epoch = step % sampler.steps_per_epoch();
+        const auto micro = static_cast<int>(ordinal % sampler.accumulate());
+        return BatchRequest{.epoch = epoch,
+                            .indices = sampler.indices(epoch, step_in_epoch, micro),
+                            .step = step_in_epoch,
+                            .predecessor = sampler.predecessor(epoch, step_in_epoch, micro)};
+      };
 }
 
 BatchSource evaluation_batches(EvaluationSampler sampler) {
   return [sampler](std::int64_t ordinal) -> std::optional<BatchRequest> {
     if (ordinal >= sampler.batches()) return std::nullopt;
-    return BatchRequest{0, sampler.indices(ordinal)};
+    return BatchRequest{.indices = sampler.indices(ordinal)};
   };
 }
 
@@ -41,6 +45,11 @@ struct DataLoader::Slot {
   std::unique_ptr<float[], FreeAligned> images;
   std::vector<std::int32_t> labels;
   std::vector<std::string> reasons;  ///< a position whose sample could not be read has one
+  std::vector<std::int64_t> asked;   ///< samples by position
+  // Where samples are mixed; position B of the above is the first one's partner then.
+  Mix mix;
+  std::vector<std::int32_t> second_labels;
+  std::vector<float> label_weights;
   // Guarded by the loader's mutex:
   int unfinished = 0;  ///< tasks
   std::exception_ptr error;
@@ -53,17 +62,26 @@ DataLoader::DataLoader(const Dataset& dataset, const Transform& transform, Batch
   TANDEM_CHECK(options.batch >= 1 && options.workers >= 1 && options.prefetch >= 1,
                "a loader with batch {}, {} workers, {} batches ahead", options.batch,
                options.workers, options.prefetch);
+  TANDEM_CHECK(!options.mix.on() || options.on_bad_sample != OnBadSample::drop,
+               "a loader that mixes samples and drops bad ones");
   const auto batch = static_cast<std::size_t>(options.batch);
-  const std::size_t floats = batch * static_cast<std::size_t>(transform.output_elements());
+  const std::size_t positions = batch + (options.mix.on() ? 1 : 0);
+  const std::size_t floats = positions * static_cast<std::size_t>(transform.output_elements());
   const TransformOptions& output = transform.options();
   for (int i = 0; i <= options.prefetch; ++i) {  // one more: the batch in use
     auto slot = std::make_unique<Slot>();
     slot->images.reset(static_cast<float*>(::operator new[](floats * sizeof(float), alignment)));
-    slot->labels.resize(batch);
-    slot->reasons.resize(batch);
+    slot->labels.resize(positions);
+    slot->reasons.resize(positions);
     slot->batch.images =
         Tensor(slot->images.get(), {options.batch, output.size, output.size, output.channels});
     slot->batch.labels = Tensor(slot->labels.data(), {options.batch}, DType::i32);
+    if (options.mix.on()) {
+      slot->second_labels.resize(batch);
+      slot->label_weights.resize(batch);
+      slot->batch.second_labels = Tensor(slot->second_labels.data(), {options.batch}, DType::i32);
+      slot->batch.label_weights = Tensor(slot->label_weights.data(), {options.batch});
+    }
     slots_.push_back(std::move(slot));
   }
 }
@@ -103,8 +121,10 @@ void DataLoader::prefetch() {
 
 void DataLoader::submit(Slot& slot, BatchRequest request, std::int64_t ordinal) {
   const std::size_t count = request.indices.size();
-  TANDEM_CHECK(count <= slot.labels.size(), "{} samples for a batch of {}", count,
-               slot.labels.size());
+  const auto batch = static_cast<std::size_t>(options_.batch);
+  TANDEM_CHECK(count <= batch, "{} samples for a batch of {}", count, batch);
+  slot.asked = request.indices;
+  if (options_.mix.on()) begin_mix(slot, request);
   slot.batch.valid = static_cast<int>(count);
   slot.batch.indices = std::move(request.indices);
   slot.batch.epoch = request.epoch;
@@ -112,22 +132,33 @@ void DataLoader::submit(Slot& slot, BatchRequest request, std::int64_t ordinal) 
   slot.batch.bad.clear();
   std::fill(slot.reasons.begin(), slot.reasons.end(), std::string());
   const auto elements = static_cast<std::size_t>(transform_.output_elements());
-  std::fill(slot.images.get() + count * elements, slot.images.get() + slot.labels.size() * elements,
-            0.0F);
+  std::fill(slot.images.get() + count * elements, slot.images.get() + batch * elements, 0.0F);
   std::fill(slot.labels.begin() + static_cast<std::ptrdiff_t>(count), slot.labels.end(), 0);
 
   // One share a thread, so that the batch whose turn is next is there as early as can be.
+  const std::size_t positions = slot.asked.size();
   const auto workers = static_cast<std::size_t>(options_.workers);
-  const std::size_t share = std::max<std::size_t>(1, (count + workers - 1) / workers);
+  const std::size_t share = std::max<std::size_t>(1, (positions + workers - 1) / workers);
   {
     const std::scoped_lock lock(mutex_);
-    slot.unfinished = static_cast<int>((count + share - 1) / share);
+    slot.unfinished = static_cast<int>((positions + share - 1) / share);
     slot.error = nullptr;
   }
-  for (std::size_t begin = 0; begin < count; begin += share) {
-    const std::size_t end = std::min(count, begin + share);
+  for (std::size_t begin = 0; begin < positions; begin += share) {
+    const std::size_t end = std::min(positions, begin + share);
     pool_->submit([this, &slot, begin, end] { decode(slot, begin, end); });
   }
+}
+
+/// Draws the step's mix, and asks for the first sample's partner unless the batch has it: where the
+/// global batch is this one alone.
+void DataLoader::begin_mix(Slot& slot, const BatchRequest& request) const {
+  TANDEM_CHECK(request.predecessor >= 0 && static_cast<int>(slot.asked.size()) == options_.batch,
+               "a batch of {} samples, predecessor {}, cannot be mixed", slot.asked.size(),
+               request.predecessor);
+  RandomStream random = mix_stream(options_.seed, request.epoch, request.step);
+  slot.mix = draw_mix(options_.mix, transform_.options().size, random);
+  if (request.predecessor != slot.asked.back()) slot.asked.push_back(request.predecessor);
 }
 
 void DataLoader::decode(Slot& slot, std::size_t begin, std::size_t end) {
@@ -138,13 +169,38 @@ void DataLoader::decode(Slot& slot, std::size_t begin, std::size_t end) {
   } catch (...) {
     error = std::current_exception();
   }
-  const std::scoped_lock lock(mutex_);
+  std::unique_lock lock(mutex_);
   if (error && (!slot.error || at < slot.error_at)) {
     slot.error = error;
     slot.error_at = at;
   }
+  if (options_.mix.on() && slot.unfinished == 1 && !slot.error && !stopping_) {
+    // The last task: all pictures are there, and nobody else looks at the slot before it ends.
+    lock.unlock();
+    mix(slot);
+    lock.lock();
+  }
   // Told under the lock: the loader may be gone as soon as it sees the last task's end.
   if (--slot.unfinished == 0) done_.notify_one();
+}
+
+void DataLoader::mix(Slot& slot) const {
+  const auto batch = static_cast<std::size_t>(options_.batch);
+  const auto elements = static_cast<std::size_t>(transform_.output_elements());
+  float* const images = slot.images.get();
+  if (slot.asked.size() == batch) {
+    std::copy_n(images + (batch - 1) * elements, elements, images + batch * elements);
+    slot.labels[batch] = slot.labels[batch - 1];
+  }
+  // From the last one on, so that each partner is still as it was loaded.
+  for (std::size_t at = batch; at-- > 0;) {
+    const std::size_t partner = at > 0 ? at - 1 : batch;
+    mix_into(slot.mix, transform_.options().size, transform_.options().channels,
+             images + partner * elements, images + at * elements);
+    slot.second_labels[at] = slot.labels[partner];
+  }
+  std::fill(slot.label_weights.begin(), slot.label_weights.end(),
+            static_cast<float>(slot.mix.weight));
 }
 
 void DataLoader::load_into(Slot& slot, std::size_t at, std::int64_t index) {
@@ -156,7 +212,7 @@ void DataLoader::load_into(Slot& slot, std::size_t at, std::int64_t index) {
 
 void DataLoader::decode_sample(Slot& slot, std::size_t at) {
   try {
-    load_into(slot, at, slot.batch.indices[at]);
+    load_into(slot, at, slot.asked[at]);
   } catch (const InputError& error) {
     if (options_.on_bad_sample == OnBadSample::fail) throw;
     slot.reasons[at] = error.what();
@@ -166,7 +222,7 @@ void DataLoader::decode_sample(Slot& slot, std::size_t at) {
 
 void DataLoader::replace_sample(Slot& slot, std::size_t at) {
   constexpr int tries = 100;
-  const std::int64_t bad = slot.batch.indices[at];
+  const std::int64_t bad = slot.asked[at];
   const std::uint64_t key = mix64(options_.seed ^ mix64(hash_text("replacement")));
   RandomStream random(mix64(key + static_cast<std::uint64_t>(slot.batch.epoch)),
                       static_cast<std::uint64_t>(bad));
@@ -184,21 +240,21 @@ void DataLoader::replace_sample(Slot& slot, std::size_t at) {
               slot.reasons[at], tries);
 }
 
-/// Lists the bad samples and, where they are to be dropped, closes the gaps that they leave.
+/// Lists the bad samples and, where they are to be dropped, closes the gaps that they leave. A
+/// partner from another batch is listed there.
 void DataLoader::settle_bad(Slot& slot) const {
   Batch& batch = slot.batch;
   const auto count = static_cast<std::size_t>(batch.valid);
   const auto elements = static_cast<std::size_t>(transform_.output_elements());
-  const std::vector<std::int64_t> asked = batch.indices;
   std::size_t kept = 0;
   for (std::size_t at = 0; at < count; ++at) {
     const bool bad = !slot.reasons[at].empty();
-    if (bad) batch.bad.push_back({asked[at], std::move(slot.reasons[at])});
+    if (bad) batch.bad.push_back({slot.asked[at], std::move(slot.reasons[at])});
     if (bad && options_.on_bad_sample == OnBadSample::drop) continue;
     if (kept != at) {
       std::copy_n(slot.images.get() + at * elements, elements, slot.images.get() + kept * elements);
       slot.labels[kept] = slot.labels[at];
-      batch.indices[kept] = asked[at];
+      batch.indices[kept] = slot.asked[at];
     }
     ++kept;
   }

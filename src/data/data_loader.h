@@ -14,6 +14,7 @@
 #include "data/dataset.h"
 #include "data/distributed_sampler.h"
 #include "data/evaluation_sampler.h"
+#include "data/mix.h"
 #include "data/transform.h"
 #include "tensor/tensor.h"
 
@@ -23,6 +24,10 @@ namespace tandem {
 struct BatchRequest {
   std::int64_t epoch = 0;             ///< names the augmentations, with the seed and the sample
   std::vector<std::int64_t> indices;  ///< at most the loader's batch; may be empty
+  std::int64_t step = 0;              ///< in the epoch; names the mix
+  /// What the first sample may be mixed with; the others with the one before them. -1: this is no
+  /// batch to mix.
+  std::int64_t predecessor = -1;
 };
 
 /// The batches of a loader by their number from 0; nothing after the last one. The loader calls it
@@ -54,6 +59,8 @@ struct BadSample {
 struct Batch {
   Tensor images;                      ///< f32, (B, height, width, channels); zeros beyond `valid`
   Tensor labels;                      ///< i32, (B); zeros beyond `valid`
+  Tensor second_labels;               ///< i32, (B): the partners', where samples are mixed
+  Tensor label_weights;               ///< f32, (B): of `labels`, 0..1; likewise
   int valid = 0;                      ///< samples in it, 0..B
   std::vector<std::int64_t> indices;  ///< the samples asked for, without those dropped
   std::vector<BadSample> bad;         ///< samples that were replaced or dropped
@@ -74,6 +81,7 @@ class DataLoader {
     int prefetch = 4;        ///< batches, >= 1
     std::uint64_t seed = 0;  ///< of the augmentations
     OnBadSample on_bad_sample = OnBadSample::fail;
+    MixOptions mix{};  ///< how samples are mixed; not together with OnBadSample::drop
   };
   DataLoader(const Dataset& dataset, const Transform& transform, BatchSource source,
              const Options& options);
@@ -99,7 +107,9 @@ class DataLoader {
   void stop();
   void prefetch();
   void submit(Slot& slot, BatchRequest request, std::int64_t ordinal);
+  void begin_mix(Slot& slot, const BatchRequest& request) const;
   void decode(Slot& slot, std::size_t begin, std::size_t end);
+  void mix(Slot& slot) const;
   void decode_sample(Slot& slot, std::size_t at);
   void replace_sample(Slot& slot, std::size_t at);
   void load_into(Slot& slot, std::size_t at, std::int64_t index);

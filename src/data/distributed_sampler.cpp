@@ -43,15 +43,25 @@ void DistributedSampler::shuffle(std::int64_t epoch) {
   }
 }
 
-std::vector<std::int64_t> DistributedSampler::indices(std::int64_t epoch, std::int64_t step,
-                                                      int micro) {
+std::int64_t DistributedSampler::place(std::int64_t epoch, std::int64_t step, int micro) {
   TANDEM_CHECK(epoch >= 0 && step >= 0 && step < steps_per_epoch() && micro >= 0 &&
                    micro < options_.accumulate,
                "no micro-batch {} of step {} of epoch {}", micro, step, epoch);
   if (epoch != shuffled_epoch_) shuffle(epoch);
-  const std::int64_t part = std::int64_t{micro} * options_.world + options_.rank;
-  const auto first = permutation_.begin() + step * options_.global_batch + part * micro_batch_;
+  return (std::int64_t{micro} * options_.world + options_.rank) * micro_batch_;
+}
+
+std::vector<std::int64_t> DistributedSampler::indices(std::int64_t epoch, std::int64_t step,
+                                                      int micro) {
+  const std::int64_t begin = place(epoch, step, micro);
+  const auto first = permutation_.begin() + step * options_.global_batch + begin;
   return {first, first + micro_batch_};
+}
+
+std::int64_t DistributedSampler::predecessor(std::int64_t epoch, std::int64_t step, int micro) {
+  const std::int64_t begin = place(epoch, step, micro);
+  const std::int64_t before = begin > 0 ? begin - 1 : options_.global_batch - 1;
+  return permutation_[static_cast<std::size_t>(step * options_.global_batch + before)];
 }
 
 }  // namespace tandem

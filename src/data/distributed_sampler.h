@@ -40,6 +40,10 @@ class DistributedSampler {
   /// epoch's permutation, so ask in order; not for several threads at once.
   std::vector<std::int64_t> indices(std::int64_t epoch, std::int64_t step, int micro);
 
+  /// The sample before the first one of indices() in the step's global batch; the batch's last one
+  /// where there is none before.
+  std::int64_t predecessor(std::int64_t epoch, std::int64_t step, int micro);
+
   /// Number of a micro-batch in the unbounded sequence of training: for DataLoader::start().
   std::int64_t ordinal(std::int64_t epoch, std::int64_t step) const {
     return (epoch * steps_per_epoch() + step) * options_.accumulate;
@@ -47,6 +51,9 @@ class DistributedSampler {
 
  private:
   void shuffle(std::int64_t epoch);
+  /// Place of a micro-batch's first sample in the step's global batch, after the checks and with
+  /// the epoch's permutation at hand.
+  std::int64_t place(std::int64_t epoch, std::int64_t step, int micro);
 
   Options options_;
   std::int64_t micro_batch_ = 0;

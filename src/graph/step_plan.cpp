@@ -323,13 +323,13 @@ StepPlan::StepPlan(const Graph& graph, ParameterStore& parameters, AnyContext& c
 
 StepPlan::~StepPlan() = default;
 
-LossSums StepPlan::forward(const Tensor& images, const Tensor& labels, std::int64_t valid,
+LossSums StepPlan::forward(const Tensor& images, const Targets& targets, std::int64_t valid,
                            const StepRandom& random) {
   TANDEM_CHECK(!options_.training || valid == options_.batch, "{} of {} samples in training", valid,
                options_.batch);
   activate(*context_);
   for (Step& step : steps_) run_forward(step, images, random);
-  return softmax_cross_entropy(*context_, logits(), labels, options_.label_smoothing, valid,
+  return softmax_cross_entropy(*context_, logits(), targets, options_.label_smoothing, valid,
                                loss_gradient_);
 }
 

@@ -48,10 +48,10 @@ class StepPlan {
   StepPlan(const StepPlan&) = delete;
   StepPlan& operator=(const StepPlan&) = delete;
 
-  /// Runs the model and the loss. images f32 (batch, H, W, C), labels i32 (batch); the first
+  /// Runs the model and the loss. images f32 (batch, H, W, C), targets of the batch; the first
   /// `valid` samples count. In a training plan all must be valid, the images must stay untouched
   /// until backward() returns, running statistics are updated, and random layers draw by `random`.
-  LossSums forward(const Tensor& images, const Tensor& labels, std::int64_t valid,
+  LossSums forward(const Tensor& images, const Targets& targets, std::int64_t valid,
                    const StepRandom& random = {});
 
   /// The name of the first layer whose output holds a value that is not finite: the layers run

@@ -23,17 +23,32 @@ struct LossSums {
   }
 };
 
-/// Softmax cross-entropy against smoothed labels (Szegedy et al. 2016):
-/// loss = -sum over k of q_k log softmax(logits)_k, q = (1 - smoothing) one_hot + smoothing / K.
-/// Returns the sum over the first `valid` samples, and how many have their label among the one and
-/// five largest logits (equal logits are ranked by index; a NaN logit counts as a miss).
+/// What the outputs for a batch of N samples should be: one label each, or, where samples are
+/// mixed, two.
+struct Targets {
+  Tensor labels;           ///< i32 (N), each in [0, K)
+  Tensor second_labels{};  ///< i32 (N), each in [0, K); undefined where nothing is mixed
+  /// f32 (N), 0 to 1: what `labels` count, the second labels having the rest. Defined where they
+  /// are.
+  Tensor weights{};
+
+  bool mixed() const { return second_labels.defined(); }
+};
+
+/// Softmax cross-entropy against smoothed labels (Szegedy et al. 2016) of mixed samples (Zhang et
+/// al. 2018): loss = -sum over k of q_k log softmax(logits)_k,
+/// q = (1 - smoothing) (w one_hot(label) + (1 - w) one_hot(second label)) + smoothing / K,
+/// with w = 1 where nothing is mixed.
+/// Returns the sum over the first `valid` samples, and how many have the label of the larger weight
+/// (the first one where they are equal) among the one and five largest logits (equal logits are
+/// ranked by index; a NaN logit counts as a miss).
 ///
-/// logits f32 (N, K); labels i32 (N), each in [0, K); gradient f32 (N, K), or undefined where none
-/// is wanted: d(mean over the N samples)/d(logits). Throws Error for a label out of range.
-LossSums softmax_cross_entropy(AnyContext& context, const Tensor& logits, const Tensor& labels,
+/// logits f32 (N, K); gradient f32 (N, K), or undefined where none is wanted: d(mean over the N
+/// samples)/d(logits). Throws Error for a label or weight out of range.
+LossSums softmax_cross_entropy(AnyContext& context, const Tensor& logits, const Targets& targets,
                                float smoothing, std::int64_t valid, const Tensor& gradient);
 
-LossSums softmax_cross_entropy(CpuContext& context, const Tensor& logits, const Tensor& labels,
+LossSums softmax_cross_entropy(CpuContext& context, const Tensor& logits, const Targets& targets,
                                float smoothing, std::int64_t valid, const Tensor& gradient);
 
 }  // namespace tandem

@@ -36,7 +36,7 @@ Evaluation Evaluator::run() {
     bad_.insert(bad_.end(), batch->bad.begin(), batch->bad.end());
     communicator_.still_working();
     if (batch->valid == 0) continue;
-    mine += plan_.forward(batch->images, batch->labels, batch->valid);
+    mine += plan_.forward(batch->images, {batch->labels}, batch->valid);
   }
   const LossSums all = sum_over_ranks(communicator_, mine);
   const auto own_skipped = static_cast<std::int64_t>(bad_.size());

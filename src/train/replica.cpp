@@ -128,7 +128,10 @@ StepResult Replica::step(const NextBatch& next_batch, float learning_rate, bool 
   for (int micro = 0; micro < accumulate_; ++micro) {
     const Batch& batch = next_batch();
     batch_ = &batch;
-    mine += plan_.forward(batch.images, batch.labels, batch.valid, random_of(micro));
+    const Targets targets{.labels = batch.labels,
+                          .second_labels = batch.second_labels,
+                          .weights = batch.label_weights};
+    mine += plan_.forward(batch.images, targets, batch.valid, random_of(micro));
     if (!std::isfinite(mine.loss)) keep_failing(batch, micro);
     const bool last = micro + 1 == accumulate_;
     if (last) begin_reduction(mine, stop_requested);

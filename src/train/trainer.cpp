@@ -61,7 +61,8 @@ class Trainer::Run {
                  .prefetch = config.data.prefetch,
                  .seed = config.seed,
                  .on_bad_sample =
-                     config.data.skip_bad_samples ? OnBadSample::replace : OnBadSample::fail}),
+                     config.data.skip_bad_samples ? OnBadSample::replace : OnBadSample::fail,
+                 .mix = config.data.mix}),
         checkpoints_(place, config_),
         early_stop_(config.early_stop),
         bad_samples_(place.folder / "bad_samples.txt", communicator) {

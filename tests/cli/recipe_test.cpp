@@ -153,27 +153,73 @@ TEST_F(Recipe, WrongPartsAreNamed) {
             std::string::npos);
 }
 
+/// The largest relative difference of a step's loss between two runs of the same length.
+double furthest_loss(const std::filesystem::path& a, const std::filesystem::path& b) {
+  const std::map<int, double> wanted = train_losses(b);
+  const std::map<int, double> found = train_losses(a);
+  EXPECT_EQ(found.size(), wanted.size());
+  double largest = 0.0;
+  for (const auto& [step, loss] : found) {
+    largest = std::max(largest, std::abs(loss - wanted.at(step)) / wanted.at(step));
+  }
+  std::printf("%s: losses differ by up to %.2e\n", a.filename().c_str(), largest);
+  return largest;
+}
+
 // k ranks with synchronised statistics are one rank with the whole batch; without, they are not.
 TEST_F(Recipe, SynchronisedRanksFollowOneRankWithTheWholeBatch) {
   const std::vector<std::string> options =
       set({"train.sync_batch_norm=true", "train.max_steps=8", "optimizer.lr=1e-3"});
   trained("one", options);
-  const auto furthest = [&](const std::string& out) {
-    double largest = 0.0;
-    const std::map<int, double> one = train_losses(path("one"));
-    for (const auto& [step, loss] : train_losses(path(out))) {
-      largest = std::max(largest, std::abs(loss - one.at(step)) / one.at(step));
-    }
-    std::printf("%s: losses differ by up to %.2e\n", out.c_str(), largest);
-    return largest;
-  };
   for (const int ranks : {2, 4}) {
     const std::string out = "sync" + std::to_string(ranks);
     trained(out, options, ranks);
-    EXPECT_LT(furthest(out), 2e-6);  // measured: 8.6e-8
+    EXPECT_LT(furthest_loss(path(out), path("one")), 2e-6);  // measured: 8.6e-8
   }
   trained("apart", set({"train.max_steps=8", "optimizer.lr=1e-3"}), 2);
-  EXPECT_GT(furthest("apart"), 1e-2);
+  EXPECT_GT(furthest_loss(path("apart"), path("one")), 1e-2);
+}
+
+const std::vector<std::string> mixing{"data.augment.mixup=0.4", "data.augment.cutmix=1.0"};
+
+// So the same samples are mixed the same way, whoever trains on them.
+TEST_F(Recipe, MixedRanksFollowOneRankWithTheWholeBatch) {
+  const std::vector<std::string> plain =
+      set({"train.sync_batch_norm=true", "train.max_steps=12", "optimizer.lr=1e-3"});
+  const std::vector<std::string> options = set(mixing, plain);
+  trained("one", options);
+  trained("two", options, 2);
+  trained("four", options, 4);
+  trained("plain", plain);
+  EXPECT_LT(furthest_loss(path("two"), path("one")), 2e-6);
+  EXPECT_LT(furthest_loss(path("four"), path("one")), 2e-6);
+  EXPECT_GT(furthest_loss(path("plain"), path("one")), 1e-2);
+}
+
+TEST_P(RecipeOnRanks, MixingResumesBitExactly) {
+  const int ranks = GetParam();
+  const std::vector<std::string> options =
+      set({"checkpoint.every_steps=5", "checkpoint.keep=100", "train.epochs=2"}, set(mixing));
+  trained("whole", options, ranks);
+  trained("part", set({"train.max_steps=13"}, options), ranks);
+  for (const int from : {10, 5}) {
+    trained("part", joined(options, {"--resume", checkpoint(path("part"), from).string()}), ranks);
+    EXPECT_EQ(train_losses(path("part")), train_losses(path("whole")));
+    expect_same_checkpoint(checkpoint(path("part"), 16), checkpoint(path("whole"), 16));
+  }
+}
+
+// What a run that mixes finds in its evaluation, a run file that does not mix finds too.
+TEST_F(Recipe, EvaluationNeverMixes) {
+  trained("out", set({"train.epochs=2"}, set(mixing)));
+  const double loss = read_metrics(path("out"), "evaluation").back()["loss"];
+  const std::string file = checkpoint(path("out"), 16).string();
+  for (const char* config : {"run.toml", "out/config.toml"}) {
+    const Outcome outcome = command({"eval", config, "--weights", file, "--json"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const double found = std::stod(outcome.out.substr(outcome.out.find("\"loss\":") + 7));
+    EXPECT_NEAR(found, loss, 1e-6 * loss) << config;
+  }
 }
 
 }  // namespace

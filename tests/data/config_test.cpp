@@ -18,7 +18,8 @@ TEST(DataConfig, ReadsSynthetic) {
   const DataConfig config = read(synthetic +
                                  "classes = 7\nheight = 12\nwidth = 12\nseed = 3\nchannels = 1\n"
                                  "mean = 0.25\nstd = [0.5]\nworkers = 3\nprefetch = 2\n"
-                                 "[data.augment]\ncrop_padding = 2\nflip = true\n");
+                                 "[data.augment]\ncrop_padding = 2\nflip = true\n"
+                                 "mixup = 0.2\ncutmix = 1\n");
   EXPECT_EQ(config.kind, DataKind::synthetic);
   EXPECT_EQ(config.transform.size, 12);
   EXPECT_EQ(config.transform.channels, 1);
@@ -35,6 +36,8 @@ TEST(DataConfig, ReadsSynthetic) {
   EXPECT_TRUE(make_transform(config, true).options().flip);
   EXPECT_EQ(make_transform(config, true).options().crop_padding, 2);
   EXPECT_FALSE(make_transform(config, false).options().train);
+  EXPECT_EQ(config.mix.mixup, 0.2);
+  EXPECT_EQ(config.mix.cutmix, 1.0);
 }
 
 TEST(DataConfig, HasDefaults) {
@@ -45,6 +48,7 @@ TEST(DataConfig, HasDefaults) {
   EXPECT_EQ(config.transform.deviation, std::vector<float>(3, 0.5F));
   EXPECT_EQ(config.transform.crop_padding, -1);
   EXPECT_FALSE(config.transform.flip);
+  EXPECT_FALSE(config.mix.on());
   EXPECT_EQ(config.workers, 1);
   EXPECT_EQ(config.prefetch, 4);
 }
@@ -67,6 +71,12 @@ TEST(DataConfig, NamesBadKeysAndValues) {
   expect_input_error([] { read(synthetic + "height = 20\n"); }, {"data.size", "missing"});
   expect_input_error([] { read(synthetic + "[data.augment]\nscale = [0.1, 1.0]\n"); },
                      {"data.augment.scale", "random_resized_crop"});
+  expect_input_error([] { read(synthetic + "[data.augment]\nmixup = -0.1\n"); },
+                     {"run.toml:6: data.augment.mixup", "-0.1", "0"});
+  expect_input_error([] { read(synthetic + "[data.augment]\ncutmix = nan\n"); },
+                     {"run.toml:6: data.augment.cutmix"});
+  expect_input_error([] { read(synthetic + "[data.augment]\ncutmix = 'on'\n"); },
+                     {"run.toml:6: data.augment.cutmix"});
   const std::string rrc = synthetic + "[data.augment]\nrandom_resized_crop = true\n";
   expect_input_error([&] { read(rrc + "crop_padding = 4\n"); }, {"data.augment.crop_padding"});
   expect_input_error([&] { read(rrc + "scale = [0.5, 0.1]\n"); }, {"data.augment.scale"});

@@ -63,6 +63,28 @@ TEST(DistributedSampler, StepsDoNotDependOnTheRankCount) {
   }
 }
 
+TEST(DistributedSampler, PredecessorsLieBeforeInTheGlobalBatch) {
+  const DistributedSampler::Options whole{.size = 50, .global_batch = 12, .seed = 5};
+  for (const auto& [world, accumulate] : {std::pair{1, 1}, {3, 1}, {1, 4}, {2, 3}, {12, 1}}) {
+    for (std::int64_t step = 0; step < 4; ++step) {
+      const Indices all = steps_of(whole, 2)[static_cast<std::size_t>(step)];
+      std::size_t at = 0;
+      for (int micro = 0; micro < accumulate; ++micro) {
+        for (int rank = 0; rank < world; ++rank) {
+          DistributedSampler sampler({.size = 50,
+                                      .global_batch = 12,
+                                      .world = world,
+                                      .rank = rank,
+                                      .accumulate = accumulate,
+                                      .seed = 5});
+          EXPECT_EQ(sampler.predecessor(2, step, micro), all[(at + 11) % 12]);
+          at += static_cast<std::size_t>(sampler.micro_batch());
+        }
+      }
+    }
+  }
+}
+
 TEST(DistributedSampler, EpochsAndSeedsDiffer) {
   const DistributedSampler::Options options{.size = 100, .global_batch = 10, .seed = 5};
   DistributedSampler::Options other = options;

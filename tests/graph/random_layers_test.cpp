@@ -45,7 +45,7 @@ class RandomLayers : public testing::Test {
     const Tensor images(batch_.pixels.data() + first * elements,
                         with_batch(batch_.image_shape, count));
     const Tensor labels(batch_.labels.data() + first, {count}, DType::i32);
-    plan.forward(images, labels, count, random);
+    plan.forward(images, {labels}, count, random);
     std::vector<float> logits = copy_of(plan.logits());
     if (training) {
       plan.backward(false, {});

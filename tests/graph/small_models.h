@@ -14,10 +14,9 @@ namespace tandem {
 struct Batch {
   Batch(const Graph& graph, std::int64_t size, std::uint64_t seed);
   Tensor images() const { return {const_cast<float*>(pixels.data()), image_shape}; }
-  Tensor targets() const {
-    return {const_cast<std::int32_t*>(labels.data()),
-            {static_cast<std::int64_t>(labels.size())},
-            DType::i32};
+  Targets targets() const {
+    return {Tensor(const_cast<std::int32_t*>(labels.data()),
+                   {static_cast<std::int64_t>(labels.size())}, DType::i32)};
   }
   Shape image_shape;
   std::vector<float> pixels;

@@ -50,7 +50,7 @@ LossSums one_by_one(Model& model) {
     RandomStream unused(0, 0);
     model.transform.apply(*model.test->open(i), unused, pixels.data());
     std::int32_t label = model.test->label(i);
-    sums += plan.forward(Tensor(pixels.data(), {1, 8, 8, 1}), Tensor(&label, {1}, DType::i32), 1);
+    sums += plan.forward(Tensor(pixels.data(), {1, 8, 8, 1}), {Tensor(&label, {1}, DType::i32)}, 1);
   }
   return sums;
 }

@@ -147,7 +147,7 @@ Outcome train_by_hand(const Recipe& recipe, const Definition& definition) {
     double squares = 0.0;
     for (int slice = 0; slice < slices; ++slice) {
       const Batch* batch = loader.next();
-      plan.forward(batch->images, batch->labels, batch->valid);
+      plan.forward(batch->images, {batch->labels}, batch->valid);
       plan.backward(false, [](std::span<const std::size_t>) {});
       for (std::size_t p = 0; p < store.parameters().size(); ++p) {
         std::vector<double>& sum = gradient[store.parameters()[p].name];

@@ -52,7 +52,7 @@ Result run(const Graph& graph, std::int64_t first, std::int64_t count, RankSum* 
       labels.push_back(static_cast<std::int32_t>(i % 4));
     }
     result.loss += plan.forward(Tensor(pixels.data(), {count, 8, 8, 3}),
-                                Tensor(labels.data(), {count}, DType::i32), count)
+                                {Tensor(labels.data(), {count}, DType::i32)}, count)
                        .loss;
     plan.backward(false, [](std::span<const std::size_t>) {});
   }
