@@ -1,40 +1,13 @@
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
 #include <memory>
-#include <new>
 
 #include "graph/fusion.h"
 #include "graph/small_models.h"
 #include "layers/activation.h"
 #include "layers/add.h"
 #include "layers/batch_norm.h"
-
-namespace {
-
-std::atomic<bool> counting{false};
-std::atomic<long> allocations{0};
-
-void* counted(std::size_t bytes) {
-  if (counting) ++allocations;
-  void* memory = std::malloc(bytes == 0 ? 1 : bytes);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
-}  // namespace
-
-void* operator new(std::size_t bytes) { return counted(bytes); }
-void* operator new[](std::size_t bytes) { return counted(bytes); }
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return counted(bytes); }
-void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept { return counted(bytes); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
-void operator delete[](void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
+#include "support/allocations.h"
 
 namespace tandem {
 namespace {
@@ -55,12 +28,10 @@ long allocations_of_a_step(const Graph& graph, int threads, const NamePrefixes& 
   };
   step(false);
   step(true);
-  allocations = 0;
-  counting = true;
-  step(false);
-  step(true);
-  counting = false;
-  return allocations;
+  return allocations_of([&] {
+    step(false);
+    step(true);
+  });
 }
 
 /// Two ranks that do the same.

@@ -1,35 +1,12 @@
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
 #include <memory>
-#include <new>
 
 #include "optim/average_kernels.h"
 #include "optim/gradient_norm.h"
 #include "optim/optimizer_config.h"
 #include "optim/small_arena.h"
-
-namespace {
-
-std::atomic<bool> counting{false};
-std::atomic<long> allocations{0};
-
-void* counted(std::size_t bytes) {
-  if (counting) ++allocations;
-  void* memory = std::malloc(bytes == 0 ? 1 : bytes);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
-}  // namespace
-
-void* operator new(std::size_t bytes) { return counted(bytes); }
-void* operator new[](std::size_t bytes) { return counted(bytes); }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+#include "support/allocations.h"
 
 namespace tandem {
 namespace {
@@ -53,18 +30,13 @@ TEST(OptimizerAllocation, AnUpdateOfAnyRuleAllocatesNothing) {
         optimizer->step(w, g, {.learning_rate = 0.1F, .gradient_scale = scale});
       };
       step();
-      allocations = 0;
-      counting = true;
-      step();
-      counting = false;
-      EXPECT_EQ(allocations, 0) << optimizer->kind();
+      EXPECT_EQ(allocations_of(step), 0) << optimizer->kind();
     }
-    allocations = 0;
-    counting = true;
-    average_into(std::get<CpuContext>(context), arena_elements, 0.1F, gradients.data(),
-                 parameters.data());
-    counting = false;
-    EXPECT_EQ(allocations, 0) << "the weights' average";
+    const auto average = [&] {
+      average_into(std::get<CpuContext>(context), arena_elements, 0.1F, gradients.data(),
+                   parameters.data());
+    };
+    EXPECT_EQ(allocations_of(average), 0) << "the weights' average";
   }
 }
 
