@@ -26,7 +26,7 @@ constexpr float rate = 0.05F;
 constexpr double momentum = 0.9;
 constexpr double decay = 1e-2;
 
-/// Largest relative difference (see largest_difference()) after all steps, of any weight or loss.
+/// Largest relative difference (see difference()) after all steps, of the weights or a loss.
 /// Measured: 1.1e-7.
 constexpr double tolerance = 1e-6;
 
