@@ -16,6 +16,7 @@
 #include "cli/commands.h"
 #include "data/verify.h"
 #include "device/machine.h"
+#include "train/progress.h"
 
 namespace tandem {
 namespace {
@@ -132,18 +133,27 @@ void print_report(const DataReport& report) {
       report.unreadable(), report.duplicates.size(), report.across_parts());
 }
 
+/// Tells meanwhile how far it is: a live line on a terminal, elsewhere a line now and then.
+DataReport verified(const Datasets& datasets, int threads) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  Progress progress;
+  return verify_datasets(datasets, threads, [&](std::int64_t done, std::int64_t total) {
+    const std::chrono::duration<double> elapsed = Clock::now() - start;
+    progress.update(CountState{.done = done, .total = total, .seconds = elapsed.count()});
+  });
+}
+
 int verify(const VerifyArguments& arguments) {
-  const Datasets datasets = open_datasets(config_of(arguments));
+  const DataConfig config = config_of(arguments);
+  // Of a million files this takes a while.
+  if (config.kind == DataKind::folder) {
+    log_info("listing the files of {} and {}", config.train_path.string(),
+             config.test_path.string());
+  }
+  const Datasets datasets = open_datasets(config);
   const int threads = arguments.threads > 0 ? arguments.threads : read_machine().cores;
-  auto told = std::chrono::steady_clock::now();
-  const DataReport report =
-      verify_datasets(datasets, threads, [&told](std::int64_t done, std::int64_t total) {
-        constexpr std::chrono::seconds pause(5);
-        const auto now = std::chrono::steady_clock::now();
-        if (now - told < pause) return;
-        told = now;
-        log_info("{} of {} images checked", format_count(done), format_count(total));
-      });
+  const DataReport report = verified(datasets, threads);
   if (arguments.json) {
     std::cout << json_text(report) << '\n';
   } else {

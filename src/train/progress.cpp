@@ -47,27 +47,35 @@ Progress::~Progress() {
   g_live = nullptr;
 }
 
-void Progress::update(const ProgressState& state) {
+Progress::Due Progress::due() {
   const double now = options_.clock();
   if (!options_.live) {
-    if (now - last_ < options_.plain_interval_seconds) return;
+    if (now - last_ < options_.plain_interval_seconds) return Due::nothing;
     last_ = now;
-    log_info("{}", format_plain_progress(state));
-    return;
+    return Due::plain;
   }
   const std::scoped_lock lock(g_mutex);
-  if (shown_ && now - last_ < live_interval_seconds) return;
+  if (shown_ && now - last_ < live_interval_seconds) return Due::nothing;
   last_ = now;
-  const int columns = options_.width > 0 ? options_.width : terminal_width(options_.descriptor);
-  // One column stays free: some terminals wrap as soon as the last one is taken.
-  const std::string line = format_live_progress(state, columns - 1);
+  return Due::live;
+}
+
+// One column stays free: some terminals wrap as soon as the last one is taken.
+int Progress::columns() const {
+  return (options_.width > 0 ? options_.width : terminal_width(options_.descriptor)) - 1;
+}
+
+void Progress::show_plain(const std::string& line) { log_info("{}", line); }
+
+void Progress::show_live(const std::string& line) {
+  const std::scoped_lock lock(g_mutex);
   write("\r" + line + "\x1b[K");
   shown_ = true;
 }
 
 void Progress::end_epoch(const ProgressState& state) {
   last_ = options_.clock();
-  log_info("{}", format_plain_progress(state));
+  show_plain(format_plain_progress(state));
 }
 
 void Progress::clear() {

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <functional>
+#include <limits>
+#include <vector>
 
 #include "base/text.h"
 
@@ -12,12 +14,17 @@ namespace tandem {
 namespace {
 
 struct Texts {
-  std::string epoch, percent, step, loss, top1, rate, eta;
+  std::string epoch, step, loss, top1, rate, eta;
 };
 
-double fraction_of(const ProgressState& state) {
-  if (state.steps <= 0) return 0;
-  return std::clamp(static_cast<double>(state.step) / static_cast<double>(state.steps), 0.0, 1.0);
+double fraction(std::int64_t done, std::int64_t total) {
+  if (total <= 0) return 0;
+  return std::clamp(static_cast<double>(done) / static_cast<double>(total), 0.0, 1.0);
+}
+
+/// Rounded down: 100 % means done.
+std::string percent_text(double fraction) {
+  return fmt::format("{:3.0f}%", std::floor(fraction * 100));
 }
 
 std::string rate_text(double rate) {
@@ -35,12 +42,11 @@ std::string eta_text(double seconds) {
 
 Texts texts_of(const ProgressState& state) {
   return {fmt::format("epoch {}/{}", state.epoch, state.epochs),
-          // Rounded down: 100 % means done.
-          fmt::format("{:3.0f}%", std::floor(fraction_of(state) * 100)),
           fmt::format("step {}/{}", state.step, state.steps),
           std::abs(state.loss) < 1e4 ? fmt::format("loss {:.4f}", state.loss)
                                      : fmt::format("loss {:.4g}", state.loss),
-          fmt::format("top-1 {:.2f}%", state.top1 * 100), rate_text(state.images_per_second),
+          fmt::format("top-1 {:.2f}%", state.top1 * 100),
+          rate_text(state.images_per_second),
           eta_text(state.eta_seconds)};
 }
 
@@ -50,42 +56,80 @@ std::string bar(double fraction, int cells) {
          "]";
 }
 
-}  // namespace
+/// What a live line says behind its head, bar and percentage.
+struct Part {
+  std::string text;
+  int importance;  ///< the least is left out first
+};
 
-std::string format_live_progress(const ProgressState& state, int width) {
+/// `parts` in the order in which they are read.
+std::string live_line(const std::string& head, double fraction, const std::vector<Part>& parts,
+                      int width) {
   constexpr int min_cells = 8;
   constexpr int max_cells = 30;
   const auto limit = static_cast<std::size_t>(std::max(width, 0));
-  const Texts texts = texts_of(state);
-
-  std::size_t used = texts.epoch.size();
-  const std::array<const std::string*, 6> by_importance{&texts.percent, &texts.loss, &texts.top1,
-                                                        &texts.eta,     &texts.rate, &texts.step};
-  std::array<bool, 6> fits{};
-  for (std::size_t i = 0; i < by_importance.size(); ++i) {
-    const std::size_t more = by_importance[i]->size() + (i == 0 ? 1 : 2);
-    fits[i] = used + more <= limit;
-    // What matters less than a text that found no place gets none either.
-    if (!fits[i]) break;
-    used += more;
+  std::string line = head;
+  const std::string percent = " " + percent_text(fraction);
+  std::size_t used = head.size() + percent.size();
+  if (used > limit) {
+    line.resize(std::min(line.size(), limit));
+    return line;
   }
-
-  std::string line = texts.epoch;
+  std::vector<Part> by_importance = parts;
+  std::ranges::sort(by_importance, std::ranges::greater(), &Part::importance);
+  int least = std::numeric_limits<int>::max();
+  // What matters less than a text that found no place gets none either.
+  for (const Part& part : by_importance) {
+    if (used + part.text.size() + 2 > limit) break;
+    used += part.text.size() + 2;
+    least = part.importance;
+  }
   const int room = static_cast<int>(limit) - static_cast<int>(used) - 3;
-  if (room >= min_cells) line += " " + bar(fraction_of(state), std::min(room, max_cells));
-  if (fits[0]) line += " " + texts.percent;
-  // As people read: where, how good, how fast, how long.
-  for (const std::size_t i : {5U, 1U, 2U, 4U, 3U}) {
-    if (fits[i]) line += "  " + *by_importance[i];
+  if (room >= min_cells) line += " " + bar(fraction, std::min(room, max_cells));
+  line += percent;
+  for (const Part& part : parts) {
+    if (part.importance >= least) line += "  " + part.text;
   }
-  line.resize(std::min(line.size(), limit));
   return line;
+}
+
+double images_per_second(const CountState& state) {
+  return static_cast<double>(state.done) / state.seconds;
+}
+
+double eta_seconds(const CountState& state) {
+  return static_cast<double>(state.total - state.done) / images_per_second(state);
+}
+
+}  // namespace
+
+std::string format_live_progress(const ProgressState& state, int width) {
+  const Texts texts = texts_of(state);
+  // As people read: where, how good, how fast, how long.
+  return live_line(
+      texts.epoch, fraction(state.step, state.steps),
+      {{texts.step, 0}, {texts.loss, 4}, {texts.top1, 3}, {texts.rate, 1}, {texts.eta, 2}}, width);
 }
 
 std::string format_plain_progress(const ProgressState& state) {
   const Texts texts = texts_of(state);
   return fmt::format("{}  {}  {}  {}  {}  {}", texts.epoch, texts.step, texts.loss, texts.top1,
                      texts.rate, texts.eta);
+}
+
+std::string format_live_progress(const CountState& state, int width) {
+  return live_line("checked", fraction(state.done, state.total),
+                   {{fmt::format("{}/{}", format_count(state.done), format_count(state.total)), 2},
+                    {rate_text(images_per_second(state)), 0},
+                    {eta_text(eta_seconds(state)), 1}},
+                   width);
+}
+
+std::string format_plain_progress(const CountState& state) {
+  return fmt::format("{} of {} images checked, {}  {}  {}", format_count(state.done),
+                     format_count(state.total),
+                     fmt::format("{:.0f}%", std::floor(100 * fraction(state.done, state.total))),
+                     rate_text(images_per_second(state)), eta_text(eta_seconds(state)));
 }
 
 }  // namespace tandem

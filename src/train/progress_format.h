@@ -17,11 +17,23 @@ struct ProgressState {
   double eta_seconds = 0;        ///< To the end of training; negative or not finite: unknown.
 };
 
+/// How far a pass over a data set is.
+struct CountState {
+  std::int64_t done = 0;  ///< images
+  std::int64_t total = 0;
+  double seconds = 0;  ///< since the pass began
+};
+
 /// The live line, at most `width` (>= 0) columns, all ASCII: "epoch 3/20 [####----]  45% …". What
 /// does not fit is left out, the least important first: bar, step, img/s, ETA, top-1, loss.
 std::string format_live_progress(const ProgressState& state, int width);
 
 /// The same facts as a line of a log, without bar or limit.
 std::string format_plain_progress(const ProgressState& state);
+
+/// The same of a pass: "checked [####----]  45%  452,103/1,000,000  512 img/s  ETA 17:50"; left out
+/// are bar, img/s, ETA, count.
+std::string format_live_progress(const CountState& state, int width);
+std::string format_plain_progress(const CountState& state);
 
 }  // namespace tandem

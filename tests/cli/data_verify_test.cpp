@@ -91,6 +91,27 @@ TEST_F(DataVerify, SaysWhatIsWrongWithTheSetOrTheCommand) {
   expect_one_message(verify(), {"photos/train/eel: class folder without a .jpg"});
 }
 
+TEST_F(DataVerify, TellsHowFarItIs) {
+  // Long enough for several looks, a hundred a second.
+  const std::vector<std::string> arguments{
+      "data", "verify", "--set", "data.train_size=100000", "run.toml", "--threads", "1"};
+  const Outcome live = run({.command = on_ranks(1, arguments),
+                            .folder = root(),
+                            .environment = {{"TERM", "xterm"}},
+                            .terminal = true});
+  EXPECT_EQ(live.code, 0) << live.out;
+  EXPECT_GE(occurrences(live.out, "\rchecked ["), 1U) << live.out;
+  EXPECT_GE(occurrences(live.out, "/100,070  "), 1U) << live.out;
+  // The line is gone before the report comes.
+  EXPECT_NE(live.out.find("\r\x1b[Ktraining: 100,000 samples"), std::string::npos) << live.out;
+  const Outcome plain = command(arguments);
+  EXPECT_EQ(plain.code, 0) << plain.err;
+  EXPECT_EQ(plain.err.find('\x1b'), std::string::npos) << plain.err;
+  // A line every ten seconds.
+  EXPECT_LE(occurrences(plain.err, "images checked"), static_cast<std::size_t>(plain.seconds / 10));
+  EXPECT_EQ(occurrences(verify().err, "listing the files of photos/train and photos/val\n"), 1U);
+}
+
 TEST_F(DataVerify, ReadsARunFile) {
   const Outcome outcome =
       command({"data", "verify", "run.toml", "--set", "data.train_size=9", "--json"});

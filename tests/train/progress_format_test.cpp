@@ -73,6 +73,24 @@ TEST(ProgressFormat, OddValues) {
   EXPECT_NE(format_live_progress(state, 60).find("100%"), std::string::npos);
 }
 
+TEST(ProgressFormat, OfAPassOverADataSet) {
+  const CountState state{.done = 452103, .total = 1281167, .seconds = 883.0};
+  EXPECT_EQ(format_plain_progress(state),
+            "452,103 of 1,281,167 images checked, 35%  512 img/s  ETA 26:59");
+  EXPECT_EQ(format_live_progress(state, 200),
+            "checked [##########--------------------]  35%  452,103/1,281,167  512 img/s  "
+            "ETA 26:59");
+  EXPECT_EQ(format_live_progress(state, 55),
+            "checked  35%  452,103/1,281,167  512 img/s  ETA 26:59");
+  EXPECT_EQ(format_live_progress(state, 40), "checked  35%  452,103/1,281,167");
+  EXPECT_EQ(format_live_progress(state, 5), "check");
+  // Nothing is known yet, and nothing is left.
+  EXPECT_EQ(format_plain_progress(CountState{.total = 10}),
+            "0 of 10 images checked, 0%  - img/s  ETA -");
+  EXPECT_EQ(format_plain_progress(CountState{.done = 10, .total = 10, .seconds = 4.0}),
+            "10 of 10 images checked, 100%  2.5 img/s  ETA 0:00");
+}
+
 TEST(ProgressFormat, PlainLine) {
   EXPECT_EQ(format_plain_progress(example()),
             "epoch 3/20  step 117/468  loss 0.4321  top-1 84.12%  12.3k img/s  ETA 1:23");

@@ -99,6 +99,20 @@ TEST_F(ProgressTest, PlainLinesComeAtTheirIntervalAndAtTheEnd) {
   EXPECT_EQ(written(), plain(10) + plain(20) + plain(25) + plain(35));
 }
 
+// A pass over a data set is told by time, however fast its images are.
+TEST_F(ProgressTest, APassIsToldByTime) {
+  const auto at_image = [](std::int64_t done) {
+    return CountState{.done = done, .total = 1'000'000, .seconds = static_cast<double>(done)};
+  };
+  {
+    Progress progress(options(false));
+    for (int image = 1; image <= 100'000; ++image, now_ += 0x1p-12)
+      progress.update(at_image(image));
+  }
+  EXPECT_EQ(written(), format_plain_progress(at_image(40'961)) + "\n" +
+                           format_plain_progress(at_image(81'921)) + "\n");
+}
+
 TEST_F(ProgressTest, OneLiveLineAtATime) {
   const Progress first(options(true));
   EXPECT_THROW(Progress{options(true)}, Error);
