@@ -63,13 +63,15 @@ TEST_F(DataVerify, TellsFaultsInTextAndJson) {
   fs::copy_file(path("photos/train/dog/0.jpg"), path("photos/val/cat/leak.jpg"));
   const Outcome text = verify({"--threads", "3"});
   EXPECT_EQ(text.code, 2);
-  for (const char* part :
-       {"unreadable: photos/train/cat/1.jpg: cannot be decoded as JPEG (",
-        "unreadable: photos/val/dog/2.jpg: cannot be decoded as JPEG (",
-        "the same: photos/train/cat/0.jpg = photos/train/cat/copy.jpg\n",
-        "the same, in training and test set, with different labels: photos/train/dog/0.jpg = "
-        "photos/val/cat/leak.jpg\n",
-        "2 unreadable, 2 groups of duplicates, 1 of them across training and test set"}) {
+  const std::string leak =
+      "the same, in training and test set, with different labels: photos/train/dog/0.jpg = "
+      "photos/val/cat/leak.jpg\n";
+  const std::vector<std::string> parts{
+      "unreadable: photos/train/cat/1.jpg: cannot be decoded as JPEG (",
+      "unreadable: photos/val/dog/2.jpg: cannot be decoded as JPEG (",
+      "the same: photos/train/cat/0.jpg = photos/train/cat/copy.jpg\n", leak,
+      "2 unreadable, 2 groups of duplicates, 1 of them across training and test set"};
+  for (const std::string& part : parts) {
     EXPECT_NE(text.out.find(part), std::string::npos) << part << " in: " << text.out;
   }
   const Outcome json = verify({"--json"});

@@ -17,11 +17,10 @@ class FamilyResume : public RunTest, public testing::WithParamInterface<std::tup
  protected:
   std::vector<std::string> options(const std::vector<std::string>& rates) const {
     return set(rates, set({"model.name=" + std::get<0>(GetParam()).model, "data.train_size=50",
-                           "data.test_size=8", "data.height=32", "data.width=32",
-                           "data.channels=3", "train.epochs=2", "train.max_steps=8", "train.global_batch=8",
-                           "schedule.warmup_epochs=0", "optimizer.lr=0.02",
-                           "train.eval_every=100", "checkpoint.every_epochs=100",
-                           "checkpoint.every_steps=4"}));
+                           "data.test_size=8", "data.height=32", "data.width=32", "data.channels=3",
+                           "train.epochs=2", "train.max_steps=8", "train.global_batch=8",
+                           "schedule.warmup_epochs=0", "optimizer.lr=0.02", "train.eval_every=100",
+                           "checkpoint.every_epochs=100", "checkpoint.every_steps=4"}));
   }
 };
 
@@ -46,12 +45,11 @@ TEST_P(FamilyResume, InMidEpochIsBitExact) {
 
 INSTANTIATE_TEST_SUITE_P(
     Zoo, FamilyResume,
-    testing::Combine(
-        testing::Values(Family{"shufflenet_v2_x0_5", {"model.dropout=0.3"}},
-                        Family{"mobilenet_v2", {"model.dropout=0.3"}},
-                        Family{"efficientnet_b0",
-                               {"model.dropout=0.3", "model.stochastic_depth=0.3"}}),
-        testing::Values(1, 2)),
+    testing::Combine(testing::Values(Family{"shufflenet_v2_x0_5", {"model.dropout=0.3"}},
+                                     Family{"mobilenet_v2", {"model.dropout=0.3"}},
+                                     Family{"efficientnet_b0",
+                                            {"model.dropout=0.3", "model.stochastic_depth=0.3"}}),
+                     testing::Values(1, 2)),
     [](const auto& each) {
       return std::get<0>(each.param).model + "_" + std::to_string(std::get<1>(each.param));
     });

@@ -107,8 +107,7 @@ TEST_P(TorchvisionWeights, ComeBackBitEqual) {
   const Outcome imported =
       command({"weights", "import", model, "torchvision.safetensors", "tandem.safetensors"});
   ASSERT_EQ(imported.code, 0) << imported.err;
-  const Outcome exported =
-      command({"weights", "export", "tandem.safetensors", "back.safetensors"});
+  const Outcome exported = command({"weights", "export", "tandem.safetensors", "back.safetensors"});
   ASSERT_EQ(exported.code, 0) << exported.err;
   const TensorFile back = read(path("back.safetensors"));
   EXPECT_EQ(back.header.at("__metadata__").at("format"), "pt");

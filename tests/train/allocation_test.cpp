@@ -36,7 +36,7 @@ TEST(TrainAllocation, SumsOverRanksAreReservedOnce) {
   CommunicatorSum sum(world());
   sum.reserve(200);
   std::vector<double> values(200, 1.0);
-  for (const std::size_t count : {200, 3, 200}) {
+  for (const std::size_t count : {200U, 3U, 200U}) {
     const std::span<double> part(values.data(), count);
     EXPECT_EQ(allocations_of([&] { sum.sum(part); }), 0) << count;
   }

@@ -23,15 +23,16 @@ namespace {
 constexpr int steps = 3;
 constexpr float rate = 5e-4F;
 
-/// Of the norm of what training changed; see difference(). Measured: 1.9e-5, of EfficientNet 5.6e-5.
+/// Of the norm of what training changed; see difference(). Measured: 1.9e-5, of
+/// EfficientNet 5.6e-5.
 constexpr double tolerance = 2e-4;
 
 struct Family {
   std::string model;
   bool stochastic_depth = false;
-  /// Added to the biases of normalisations, which moves their outputs away from kinks. As the models
-  /// start, a rounding in the first layers decides the sides of activations further on, and what
-  /// training changes differs by a third, on one rank in another order of sums too.
+  /// Added to the biases of normalisations, which moves their outputs away from kinks. As the
+  /// models start, a rounding in the first layers decides the sides of activations further on, and
+  /// what training changes differs by a third, on one rank in another order of sums too.
   float shift = 0.0F;
   std::vector<std::string> frozen{};  ///< at the bottom, and with trained layers on either side
 
@@ -117,12 +118,12 @@ Outcome train(const Family& family, const Recipe& recipe, Communicator& ranks, i
                                     .world = ranks.size(),
                                     .rank = ranks.rank(),
                                     .seed = config.seed});
-  const Graph graph = load_model(find_model(config.model),
-                                 {.classes = data->classes(),
-                                  .channels = config.data.transform.channels,
-                                  .size = config.data.transform.size,
-                                  .dropout = config.dropout,
-                                  .stochastic_depth = config.stochastic_depth});
+  const Graph graph =
+      load_model(find_model(config.model), {.classes = data->classes(),
+                                            .channels = config.data.transform.channels,
+                                            .size = config.data.transform.size,
+                                            .dropout = config.dropout,
+                                            .stochastic_depth = config.stochastic_depth});
   AnyContext context(CpuContext(1));
   Replica replica(config, graph, sampler.micro_batch(), context, ranks);
   shift_norms(replica.store(), family.shift);
@@ -138,7 +139,8 @@ Outcome train(const Family& family, const Recipe& recipe, Communicator& ranks, i
   }
   replica.check_bits();
   outcome.end = read(replica.store());
-  for (const ParameterSlice& slice : replica.bucketer().slices()) outcome.reduced.insert(slice.name);
+  for (const ParameterSlice& slice : replica.bucketer().slices())
+    outcome.reduced.insert(slice.name);
   return outcome;
 }
 
