@@ -13,13 +13,16 @@ function(tandem_test name)
     DISCOVERY_TIMEOUT 60)
 endfunction()
 
-# tandem_mpi_test(NAME RANKS 1 2 4 SOURCES ... LIBRARIES ...): a GoogleTest program with its own
-# main() that initialises MPI; it runs whole under `mpirun -n N` for every N, label `mpi`. Ranks that
-# cannot start fail the test.
+# tandem_mpi_test(NAME RANKS 1 2 4 SOURCES ... LIBRARIES ... [LABEL label]): a GoogleTest program with
+# its own main() that initialises MPI; it runs whole under `mpirun -n N` for every N, label `mpi`, or
+# `training` where that takes too long under sanitizers. Ranks that cannot start fail the test.
 function(tandem_mpi_test name)
-  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LIBRARIES;RANKS" ${ARGN})
+  cmake_parse_arguments(arg "" "TIMEOUT;LABEL" "SOURCES;LIBRARIES;RANKS" ${ARGN})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
+  endif()
+  if(NOT arg_LABEL)
+    set(arg_LABEL mpi)
   endif()
   add_executable(${name} ${arg_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
@@ -27,7 +30,7 @@ function(tandem_mpi_test name)
   foreach(ranks IN LISTS arg_RANKS)
     add_test(NAME ${name}.${ranks} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks}
       ${TANDEM_MPIRUN_FLAGS} $<TARGET_FILE:${name}>)
-    set_tests_properties(${name}.${ranks} PROPERTIES LABELS mpi TIMEOUT ${arg_TIMEOUT}
+    set_tests_properties(${name}.${ranks} PROPERTIES LABELS ${arg_LABEL} TIMEOUT ${arg_TIMEOUT}
       PROCESSORS ${ranks} ENVIRONMENT "${TANDEM_MPI_TEST_ENVIRONMENT}")
   endforeach()
 endfunction()
