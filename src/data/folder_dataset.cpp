@@ -41,6 +41,17 @@ std::vector<std::string> sorted_names(const fs::path& folder, std::size_t& refus
   return names;
 }
 
+/// Folders hold classes. A link that leads nowhere may have led to one, so it is not passed over.
+bool is_class_folder(const fs::directory_entry& entry) {
+  std::error_code code;
+  const bool folder = entry.is_directory(code);
+  if (code) {
+    input_error("{}: cannot be followed ({}); mend or remove the link", entry.path().string(),
+                code.message());
+  }
+  return folder;
+}
+
 }  // namespace
 
 FolderDataset::FolderDataset(const fs::path& root, int channels,
@@ -49,10 +60,7 @@ FolderDataset::FolderDataset(const fs::path& root, int channels,
   TANDEM_CHECK(channels == 1 || channels == 3, "images decode to 1 or 3 channels, not {}",
                channels);
   std::size_t ignored = 0;
-  const auto found = sorted_names(root, ignored, [](const fs::directory_entry& entry) {
-    std::error_code code;
-    return entry.is_directory(code);
-  });
+  const auto found = sorted_names(root, ignored, is_class_folder);
   if (found.empty()) {
     input_error("{}: no class folders; expected one folder per class with JPEG files in it",
                 root.string());
@@ -71,15 +79,16 @@ FolderDataset::FolderDataset(const fs::path& root, int channels,
                 names_.size() - found.size(), names_.size());
   }
   if (ignored > 0) {
-    log_info("{}: {} entries ignored that are not .jpg or .jpeg", root.string(), ignored);
+    log_info("{}: {} {} ignored: neither class folder nor .jpg or .jpeg in one", root.string(),
+             ignored, ignored == 1 ? "entry" : "entries");
   }
 }
 
 std::size_t FolderDataset::add_class(const std::string& name, std::int32_t label) {
   std::size_t ignored = 0;
+  // By name alone: what then cannot be read is a bad sample, not one that is not there.
   auto files = sorted_names(root_ / name, ignored, [](const fs::directory_entry& entry) {
-    std::error_code code;
-    return is_jpeg_name(entry.path()) && entry.is_regular_file(code);
+    return is_jpeg_name(entry.path());
   });
   if (files.empty()) {
     input_error("{}: class folder without a .jpg or .jpeg file; fill or remove it",

@@ -23,8 +23,14 @@ FileHandle open_for_reading(const std::filesystem::path& path, std::uint64_t& si
   std::error_code code;
   const auto status = std::filesystem::status(path, code);
   if (!std::filesystem::exists(status)) {
+    std::error_code ignored;
+    if (std::filesystem::is_symlink(path, ignored)) {
+      input_error("{}: a link that cannot be followed ({}); mend or remove it", path.string(),
+                  code.message());
+    }
     input_error("{}: no such file; check the path", path.string());
   }
+  // Before it is opened: opening a pipe waits for a writer.
   if (!std::filesystem::is_regular_file(status)) {
     input_error("{}: not a regular file; check the path", path.string());
   }

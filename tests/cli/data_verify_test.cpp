@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -85,6 +86,22 @@ TEST_F(DataVerify, TellsFaultsInTextAndJson) {
   EXPECT_EQ(report["duplicates"].size(), 2U);
   EXPECT_EQ(report["duplicates_across_parts"], 1);
   EXPECT_EQ(report["train"]["width"]["median"], 10);
+}
+
+TEST_F(DataVerify, TellsWhatIsNoFile) {
+  fs::create_symlink("nowhere.jpg", path("photos/train/cat/link.jpg"));
+  fs::create_directories(path("photos/train/dog/folder.jpg"));
+  ASSERT_EQ(::mkfifo(path("photos/val/cat/pipe.jpg").c_str(), 0600), 0);
+  write_file(path("photos/val/dog/notes.txt"), "");
+  const Outcome outcome = verify();
+  EXPECT_EQ(outcome.code, 2);
+  for (const char* part :
+       {"unreadable: photos/train/cat/link.jpg: a link that cannot be followed (No such file",
+        "unreadable: photos/train/dog/folder.jpg: not a regular file",
+        "unreadable: photos/val/cat/pipe.jpg: not a regular file", "3 unreadable, 0 groups"}) {
+    EXPECT_NE(outcome.out.find(part), std::string::npos) << part << " in: " << outcome.out;
+  }
+  EXPECT_NE(outcome.err.find("photos/val: 1 entry ignored: "), std::string::npos) << outcome.err;
 }
 
 TEST_F(DataVerify, SaysWhatIsWrongWithTheSetOrTheCommand) {

@@ -1,3 +1,5 @@
+#include <sys/stat.h>
+
 #include <cmath>
 #include <set>
 
@@ -112,6 +114,41 @@ TEST_F(Folder, RefusesEmptyClassesAndMissingRoots) {
                      {(folder / "empty").string(), "class folder"});
   expect_input_error([&] { FolderDataset data(folder / "none"); }, {(folder / "none").string()});
   expect_input_error([&] { FolderDataset data(folder / "cat"); }, {"no class folders"});
+}
+
+TEST_F(Folder, PassesOverNothingThatIsNamedLikeAPhoto) {
+  namespace fs = std::filesystem;
+  add("cat/a.jpg");
+  fs::create_symlink("gone.jpg", folder / "cat/b.jpg");
+  fs::create_symlink("c.jpg", folder / "cat/c.jpg");
+  fs::create_directories(folder / "cat/d.jpg");
+  ASSERT_EQ(::mkfifo((folder / "cat/e.jpg").c_str(), 0600), 0);
+  fs::create_symlink("a.jpg", folder / "cat/f.jpg");
+  add("cat/notes.txt");
+  const FolderDataset data(folder.path());
+  ASSERT_EQ(data.size(), 6);
+  EXPECT_EQ(data.load(0).width, 12);
+  const auto expect_bad = [&](std::int64_t index, const std::string& reason) {
+    const std::string message = data.describe(index) + ": " + reason;
+    expect_input_error([&] { static_cast<void>(data.load(index)); }, {message});
+    expect_input_error([&] { static_cast<void>(data.open(index)); }, {message});
+  };
+  expect_bad(1, "a link that cannot be followed (No such file");
+  expect_bad(2, "a link that cannot be followed (Too many levels");
+  expect_bad(3, "not a regular file");
+  expect_bad(4, "not a regular file");
+  EXPECT_EQ(data.load(5).width, 12);
+}
+
+TEST_F(Folder, FollowsLinksToClassFolders) {
+  namespace fs = std::filesystem;
+  add("cats/a.jpg");
+  fs::create_directories(folder / "data");
+  fs::create_symlink("../cats", folder / "data/cat");
+  EXPECT_EQ(FolderDataset(folder / "data").size(), 1);
+  fs::create_symlink("../dogs", folder / "data/dog");
+  expect_input_error([&] { FolderDataset data(folder / "data"); },
+                     {(folder / "data/dog").string() + ": cannot be followed (No such file"});
 }
 
 TEST_F(Folder, FollowsTheTrainingClasses) {
