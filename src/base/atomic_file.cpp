@@ -87,4 +87,12 @@ void AtomicFile::commit() {
   if (synced != 0 && code != EINVAL) fail("cannot sync", folder, code);
 }
 
+void expect_other_file(const std::filesystem::path& output, const std::filesystem::path& input) {
+  std::error_code neither_is_there;
+  if (std::filesystem::equivalent(output, input, neither_is_there)) {
+    input_error("'{}' is read here and would be replaced; choose another name for what is written",
+                output.string());
+  }
+}
+
 }  // namespace tandem

@@ -29,4 +29,8 @@ class AtomicFile {
   int descriptor_ = -1;
 };
 
+/// Throws InputError where `output` is `input`, by whatever path or link: it would be replaced by
+/// what is made of it.
+void expect_other_file(const std::filesystem::path& output, const std::filesystem::path& input);
+
 }  // namespace tandem

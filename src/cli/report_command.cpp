@@ -1,12 +1,15 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "base/atomic_file.h"
+#include "base/error.h"
 #include "base/log.h"
 #include "cli/commands.h"
 #include "report/page.h"
@@ -21,7 +24,23 @@ struct ReportArguments {
   std::filesystem::path out = "report.html";
 };
 
+/// A page of an earlier report may be replaced, a run's records or somebody's notes may not. Whatever
+/// is no ordinary file AtomicFile refuses.
+void expect_replaceable(const std::filesystem::path& file) {
+  std::error_code not_there;
+  if (!std::filesystem::is_regular_file(file, not_there)) return;
+  std::ifstream stream(file, std::ios::binary);
+  std::string start(report_page_start.size(), '\0');
+  stream.read(start.data(), static_cast<std::streamsize>(start.size()));
+  start.resize(static_cast<std::size_t>(stream.gcount()));
+  if (!stream.is_open() || (!start.empty() && start != report_page_start)) {
+    input_error("'{}' exists and is no page of tandem report; choose another name or remove it",
+                file.string());
+  }
+}
+
 int report(const ReportArguments& arguments) {
+  expect_replaceable(arguments.out);
   const std::vector<RunHistory> runs = read_runs(arguments.folders);
   for (const RunHistory& run : runs) {
     for (const std::string& note : run.notes) log_warning("{}", note);
@@ -46,7 +65,7 @@ void add_report_command(CLI::App& app, Command& chosen) {
       "Example: tandem report runs/a runs/b --out report.html");
   auto arguments = std::make_shared<ReportArguments>();
   command->add_option("RUN", arguments->folders, "Folders of runs")->required();
-  command->add_option("--out", arguments->out, "The page to write, replaced where it exists")
+  command->add_option("--out", arguments->out, "The page to write; an earlier page is replaced")
       ->type_name("FILE")
       ->capture_default_str();
   command->callback([&chosen, arguments] {

@@ -1,10 +1,11 @@
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <string>
 
-#include "base/error.h"
+#include "base/atomic_file.h"
 #include "base/text.h"
 #include "cli/commands.h"
 #include "graph/model_file.h"
@@ -38,6 +39,7 @@ struct ExportArguments {
 /// Copies the weights out of a checkpoint: their moving average where it has one.
 int export_weights(const ExportArguments& arguments) {
   const std::string& to = arguments.to;
+  expect_other_file(to, arguments.from);
   const SafetensorsFile file(arguments.from);
   const std::vector<NamedTensor> tensors =
       weights_of(file, arguments.trained ? WhichWeights::trained : WhichWeights::averaged);
@@ -62,8 +64,12 @@ struct ImportArguments {
 /// Reads foreign weights into the model, which checks names, shapes and dtypes, and writes them as
 /// f32.
 int import_weights(const ImportArguments& arguments) {
+  const std::filesystem::path model = find_model(arguments.model);
+  for (const std::filesystem::path& input : {model, std::filesystem::path(arguments.from)}) {
+    expect_other_file(arguments.to, input);
+  }
   AnyContext context(CpuContext(1));
-  const Graph graph = load_model(find_model(arguments.model), arguments.options);
+  const Graph graph = load_model(model, arguments.options);
   ParameterStore store(graph, context, false);
   const std::int64_t batches = load_weights(SafetensorsFile(arguments.from), store);
   const WeightsExport weights(store, batches);

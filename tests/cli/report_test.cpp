@@ -122,6 +122,25 @@ TEST_F(Report, ReadsWhatAKilledRunLeft) {
   EXPECT_NE(warnings_.find("no record; 1 such line is left out"), std::string::npos) << warnings_;
 }
 
+TEST_F(Report, ReplacesNothingButPages) {
+  trained("run", set({"train.max_steps=1"}));
+  fs::create_symlink("run/config.toml", path("page-link.html"));
+  write_file(path("notes.html"), "<!DOCTYPE html>\n<html>my notes</html>\n");
+  for (const char* file : {"run/metrics.jsonl", "run/config.toml", "page-link.html", "notes.html",
+                           "run/checkpoints/best.safetensors"}) {
+    const std::string before = read_file(path(file));
+    ASSERT_FALSE(before.empty()) << file;
+    expect_one_message(command({"report", "run", "--out", file}),
+                       {std::string("'") + file + "' exists and is no page of tandem report"});
+    EXPECT_TRUE(read_file(path(file)) == before) << file;
+  }
+  const std::string first = report({"run"});
+  write_file(path("page.html"), first.substr(0, first.size() / 2));
+  EXPECT_GT(report({"run"}).size(), first.size() / 2);
+  write_file(path("page.html"), "");
+  EXPECT_GT(report({"run"}).size(), first.size() / 2);
+}
+
 TEST_F(Report, SaysInOneLineWhatIsNoRun) {
   trained("run", set({"train.max_steps=1"}));
   fs::create_directories(path("empty"));

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "base/philox.h"
+#include "cli/message_check.h"
 #include "cli/run_folder.h"
 #include "support/state_dicts.h"
 
@@ -118,6 +119,35 @@ TEST_P(TorchvisionWeights, ComeBackBitEqual) {
     ASSERT_TRUE(found.contains(name)) << name;
     EXPECT_TRUE(found.at(name) == tensor) << name;
   }
+}
+
+using Weights = RunTest;
+
+TEST_F(Weights, AreNotWrittenOverWhatTheyAreMadeOf) {
+  trained("run", set({"train.max_steps=1"}));
+  const fs::path best = path("run/checkpoints/best.safetensors");
+  fs::copy_file(best, path("weights.safetensors"));
+  fs::create_symlink("weights.safetensors", path("link.safetensors"));
+  fs::copy_file(TANDEM_TINY_NET, path("tiny_net.toml"));
+  const std::vector<std::string> inputs{"weights.safetensors", "tiny_net.toml"};
+  const std::vector<std::vector<std::string>> commands{
+      {"export", "weights.safetensors", "weights.safetensors"},
+      {"export", "weights.safetensors", "./run/../link.safetensors"},
+      {"import", "resnet8", "link.safetensors", "weights.safetensors"},
+      {"import", "tiny_net.toml", "weights.safetensors", "./tiny_net.toml"}};
+  std::vector<std::string> before;
+  for (const std::string& input : inputs) before.push_back(read_file(path(input)));
+  for (std::vector<std::string> arguments : commands) {
+    const std::string out = arguments.back();
+    arguments.insert(arguments.begin(), "weights");
+    expect_one_message(command(arguments), {"'" + out + "' is read here and would be replaced"});
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      EXPECT_TRUE(read_file(path(inputs[i])) == before[i]) << inputs[i] << " for " << out;
+    }
+  }
+  // Something else that is there is replaced, as by any program that writes a file.
+  EXPECT_EQ(command({"weights", "export", best.string(), "weights.safetensors"}).code, 0);
+  EXPECT_FALSE(read_file(path("weights.safetensors")) == before[0]);
 }
 
 // The smallest of each family.
