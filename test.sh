@@ -44,10 +44,15 @@ ctest --preset "$preset" 2>&1 | tee "$log" || status=$?
 
 ran=$(sed -n 's/^.*tests passed, .* out of \([0-9]*\)$/\1/p' "$log")
 gpu_ran=$(ctest --preset "$preset" -N -L gpu | sed -n 's/^Total Tests: //p')
-left_out=$(cat "build/$preset/gpu_tests_left_out")
+gpu_left_out=$(cat "build/$preset/gpu_tests_left_out")
+left_out=build/$preset/tests_left_out
 gpus=0
 if command -v nvidia-smi >/dev/null; then gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU' || true); fi
 echo
-echo "Ran ${ran:-0} tests, $gpu_ran of them on a GPU; $left_out GPU tests were left out ($gpus GPUs seen)."
+echo "Ran ${ran:-0} tests, $gpu_ran of them on a GPU; $gpu_left_out GPU tests were left out ($gpus GPUs seen)."
+if [[ -s $left_out ]]; then
+  echo "Left out besides:"
+  sed 's/^/  /' "$left_out"
+fi
 grep -E '^[0-9]+% tests passed' "$log" || echo "No test result: see $log"
 exit "$status"

@@ -35,6 +35,23 @@ function(tandem_mpi_test name)
   endforeach()
 endfunction()
 
+# tandem_leave_out(NAME REASON): says that a group of tests is not registered on this machine, and
+# why. ./test.sh tells it at its end.
+function(tandem_leave_out name reason)
+  string(REGEX REPLACE " *[;\n]+ *" ", " reason "${reason}")
+  message(STATUS "Left out: ${name}: ${reason}")
+  set_property(GLOBAL APPEND PROPERTY TANDEM_TESTS_LEFT_OUT "${name}: ${reason}")
+endfunction()
+
+# Writes the build folder's tests_left_out, a line for each group: empty where none is.
+# tools/build_preset.sh configures again as long as there is one, for its reason may be gone.
+function(tandem_write_tests_left_out)
+  get_property(groups GLOBAL PROPERTY TANDEM_TESTS_LEFT_OUT)
+  list(TRANSFORM groups APPEND "\n")
+  list(JOIN groups "" lines)
+  file(WRITE ${PROJECT_BINARY_DIR}/tests_left_out "${lines}")
+endfunction()
+
 # As root (containers, CI) and with more ranks than cores mpirun wants to be told that it is meant.
 set(TANDEM_MPIRUN_FLAGS --oversubscribe)
 set(TANDEM_MPI_TEST_ENVIRONMENT

@@ -8,8 +8,10 @@ targets=("${@:2}")
 folder=build/$preset
 if ((${#targets[@]} == 0)); then targets=(all); fi
 
-# CMake runs again by itself when a CMake file changes; only the presets escape it.
-if [[ ! -f $folder/build.ninja || CMakePresets.json -nt $folder/build.ninja ]]; then
+# CMake runs again by itself when a CMake file changes. The presets escape it, and so does what is
+# installed later: as long as tests are left out, it may be what they lack.
+if [[ ! -f $folder/build.ninja || CMakePresets.json -nt $folder/build.ninja ||
+  -s $folder/tests_left_out ]]; then
   echo "Configuring $folder (preset $preset)"
   mkdir -p "$folder"
   if ! cmake --preset "$preset" >"$folder/configure.log" 2>&1; then

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# build_preset_test.sh SOURCE WORK: tests whose needs are missing are listed with their reasons, and
+# tools/build_preset.sh registers them once the needs are there.
+set -euo pipefail
+source=$1
+work=$2
+
+rm -rf "$work"
+mkdir -p "$work/tools"
+cp "$source/tools/build_preset.sh" "$work/tools"
+cat >"$work/CMakePresets.json" <<'JSON'
+{
+  "version": 6,
+  "configurePresets": [
+    {"name": "tiny", "generator": "Ninja", "binaryDir": "${sourceDir}/build/${presetName}"}
+  ]
+}
+JSON
+cat >"$work/CMakeLists.txt" <<CMAKE
+cmake_minimum_required(VERSION 3.25)
+project(tiny LANGUAGES NONE)
+enable_testing()
+include($source/cmake/TandemTests.cmake)
+foreach(need a b)
+  if(EXISTS \${PROJECT_SOURCE_DIR}/\${need})
+    add_test(NAME needs_\${need} COMMAND true)
+  else()
+    tandem_leave_out(needs_\${need} "\${need} is missing; really\nso")
+  endif()
+endforeach()
+tandem_write_tests_left_out()
+CMAKE
+
+build() { "$work/tools/build_preset.sh" tiny >"$work/log" 2>&1 || { cat "$work/log" && exit 1; }; }
+
+# expect WHAT WANTED GOT
+expect() {
+  [[ $2 == "$3" ]] && return
+  printf '%s: expected\n%s\nbut found\n%s\n' "$@" >&2
+  exit 1
+}
+
+left_out() { cat "$work/build/tiny/tests_left_out"; }
+tests() { ctest --test-dir "$work/build/tiny" -N | sed -n 's/^ *Test *#[0-9]*: //p'; }
+
+build
+expect "at first" $'needs_a: a is missing, really, so\nneeds_b: b is missing, really, so' "$(left_out)"
+expect "tests at first" "" "$(tests)"
+touch "$work/a"
+build
+expect "with a" "needs_b: b is missing, really, so" "$(left_out)"
+expect "tests with a" "needs_a" "$(tests)"
+touch "$work/b"
+build
+expect "with both" "" "$(left_out)"
+expect "tests with both" $'needs_a\nneeds_b' "$(tests)"
+# Nothing is left out: nothing to look for again.
+build
+if grep -q Configuring "$work/log"; then echo "configured for nothing" >&2 && exit 1; fi
