@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Makes tests/graph/torch_*.json: what PyTorch computes for models of the zoo.
 
-Each file holds the logits, the loss, the running statistics and samples of every gradient of one
-training step in double precision, the logits of an evaluation after it, and the losses of ten steps
+Each file holds the logits, the loss, and of the running statistics and of every gradient the norm,
+samples and two dot products (see `signs`), all of one training step in double precision, the logits of an evaluation after it, and the losses of ten steps
 of SGD. Neither weights nor images are stored: both sides compute them from names (see `uniform`).
 Dropout and stochastic depth are off. `float32` says how far PyTorch's own float results lie from
 these. Needs torch and torchvision.
@@ -21,6 +21,7 @@ import torchvision
 from torch import nn
 
 SAMPLES = 8
+DOTS = 2
 STEPS = 10
 FLOOR = 0.3
 SGD = {"lr": 5e-4, "momentum": 0.9, "weight_decay": 1e-4}
@@ -95,7 +96,12 @@ class CifarResNet(nn.Module):
         return self.fc(x.mean((2, 3)))
 
 
-def summary(tensor):
+def signs(name, count, dot):
+    """A vector of 1 and -1: a dot product with it sees an error anywhere in a tensor."""
+    return torch.from_numpy(numpy.where(uniform(f"dot {dot} of {name}", count) < 0, -1.0, 1.0))
+
+
+def summary(name, tensor):
     values = flat(tensor.detach())
     count = values.numel()
     indices = sorted({i * (count - 1) // (SAMPLES - 1) for i in range(SAMPLES)})
@@ -104,6 +110,7 @@ def summary(tensor):
         "norm": float(values.norm()),
         "indices": indices,
         "values": [float(values[i]) for i in indices],
+        "dots": [float(values.double() @ signs(name, count, dot)) for dot in range(DOTS)],
     }
 
 
@@ -159,9 +166,9 @@ def step_of(run):
     result = {
         "loss": loss.item(),
         "logits": [float(v) for v in flat(logits)],
-        "gradients": {n: summary(p.grad) for n, p in run.model.named_parameters()},
+        "gradients": {n: summary(n, p.grad) for n, p in run.model.named_parameters()},
         "buffers": {
-            n: summary(b)
+            n: summary(n, b)
             for n, b in run.model.named_buffers()
             if not n.endswith("num_batches_tracked")
         },
@@ -184,13 +191,17 @@ def typical(gradient):
 
 def gradient_difference(a, b):
     """As the test measures it: against the sample or a typical element of the tensor, whichever is
-    larger, and at least a part of a typical element of the median tensor. (A shift whose effect
-    the next normalisation takes away has a gradient of zero and leaves rounding alone.)"""
+    larger, and at least a part of a typical element of the median tensor; dot products against the
+    norm in the same way. (A shift whose effect the next normalisation takes away has a gradient of
+    zero and leaves rounding alone.)"""
     floor = FLOOR * sorted(typical(g) for g in b.values())[len(b) // 2]
     worst = 0.0
     for name, wanted in b.items():
         for x, y in zip(a[name]["values"], wanted["values"]):
             worst = max(worst, abs(x - y) / max(abs(y), typical(wanted), floor))
+        root = math.sqrt(wanted["count"])
+        for x, y in zip(a[name]["dots"], wanted["dots"]):
+            worst = max(worst, abs(x - y) / (root * max(typical(wanted), floor)))
     return worst
 
 

@@ -24,8 +24,8 @@ struct ReportArguments {
   std::filesystem::path out = "report.html";
 };
 
-/// A page of an earlier report may be replaced, a run's records or somebody's notes may not. Whatever
-/// is no ordinary file AtomicFile refuses.
+/// A page of an earlier report may be replaced, a run's records or somebody's notes may not.
+/// Whatever is no ordinary file AtomicFile refuses.
 void expect_replaceable(const std::filesystem::path& file) {
   std::error_code not_there;
   if (!std::filesystem::is_regular_file(file, not_there)) return;

@@ -48,6 +48,9 @@ void add_train_command(CLI::App& app, Command& chosen) {
       "object per log interval and per evaluation), checkpoints/ and train.log.\n"
       "All keys of a config with units and defaults: docs/config.md.\n"
       "SIGINT or SIGTERM to any rank: a checkpoint at the next step, exit code 75.\n"
+      "mpirun that gets the signal itself (Ctrl-C) ends with 1 instead, and kills its ranks one "
+      "second later: where a step or a checkpoint takes longer, start it with "
+      "--mca odls_base_sigkill_timeout 60.\n"
       "Example: mpirun -n 2 --bind-to none tandem train examples/fashion_mnist/quickstart.toml "
       "--set "
       "train.epochs=10 --out runs/first");

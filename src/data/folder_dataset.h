@@ -7,12 +7,12 @@
 namespace tandem {
 
 /// ROOT/CLASS/*.jpg: one folder per class, sorted by name (bytes), its *.jpg and *.jpeg files (any
-/// case) sorted by name. Names that begin with a dot are passed over; others are ignored and counted
-/// in one log line. Whatever has a JPEG's name is a sample, a link that leads nowhere too: reading
-/// it tells what is wrong with it. Images are decoded when they are loaded.
+/// case) sorted by name. Names that begin with a dot are passed over; others are ignored and
+/// counted in one log line. Whatever has a JPEG's name is a sample, a link that leads nowhere too:
+/// reading it tells what is wrong with it. Images are decoded when they are loaded.
 ///
-/// Throws InputError where there is no class folder, one without a JPEG, or beside the class folders
-/// a link that cannot be followed.
+/// Throws InputError where there is no class folder, one without a JPEG, or beside the class
+/// folders a link that cannot be followed.
 class FolderDataset final : public Dataset {
  public:
   /// `channels` is 1 (decoded to gray) or 3. With `classes` (the training set's names, sorted) the

@@ -170,9 +170,9 @@ std::string title_of(Runs runs) {
 
 std::string report_page(Runs runs, const std::string& made) {
   TANDEM_CHECK(!runs.empty(), "a report needs a run");
-  std::string html = fmt::format(
-      "{0}{1}</title>\n<style>{2}</style>\n</head>\n<body>\n<h1>Tandem: {1}</h1>\n",
-      report_page_start, escape_html(title_of(runs)), page_style);
+  std::string html =
+      fmt::format("{0}{1}</title>\n<style>{2}</style>\n</head>\n<body>\n<h1>Tandem: {1}</h1>\n",
+                  report_page_start, escape_html(title_of(runs)), page_style);
   html += notes(runs) + summary_table(runs) + remarks(runs);
   html +=
       "<h2>Curves</h2>\n"

@@ -20,7 +20,9 @@ void expect_all_in(const std::string& text, const std::vector<std::string>& part
 TEST_F(Commands, HelpNamesEveryOption) {
   const std::vector<std::pair<std::vector<std::string>, std::vector<std::string>>> expected{
       {{}, {"train", "eval", "weights", "models", "doctor", "--version", "Exit codes", "75"}},
-      {{"train"}, {"CONFIG", "--set", "KEY=VALUE", "--out", "DIR", "--resume", "PATH", "runs/"}},
+      {{"train"},
+       {"CONFIG", "--set", "KEY=VALUE", "--out", "DIR", "--resume", "PATH", "runs/", "exit code 75",
+        "ends with 1", "odls_base_sigkill_timeout"}},
       {{"eval"}, {"TARGET", "--weights", "--set", "--json"}},
       {{"weights"}, {"show", "export", "import"}},
       {{"weights", "show"}, {"FILE"}},

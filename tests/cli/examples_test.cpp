@@ -124,7 +124,13 @@ TEST_P(Example, TrainsTwoStepsAndEvaluates) {
   EXPECT_EQ(read_metrics(path("out"), "evaluation").size(), 1U);
 }
 
-TEST(Examples, AreThere) { EXPECT_GE(examples().size(), 1U) << TANDEM_EXAMPLES; }
+TEST(Examples, AreThereAndInTheTable) {
+  EXPECT_GE(examples().size(), 1U) << TANDEM_EXAMPLES;
+  const std::string table = read_file(fs::path(TANDEM_EXAMPLES) / "README.md");
+  for (const std::string& example : examples()) {
+    EXPECT_NE(table.find("\n| `" + example + "` |"), std::string::npos) << example;
+  }
+}
 
 INSTANTIATE_TEST_SUITE_P(All, Example, ::testing::ValuesIn(examples()),
                          [](const ::testing::TestParamInfo<std::string>& each) {

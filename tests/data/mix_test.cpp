@@ -84,6 +84,7 @@ TEST(Beta, StaysSoundForAnyAlpha) {
 /// torchvision's CutMix.make_params, in its own words.
 struct Corners {
   int x1, y1, x2, y2;
+  bool operator==(const Corners&) const = default;
 };
 Corners corners(int w, int h, double lam, int r_x, int r_y) {
   const double r = 0.5 * std::sqrt(1.0 - lam);
@@ -110,7 +111,29 @@ TEST(Cutmix, BoxesAreTorchvisions) {
   }
 }
 
-// BOXTABLE
+// What torchvision 0.29.2's CutMix.make_params itself gave, made to draw these lambdas and centres:
+//   cut = v2.CutMix(num_classes=2); cut._dist = mock.Mock(sample=lambda shape: lam)
+//   with mock.patch("torch.randint", side_effect=[torch.tensor([x]), torch.tensor([y])]):
+//     cut.make_params([torch.zeros(2, 3, size, size)])["box"]  # (x1, y1, x2, y2)
+TEST(Cutmix, BoxesAreThoseThatTorchvisionGave) {
+  struct Known {
+    int size;
+    double lambda;
+    int x, y;
+    Corners box;
+  };
+  for (const Known& known : {Known{32, 0.5, 16, 16, {5, 5, 27, 27}},
+                             {32, 0.77, 3, 30, {0, 23, 10, 32}},
+                             {32, 0.1, 31, 0, {16, 0, 32, 15}},
+                             {28, 0.9, 0, 13, {0, 9, 4, 17}},
+                             {224, 0.25, 200, 100, {104, 4, 224, 196}},
+                             {7, 0.6, 6, 2, {4, 0, 7, 4}},
+                             {224, 0.9999, 50, 60, {49, 59, 51, 61}}}) {
+    const PixelRect box = cutmix_box(known.size, known.lambda, known.x, known.y);
+    const Corners got{box.left, box.top, box.left + box.width, box.top + box.height};
+    EXPECT_EQ(got, known.box) << known.size << " " << known.lambda;
+  }
+}
 
 TEST(Mix, StepsDrawByTheirName) {
   const MixOptions options{.mixup = 0.7};

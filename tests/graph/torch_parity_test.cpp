@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -5,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <span>
+#include <string>
 
 #include "base/hash.h"
 #include "graph/fusion.h"
@@ -50,8 +53,21 @@ double typical(const Json& summary) {
   return summary.at("norm").get<double>() / std::sqrt(summary.at("count").get<double>());
 }
 
-/// Samples and norm of a tensor; errors relative to the sample or a typical element, or to `floor`
-/// where that is larger than both.
+/// The dot product with the vector of 1 and -1 that the script computes for a name. An error
+/// anywhere in the tensor changes it by about the error's norm.
+double signed_sum(std::span<const float> values, const std::string& name, std::size_t dot) {
+  const std::string vector = fmt::format("dot {} of {}", dot, name);
+  double sum = 0.0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto value = static_cast<double>(values[i]);
+    sum += uniform(vector, static_cast<std::int64_t>(i)) < 0.0 ? -value : value;
+  }
+  return sum;
+}
+
+/// Samples, norm and dot products of a tensor. Errors of samples are relative to the sample or a
+/// typical element, or to `floor` where that is larger than both; those of dot products to the
+/// norm, or to that of as many elements of `floor`.
 void expect_summary(const Tensor& tensor, const Json& wanted, double tolerance, double floor,
                     const std::string& name) {
   const auto values = tensor.span<float>();
@@ -66,6 +82,12 @@ void expect_summary(const Tensor& tensor, const Json& wanted, double tolerance, 
     const auto got = static_cast<double>(values[wanted.at("indices")[i].get<std::size_t>()]);
     EXPECT_NEAR(got, sample, tolerance * std::max(std::fabs(sample), scale))
         << name << "[" << wanted.at("indices")[i] << "]";
+  }
+  ASSERT_EQ(wanted.at("dots").size(), 2U) << name;
+  for (std::size_t dot = 0; dot < 2; ++dot) {
+    EXPECT_NEAR(signed_sum(values, name, dot), wanted.at("dots")[dot].get<double>(),
+                tolerance * scale * root)
+        << name << ", dot product " << dot;
   }
 }
 
