@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <optional>
 #include <type_traits>
 
 #include "base/error.h"
@@ -94,13 +95,12 @@ class Trainer::Run {
     started_ = Clock::now();
     first_step_ = position_.step;
     begin_interval();
-    if (evaluation_is_pending()) end_epoch(false, false);
-    while (position_.step < total && !early_stop_.due()) {
-      if (run_step(total)) {
-        record_->end(RunEnding::stopped, position_.step, total,
-                     signal_.requested() ? signal_.signal_name() : "asked by another rank");
-        return TrainOutcome::stopped;
-      }
+    bool stop = evaluation_is_pending() && end_epoch(false);
+    while (!stop && position_.step < total && !early_stop_.due()) stop = run_step(total);
+    if (stop) {
+      record_->end(RunEnding::stopped, position_.step, total,
+                   signal_.requested() ? signal_.signal_name() : "asked by another rank");
+      return TrainOutcome::stopped;
     }
     replica_.check_bits();
     const bool early = position_.step < total;
@@ -245,11 +245,8 @@ class Trainer::Run {
       replica_.check_bits();
     }
     if (epoch_done || save_due) record_bad_samples();
-    if (epoch_done) {
-      end_epoch(save_due, result.stop);
-    } else if (save_due) {
-      save();
-    }
+    if (epoch_done) return end_epoch(result.stop, save_due);
+    if (save_due) save();
     return result.stop;
   }
 
@@ -290,20 +287,24 @@ class Trainer::Run {
            position_.evaluated_step < position_.step && evaluation_is_due();
   }
 
-  void end_epoch(bool save_due, bool stop) {
+  /// Returns whether the run is to stop here: it was asked to before, or during the evaluation.
+  bool end_epoch(bool stop, bool save_due = false) {
     const Clock::time_point start = Clock::now();
+    const bool evaluates = evaluation_is_due() && !stop;
     save_due |= last_step() || epoch_number() % config_.checkpoint_every_epochs == 0;
     // Before the evaluation: mpirun may kill, seconds after a signal, while it is still running.
-    if (save_due) save();
+    if (save_due || evaluates) save();
     // A run that is to stop leaves its evaluation to the run that resumes it.
-    if (evaluation_is_due() && !stop) {
-      const bool best = evaluate();
-      // A run that ends here keeps what it ended with.
-      if (best || save_due || early_stop_.due()) save(best);
+    if (evaluates) {
+      const std::optional<bool> best = evaluate();
+      stop = !best;
+      // Once more, so that who resumes here knows of the evaluation.
+      if (best) save(*best);
     }
     epoch_sums_ = {};
     evaluating_seconds_ += seconds_since(start);
     begin_interval();
+    return stop;
   }
 
   void record_bad_samples() {
@@ -314,10 +315,13 @@ class Trainer::Run {
     }
   }
 
-  /// Returns whether this is the best evaluation so far.
-  bool evaluate() {
+  /// Returns whether this is the best evaluation so far; nothing where a signal broke it off.
+  std::optional<bool> evaluate() {
     replica_.broadcast_buffers();
-    const Evaluation result = evaluator_.run();
+    const std::optional<Evaluation> found =
+        evaluator_.run_unless([this] { return signal_.requested(); });
+    if (!found) return std::nullopt;
+    const Evaluation& result = *found;
     bad_samples_.add(evaluator_.bad_samples());
     const bool best = result.top1 > position_.best_top1;
     if (best) position_.best_top1 = result.top1;
