@@ -30,12 +30,6 @@ RunRecord::RunRecord(const std::filesystem::path& folder, const RunConfig& confi
                      std::int64_t first_step)
     : skips_bad_samples_(config.data.skip_bad_samples) {
   if (!speaker) return;
-  std::error_code code;
-  std::filesystem::create_directories(folder, code);
-  if (code) {
-    input_error("cannot make the run's folder {}: {}; choose another with --out", folder.string(),
-                code.message());
-  }
   open_log_file(folder / "train.log");
   AtomicFile resolved(folder / "config.toml");
   resolved.write(config.text);

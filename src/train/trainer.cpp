@@ -22,6 +22,7 @@
 #include "train/replica.h"
 #include "train/run_checkpoints.h"
 #include "train/run_description.h"
+#include "train/run_lock.h"
 #include "train/run_record.h"
 #include "train/stop_signal.h"
 
@@ -67,6 +68,7 @@ class Trainer::Run {
         checkpoints_(place, config_),
         early_stop_(config.early_stop),
         bad_samples_(place.folder / "bad_samples.txt", communicator) {
+    if (speaks()) lock_.emplace(place.folder);
     restore();
     record_.emplace(place.folder, config, speaks(), position_.step);
     if (speaks()) checkpoints_.open(position_);
@@ -366,6 +368,7 @@ class Trainer::Run {
   Replica replica_;
   Evaluator evaluator_;
   DataLoader loader_;
+  std::optional<RunLock> lock_;  // before whatever reads or writes the folder; rank 0's
   RunCheckpoints checkpoints_;
   EarlyStop early_stop_;
   BadSamples bad_samples_;
