@@ -15,6 +15,8 @@ namespace tandem {
 namespace {
 
 constexpr std::string_view format_name = "tandem-checkpoint-1";
+constexpr std::string_view classes_key = "classes_fingerprint";
+constexpr std::string_view labels_key = "labels_fingerprint";
 
 template <typename T>
 T number(const SafetensorsFile& file, const std::string& key) {
@@ -57,6 +59,24 @@ void require_same(const std::filesystem::path& path, std::string_view what, cons
       path.string(), what, saved, expected);
 }
 
+std::string hexadecimal(std::uint64_t hash) { return fmt::format("{:016x}", hash); }
+
+/// Whether the file's fingerprint is another one. Older checkpoints have none.
+bool differs(const SafetensorsFile& file, std::string_view key,
+             const std::optional<std::uint64_t>& expected) {
+  const auto saved = file.metadata().find(std::string(key));
+  return expected && saved != file.metadata().end() && saved->second != hexadecimal(*expected);
+}
+
+void require_same_data(const SafetensorsFile& file, const TrainingPosition& expected) {
+  const bool classes = differs(file, classes_key, expected.classes);
+  if (!classes && !differs(file, labels_key, expected.labels)) return;
+  input_error(
+      "{} was made with training data of other {}; resume with the same data, or start a new run "
+      "with train.init",
+      file.path().string(), classes ? "class names" : "labels, or in another order");
+}
+
 /// Older checkpoints have none, and a state of another metric says nothing of this one.
 void read_early_stop(const SafetensorsFile& file, const TrainingPosition& expected,
                      TrainingPosition& position) {
@@ -69,6 +89,10 @@ void read_early_stop(const SafetensorsFile& file, const TrainingPosition& expect
 }
 
 }  // namespace
+
+bool has_other_classes(const SafetensorsFile& file, std::uint64_t classes) {
+  return differs(file, classes_key, classes);
+}
 
 void save_checkpoint(const std::filesystem::path& path, const ParameterStore& store,
                      Optimizer& optimizer, const TrainingPosition& position,
@@ -86,7 +110,7 @@ void save_checkpoint(const std::filesystem::path& path, const ParameterStore& st
           {state_name(state, parameter), DType::f32, parameter.shape, state_of(state, parameter)});
     }
   }
-  const SafetensorsMetadata metadata{
+  SafetensorsMetadata metadata{
       {"format", std::string(format_name)},
       {"model", position.model},
       {"optimizer", std::string(optimizer.kind())},
@@ -103,6 +127,8 @@ void save_checkpoint(const std::filesystem::path& path, const ParameterStore& st
       {"global_batch", std::to_string(position.global_batch)},
       {"samples", std::to_string(position.samples)},
   };
+  if (position.classes) metadata[std::string(classes_key)] = hexadecimal(*position.classes);
+  if (position.labels) metadata[std::string(labels_key)] = hexadecimal(*position.labels);
   write_safetensors(path, tensors, metadata, WriteChecksum::yes);
 }
 
@@ -135,6 +161,9 @@ TrainingPosition load_checkpoint(const std::filesystem::path& path, ParameterSto
   require_same(path, "a training set of", position.samples, expected.samples);
   require_same(path, "steps an epoch:", position.steps_per_epoch, expected.steps_per_epoch);
   require_same(path, "the optimizer", file.metadata_at("optimizer"), std::string(optimizer.kind()));
+  require_same_data(file, expected);
+  position.classes = expected.classes;
+  position.labels = expected.labels;
 
   load_weights(file, store, {.which = WhichWeights::trained});
   if (average != nullptr && has_average(file)) {

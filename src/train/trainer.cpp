@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "data/fingerprint.h"
 #include "device/machine.h"
 #include "graph/model_file.h"
 #include "parallel/announced_work.h"
@@ -49,6 +50,7 @@ class Trainer::Run {
                                 ? config.threads
                                 : default_threads(machine_, topology_.local_size()))),
         datasets_(open_datasets(config.data)),
+        train_data_(fingerprint_of(*datasets_.train)),
         train_transform_(make_transform(config.data, true)),
         test_transform_(make_transform(config.data, false)),
         sampler_(make_sampler()),
@@ -125,7 +127,12 @@ class Trainer::Run {
     const std::vector<PlanEntry> entries{
         {.name = fmt::format("run file of hash {:016x}", hash_text(config_.text))},
         {.name = fmt::format("{} training and {} test samples", datasets_.train->size(),
-                             datasets_.test->size())}};
+                             datasets_.test->size())},
+        {.name = fmt::format("class names of fingerprint {:016x}", train_data_.classes)},
+        {.name = fmt::format("training labels of fingerprint {:016x}", train_data_.labels)},
+        {.name = fmt::format("training samples of fingerprint {:016x}", train_data_.samples)},
+        {.name = fmt::format("test samples of fingerprint {:016x}",
+                             fingerprint_of(*datasets_.test).samples)}};
     check_same_plan(communicator_, entries);
   }
 
@@ -158,6 +165,8 @@ class Trainer::Run {
                  .seed = config_.seed,
                  .global_batch = config_.global_batch,
                  .samples = datasets_.train->size(),
+                 .classes = train_data_.classes,
+                 .labels = train_data_.labels,
                  .model = config_.model};
     checkpoints_.require_fresh_folder();
     if (speaks()) {
@@ -362,6 +371,7 @@ class Trainer::Run {
   Machine machine_;
   AnyContext context_;
   Datasets datasets_;
+  DataFingerprint train_data_;
   Transform train_transform_;
   Transform test_transform_;
   DistributedSampler sampler_;

@@ -61,6 +61,8 @@ const TrainingPosition position{.step = 7,
                                 .seed = 18446744073709551615U,
                                 .global_batch = 16,
                                 .samples = 83,
+                                .classes = 0x12,
+                                .labels = 18446744073709551615U,
                                 .model = "resnet8"};
 
 TEST_F(Checkpoint, ComesBackBitEqual) {
@@ -110,10 +112,35 @@ TEST_F(Checkpoint, OfAnotherRunIsRefused) {
   other.samples = 90;
   EXPECT_EQ(message(other, same), before + "a training set of 83, this run has 90" + advice);
 
+  const std::string data_advice = "; resume with the same data, or start a new run with train.init";
+  other = position;
+  other.labels = 7;
+  EXPECT_EQ(message(other, same),
+            before + "training data of other labels, or in another order" + data_advice);
+  other.classes = 8;
+  EXPECT_EQ(message(other, same), before + "training data of other class names" + data_advice);
+  EXPECT_FALSE(has_other_classes(SafetensorsFile(path("c")), 0x12));
+  EXPECT_TRUE(has_other_classes(SafetensorsFile(path("c")), 0x13));
+
   Trained deeper(1, "lr = 0.05\nmomentum = 0.9\n", "resnet20");
   const std::string model = message(position, deeper);
   EXPECT_NE(model.find("does not fit the model: "), std::string::npos) << model;
   EXPECT_NE(model.find("'layer3.2.bn2.weight' is missing"), std::string::npos) << model;
+}
+
+// As older ones are: nothing is known of its data, and the next one saved knows it.
+TEST_F(Checkpoint, WithoutFingerprintsIsTaken) {
+  Trained saved(11);
+  TrainingPosition older = position;
+  older.classes.reset();
+  older.labels.reset();
+  save_checkpoint(path("c"), saved.replica.store(), saved.replica.optimizer(), older);
+  EXPECT_FALSE(SafetensorsFile(path("c")).metadata().contains("labels_fingerprint"));
+  const TrainingPosition found =
+      load_checkpoint(path("c"), saved.replica.store(), saved.replica.optimizer(), position);
+  EXPECT_EQ(found.classes, position.classes);
+  EXPECT_EQ(found.labels, position.labels);
+  EXPECT_FALSE(has_other_classes(SafetensorsFile(path("c")), 0x13));
 }
 
 TEST_F(Checkpoint, KeepsTheAverageAndWhatEarlyStoppingKnows) {
