@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <functional>
 #include <optional>
 #include <type_traits>
 
@@ -257,7 +258,7 @@ class Trainer::Run {
     }
     if (epoch_done || save_due) record_bad_samples();
     if (epoch_done) return end_epoch(result.stop, save_due);
-    if (save_due) save();
+    if (save_due) pause_training([this] { save(); });
     return result.stop;
   }
 
@@ -275,7 +276,7 @@ class Trainer::Run {
 
   void show_progress(std::int64_t total, bool epoch_done) {
     const auto samples = static_cast<double>(epoch_sums_.samples);
-    const double elapsed = seconds_since(started_) - evaluating_seconds_;
+    const double elapsed = seconds_since(started_) - paused_seconds_;
     const auto done = static_cast<double>(position_.step - first_step_);
     const ProgressState state{
         .epoch = epoch_number(),
@@ -298,23 +299,29 @@ class Trainer::Run {
            position_.evaluated_step < position_.step && evaluation_is_due();
   }
 
+  /// Does what counts neither into the training rate nor into the next interval.
+  void pause_training(const std::function<void()>& work) {
+    const Clock::time_point start = Clock::now();
+    work();
+    paused_seconds_ += seconds_since(start);
+    begin_interval();
+  }
+
   /// Returns whether the run is to stop here: it was asked to before, or during the evaluation.
   bool end_epoch(bool stop, bool save_due = false) {
-    const Clock::time_point start = Clock::now();
     const bool evaluates = evaluation_is_due() && !stop;
     save_due |= last_step() || epoch_number() % config_.checkpoint_every_epochs == 0;
-    // Before the evaluation: mpirun may kill, seconds after a signal, while it is still running.
-    if (save_due || evaluates) save();
-    // A run that is to stop leaves its evaluation to the run that resumes it.
-    if (evaluates) {
+    pause_training([&] {
+      // Before the evaluation: mpirun may kill, seconds after a signal, while it is still running.
+      if (save_due || evaluates) save();
+      // A run that is to stop leaves its evaluation to the run that resumes it.
+      if (!evaluates) return;
       const std::optional<bool> best = evaluate();
       stop = !best;
       // Once more, so that who resumes here knows of the evaluation.
       if (best) save(*best);
-    }
+    });
     epoch_sums_ = {};
-    evaluating_seconds_ += seconds_since(start);
-    begin_interval();
     return stop;
   }
 
@@ -387,7 +394,7 @@ class Trainer::Run {
 
   Clock::time_point started_;
   std::int64_t first_step_ = 0;
-  double evaluating_seconds_ = 0.0;  // ends of epochs: not part of the training rate
+  double paused_seconds_ = 0.0;  // ends of epochs and checkpoints: not part of the training rate
   LossSums epoch_sums_;
   Interval interval_;
   Clock::time_point interval_start_;
