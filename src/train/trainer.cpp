@@ -75,6 +75,7 @@ class Trainer::Run {
     restore();
     record_.emplace(place.folder, config, speaks(), position_.step);
     if (speaks()) checkpoints_.open(position_);
+    share_position();
     describe();
   }
 
@@ -174,13 +175,11 @@ class Trainer::Run {
       run_announced(communicator_, [&] { position_ = checkpoints_.start(replica_, position_); });
     }
     replica_.broadcast_from_root();
-    broadcast_position();
-    replica_.optimizer().set_steps_taken(position_.step);
-    early_stop_.restore(position_.early_stop);
   }
 
-  /// What of the position is not in the run file, rank 0's to all ranks.
-  void broadcast_position() {
+  /// What of the position is not in the run file, rank 0's to all ranks; last, since opening the
+  /// folder of checkpoints may forget the best one.
+  void share_position() {
     struct Reached {
       std::int64_t step, batches, evaluated_step;
       double best_top1;
@@ -195,6 +194,8 @@ class Trainer::Run {
     position_.evaluated_step = reached.evaluated_step;
     position_.best_top1 = reached.best_top1;
     position_.early_stop = reached.early_stop;
+    replica_.optimizer().set_steps_taken(position_.step);
+    early_stop_.restore(position_.early_stop);
   }
 
   /// What this run is, once, for the log and the metrics.
