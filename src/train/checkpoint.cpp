@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <optional>
+#include <set>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -86,6 +87,47 @@ void read_early_stop(const SafetensorsFile& file, const TrainingPosition& expect
   position.early_stop = {.best = number<double>(file, "early_stop_best"),
                          .best_step = number<std::int64_t>(file, "early_stop_best_step"),
                          .waited = number<std::int64_t>(file, "early_stop_waited")};
+}
+
+constexpr std::string_view other_recipe =
+    "train.freeze or the optimizer's settings are not the checkpoint's; resume with the same, or "
+    "start a new run with train.init";
+
+/// The optimizer's state must be there for what this run trains, and for nothing else.
+void require_same_trained(const SafetensorsFile& file, const ParameterStore& store,
+                          Optimizer& optimizer) {
+  std::set<std::string, std::less<>> expected;
+  for (const OptimizerState& state : optimizer.state()) {
+    for (const Parameter& parameter : store.trained()) {
+      const std::string name = state_name(state, parameter);
+      if (file.find(name) == nullptr) {
+        input_error("{} has no {} of '{}', which this run trains: {}", file.path().string(),
+                    state.name, parameter.name, other_recipe);
+      }
+      expected.insert(name);
+    }
+  }
+  for (const NamedTensor& tensor : file.tensors()) {
+    if (!tensor.name.starts_with(optimizer_prefix) || expected.contains(tensor.name)) continue;
+    input_error("{} has '{}', which this run does not need: {}", file.path().string(), tensor.name,
+                other_recipe);
+  }
+}
+
+void load_optimizer(const SafetensorsFile& file, const ParameterStore& store,
+                    Optimizer& optimizer) {
+  require_same_trained(file, store, optimizer);
+  for (const OptimizerState& state : optimizer.state()) {
+    for (const Parameter& parameter : store.trained()) {
+      const NamedTensor& saved = file.at(state_name(state, parameter));
+      if (saved.dtype != DType::f32 || saved.shape != parameter.shape) {
+        input_error("{}: '{}' is {} {}, expected f32 {}; use a checkpoint of this model",
+                    file.path().string(), saved.name, name_of(saved.dtype), saved.shape.text(),
+                    parameter.shape.text());
+      }
+      std::memcpy(state_of(state, parameter), saved.data, saved.bytes());
+    }
+  }
 }
 
 }  // namespace
@@ -172,17 +214,7 @@ TrainingPosition load_checkpoint(const std::filesystem::path& path, ParameterSto
     average->start_from(store);
     log_info("{} has no moving average of the weights; it starts from its weights", path.string());
   }
-  for (const OptimizerState& state : optimizer.state()) {
-    for (const Parameter& parameter : store.trained()) {
-      const NamedTensor& saved = file.at(state_name(state, parameter));
-      if (saved.dtype != DType::f32 || saved.shape != parameter.shape) {
-        input_error("{}: '{}' is {} {}, expected f32 {}; use a checkpoint of this model",
-                    path.string(), saved.name, name_of(saved.dtype), saved.shape.text(),
-                    parameter.shape.text());
-      }
-      std::memcpy(state_of(state, parameter), saved.data, saved.bytes());
-    }
-  }
+  load_optimizer(file, store, optimizer);
   optimizer.set_steps_taken(position.step);
   return position;
 }

@@ -42,9 +42,10 @@ void save_checkpoint(const std::filesystem::path& path, const ParameterStore& st
                      WeightAverage* average = nullptr);
 
 /// Restores what save_checkpoint() wrote, into a model and an optimizer of the same layout. Throws
-/// InputError where the file is damaged, is no checkpoint, or is of another model or optimizer, or
-/// where `expected` has another model, seed, global batch, number of samples, or other labels. An
-/// `average` that the file lacks starts from the file's weights.
+/// InputError where the file is damaged, is no checkpoint, or is of another model or optimizer,
+/// where other parameters are trained, or where `expected` has another model, seed, global batch,
+/// number of samples, or other labels. An `average` that the file lacks starts from the file's
+/// weights.
 TrainingPosition load_checkpoint(const std::filesystem::path& path, ParameterStore& store,
                                  Optimizer& optimizer, const TrainingPosition& expected,
                                  WeightAverage* average = nullptr);
