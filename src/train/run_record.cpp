@@ -128,9 +128,9 @@ void RunRecord::bad_samples(std::int64_t epoch, std::int64_t step, std::int64_t 
   const std::vector<EventScalar> scalars{{"bad_samples/skipped", static_cast<double>(skipped)},
                                          {"bad_samples/distinct", static_cast<double>(distinct)}};
   write(line, step, scalars);
-  log_warning(
-      "epoch {}: unreadable samples were skipped {} times; {} are listed in bad_samples.txt", epoch,
-      skipped, distinct);
+  log_warning("epoch {}: unreadable samples were skipped {}; {} listed in bad_samples.txt", epoch,
+              skipped == 1 ? "once" : fmt::format("{} times", skipped),
+              distinct == 1 ? "1 is" : fmt::format("{} are", distinct));
 }
 
 void RunRecord::end(RunEnding ending, std::int64_t step, std::int64_t total,

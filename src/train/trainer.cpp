@@ -225,10 +225,10 @@ class Trainer::Run {
 
   /// Returns whether the run is to stop here.
   bool run_step(std::int64_t total) {
-    const float rate = static_cast<float>(learning_rate_at(
+    const double rate = learning_rate_at(
         config_.schedule,
         {.steps_per_epoch = position_.steps_per_epoch, .total_steps = scheduled_steps()},
-        config_.optimizer.learning_rate, position_.step));
+        config_.optimizer.learning_rate, position_.step);
     const StepResult result = replica_.step(
         [this]() -> const Batch& {
           const Batch* batch = loader_.next();
@@ -236,7 +236,7 @@ class Trainer::Run {
           bad_samples_.add(batch->bad);
           return *batch;
         },
-        rate, signal_.requested());
+        static_cast<float>(rate), signal_.requested());
     ++position_.step;
     position_.batches += config_.accumulate;
     if (!std::isfinite(result.sums.loss)) {
