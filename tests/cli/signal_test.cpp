@@ -124,9 +124,9 @@ TEST_P(SignalsBreakOffEvaluation, KeepsTheEpochAndEvaluatesItOnResume) {
   const Case each = GetParam();
   const int ranks = each.target == Target::process ? 1 : 2;
   const std::vector<std::string> epochs = set({"train.epochs=2", "checkpoint.every_epochs=5"});
-  // Whom no signal reaches does its half; all together would take minutes.
+  // Whom no signal reaches does its half. The other size would take minutes.
   const bool all = each.target == Target::process || each.target == Target::mpirun;
-  const char* size = all ? "data.test_size=20000000" : "data.test_size=100000";
+  const char* size = all ? "data.test_size=4000000" : "data.test_size=40000";
   Program program({.command = train_command("out", set({size}, epochs), ranks), .folder = root()});
   wait_until("the epoch is saved", 30.0,
              [&] { return checkpoint_steps(path("out")) == std::vector<int>{8}; });
