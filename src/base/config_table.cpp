@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <map>
 #include <set>
 #include <sstream>
@@ -239,6 +240,15 @@ std::string ConfigTable::get_string(std::string_view key) const {
   node_->known.emplace(key);
   return value_of<std::string>(find(node_->table, key), "a string",
                                [&](const std::string& m) { fail(key, m); });
+}
+
+std::filesystem::path ConfigTable::get_path(std::string_view key) const {
+  const std::string text = get_string(key);
+  if (text.empty()) fail(key, "an empty path");
+  if (text != "~" && !text.starts_with("~/")) return text;
+  const char* home = std::getenv("HOME");
+  if (home == nullptr) fail(key, fmt::format("'{}': HOME is not set", text));
+  return std::filesystem::path(home) / text.substr(text.size() > 1 ? 2 : 1);
 }
 
 std::int64_t ConfigTable::get_int(std::string_view key, std::int64_t low, std::int64_t high) const {

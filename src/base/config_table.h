@@ -32,6 +32,8 @@ class ConfigTable {
 
   /// Required values: a missing key is an InputError.
   std::string get_string(std::string_view key) const;
+  /// A path, not empty; a leading ~ is $HOME.
+  std::filesystem::path get_path(std::string_view key) const;
   std::int64_t get_int(std::string_view key, std::int64_t low = INT64_MIN,
                        std::int64_t high = INT64_MAX) const;
   /// Integers are accepted as reals.

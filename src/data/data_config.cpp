@@ -1,7 +1,6 @@
 #include "data/data_config.h"
 
 #include <array>
-#include <cstdlib>
 
 #include "base/error.h"
 #include "data/cifar_dataset.h"
@@ -21,15 +20,6 @@ const std::array<std::string, 5>& kind_names() {
 
 int get_small(const ConfigTable& table, std::string_view key, int fallback, int low, int high) {
   return static_cast<int>(table.get_int_or(key, fallback, low, high));
-}
-
-fs::path get_path(const ConfigTable& table, std::string_view key) {
-  const std::string text = table.get_string(key);
-  if (text.empty()) table.fail(key, "an empty path");
-  if (text != "~" && !text.starts_with("~/")) return text;
-  const char* home = std::getenv("HOME");
-  if (home == nullptr) table.fail(key, fmt::format("'{}': HOME is not set", text));
-  return fs::path(home) / text.substr(text.size() > 1 ? 2 : 1);
 }
 
 /// `path`, which `key` led to, must be a file or a folder.
@@ -54,13 +44,13 @@ void require_folder(const ConfigTable& table, std::string_view key, const fs::pa
 }
 
 fs::path get_file(const ConfigTable& table, std::string_view key) {
-  fs::path path = get_path(table, key);
+  fs::path path = table.get_path(key);
   require_file(table, key, path);
   return path;
 }
 
 fs::path get_folder(const ConfigTable& table, std::string_view key) {
-  fs::path path = get_path(table, key);
+  fs::path path = table.get_path(key);
   require_folder(table, key, path);
   return path;
 }

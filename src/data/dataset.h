@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/image_source.h"
@@ -33,6 +34,8 @@ class Dataset {
   }
   /// What a person looks for: the sample's path, or "FILE, sample N".
   virtual std::string describe(std::int64_t index) const = 0;
+  /// The name of a sample within its class, such as its file's; empty where samples have none.
+  virtual std::string_view sample_name(std::int64_t /*index*/) const { return {}; }
   /// One name a class, in the order of the labels.
   virtual std::vector<std::string> class_names() const = 0;
 };

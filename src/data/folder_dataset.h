@@ -28,6 +28,9 @@ class FolderDataset final : public Dataset {
   Image load(std::int64_t index) const override;
   std::unique_ptr<ImageSource> open(std::int64_t index) const override;
   std::string describe(std::int64_t index) const override { return path_of(index).string(); }
+  std::string_view sample_name(std::int64_t index) const override {
+    return samples_.at(static_cast<std::size_t>(index)).file;
+  }
   std::vector<std::string> class_names() const override { return names_; }
 
  private:

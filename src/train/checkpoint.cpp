@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <optional>
+#include <set>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -15,6 +16,8 @@ namespace tandem {
 namespace {
 
 constexpr std::string_view format_name = "tandem-checkpoint-1";
+constexpr std::string_view classes_key = "classes_fingerprint";
+constexpr std::string_view labels_key = "labels_fingerprint";
 
 template <typename T>
 T number(const SafetensorsFile& file, const std::string& key) {
@@ -57,6 +60,24 @@ void require_same(const std::filesystem::path& path, std::string_view what, cons
       path.string(), what, saved, expected);
 }
 
+std::string hexadecimal(std::uint64_t hash) { return fmt::format("{:016x}", hash); }
+
+/// Whether the file's fingerprint is another one. Older checkpoints have none.
+bool differs(const SafetensorsFile& file, std::string_view key,
+             const std::optional<std::uint64_t>& expected) {
+  const auto saved = file.metadata().find(std::string(key));
+  return expected && saved != file.metadata().end() && saved->second != hexadecimal(*expected);
+}
+
+void require_same_data(const SafetensorsFile& file, const TrainingPosition& expected) {
+  const bool classes = differs(file, classes_key, expected.classes);
+  if (!classes && !differs(file, labels_key, expected.labels)) return;
+  input_error(
+      "{} was made with training data of other {}; resume with the same data, or start a new run "
+      "with train.init",
+      file.path().string(), classes ? "class names" : "labels, or in another order");
+}
+
 /// Older checkpoints have none, and a state of another metric says nothing of this one.
 void read_early_stop(const SafetensorsFile& file, const TrainingPosition& expected,
                      TrainingPosition& position) {
@@ -68,7 +89,52 @@ void read_early_stop(const SafetensorsFile& file, const TrainingPosition& expect
                          .waited = number<std::int64_t>(file, "early_stop_waited")};
 }
 
+constexpr std::string_view other_recipe =
+    "train.freeze or the optimizer's settings are not the checkpoint's; resume with the same, or "
+    "start a new run with train.init";
+
+/// The optimizer's state must be there for what this run trains, and for nothing else.
+void require_same_trained(const SafetensorsFile& file, const ParameterStore& store,
+                          Optimizer& optimizer) {
+  std::set<std::string, std::less<>> expected;
+  for (const OptimizerState& state : optimizer.state()) {
+    for (const Parameter& parameter : store.trained()) {
+      const std::string name = state_name(state, parameter);
+      if (file.find(name) == nullptr) {
+        input_error("{} has no {} of '{}', which this run trains: {}", file.path().string(),
+                    state.name, parameter.name, other_recipe);
+      }
+      expected.insert(name);
+    }
+  }
+  for (const NamedTensor& tensor : file.tensors()) {
+    if (!tensor.name.starts_with(optimizer_prefix) || expected.contains(tensor.name)) continue;
+    input_error("{} has '{}', which this run does not need: {}", file.path().string(), tensor.name,
+                other_recipe);
+  }
+}
+
+void load_optimizer(const SafetensorsFile& file, const ParameterStore& store,
+                    Optimizer& optimizer) {
+  require_same_trained(file, store, optimizer);
+  for (const OptimizerState& state : optimizer.state()) {
+    for (const Parameter& parameter : store.trained()) {
+      const NamedTensor& saved = file.at(state_name(state, parameter));
+      if (saved.dtype != DType::f32 || saved.shape != parameter.shape) {
+        input_error("{}: '{}' is {} {}, expected f32 {}; use a checkpoint of this model",
+                    file.path().string(), saved.name, name_of(saved.dtype), saved.shape.text(),
+                    parameter.shape.text());
+      }
+      std::memcpy(state_of(state, parameter), saved.data, saved.bytes());
+    }
+  }
+}
+
 }  // namespace
+
+bool has_other_classes(const SafetensorsFile& file, std::uint64_t classes) {
+  return differs(file, classes_key, classes);
+}
 
 void save_checkpoint(const std::filesystem::path& path, const ParameterStore& store,
                      Optimizer& optimizer, const TrainingPosition& position,
@@ -86,7 +152,7 @@ void save_checkpoint(const std::filesystem::path& path, const ParameterStore& st
           {state_name(state, parameter), DType::f32, parameter.shape, state_of(state, parameter)});
     }
   }
-  const SafetensorsMetadata metadata{
+  SafetensorsMetadata metadata{
       {"format", std::string(format_name)},
       {"model", position.model},
       {"optimizer", std::string(optimizer.kind())},
@@ -103,6 +169,8 @@ void save_checkpoint(const std::filesystem::path& path, const ParameterStore& st
       {"global_batch", std::to_string(position.global_batch)},
       {"samples", std::to_string(position.samples)},
   };
+  if (position.classes) metadata[std::string(classes_key)] = hexadecimal(*position.classes);
+  if (position.labels) metadata[std::string(labels_key)] = hexadecimal(*position.labels);
   write_safetensors(path, tensors, metadata, WriteChecksum::yes);
 }
 
@@ -135,6 +203,9 @@ TrainingPosition load_checkpoint(const std::filesystem::path& path, ParameterSto
   require_same(path, "a training set of", position.samples, expected.samples);
   require_same(path, "steps an epoch:", position.steps_per_epoch, expected.steps_per_epoch);
   require_same(path, "the optimizer", file.metadata_at("optimizer"), std::string(optimizer.kind()));
+  require_same_data(file, expected);
+  position.classes = expected.classes;
+  position.labels = expected.labels;
 
   load_weights(file, store, {.which = WhichWeights::trained});
   if (average != nullptr && has_average(file)) {
@@ -143,17 +214,7 @@ TrainingPosition load_checkpoint(const std::filesystem::path& path, ParameterSto
     average->start_from(store);
     log_info("{} has no moving average of the weights; it starts from its weights", path.string());
   }
-  for (const OptimizerState& state : optimizer.state()) {
-    for (const Parameter& parameter : store.trained()) {
-      const NamedTensor& saved = file.at(state_name(state, parameter));
-      if (saved.dtype != DType::f32 || saved.shape != parameter.shape) {
-        input_error("{}: '{}' is {} {}, expected f32 {}; use a checkpoint of this model",
-                    path.string(), saved.name, name_of(saved.dtype), saved.shape.text(),
-                    parameter.shape.text());
-      }
-      std::memcpy(state_of(state, parameter), saved.data, saved.bytes());
-    }
-  }
+  load_optimizer(file, store, optimizer);
   optimizer.set_steps_taken(position.step);
   return position;
 }

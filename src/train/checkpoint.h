@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "graph/parameters.h"
 #include "optim/optimizer.h"
 #include "train/early_stop.h"
+#include "train/safetensors.h"
 #include "train/weight_average.h"
 
 namespace tandem {
@@ -24,6 +26,9 @@ struct TrainingPosition {
   std::uint64_t seed = 0;
   std::int64_t global_batch = 0;
   std::int64_t samples = 0;  ///< in the training set
+  /// Fingerprints (data/fingerprint.h) of the training set; nothing where they are not known.
+  std::optional<std::uint64_t> classes{};
+  std::optional<std::uint64_t> labels{};
   std::string model;
 
   std::int64_t epoch() const { return step / steps_per_epoch; }
@@ -37,11 +42,16 @@ void save_checkpoint(const std::filesystem::path& path, const ParameterStore& st
                      WeightAverage* average = nullptr);
 
 /// Restores what save_checkpoint() wrote, into a model and an optimizer of the same layout. Throws
-/// InputError where the file is damaged, is no checkpoint, or is of another model or optimizer, or
-/// where `expected` has another model, seed, global batch, or number of samples. An `average` that
-/// the file lacks starts from the file's weights.
+/// InputError where the file is damaged, is no checkpoint, or is of another model or optimizer,
+/// where other parameters are trained, or where `expected` has another model, seed, global batch,
+/// number of samples, or other labels. An `average` that the file lacks starts from the file's
+/// weights.
 TrainingPosition load_checkpoint(const std::filesystem::path& path, ParameterStore& store,
                                  Optimizer& optimizer, const TrainingPosition& expected,
                                  WeightAverage* average = nullptr);
+
+/// Whether a checkpoint was made with classes of other names than those of this fingerprint.
+/// Weights that tell nothing of their classes were not.
+bool has_other_classes(const SafetensorsFile& file, std::uint64_t classes);
 
 }  // namespace tandem

@@ -7,11 +7,14 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/log.h"
+#include "data/fingerprint.h"
 #include "device/machine.h"
 #include "graph/fusion.h"
 #include "graph/model_file.h"
 #include "parallel/rank_topology.h"
 #include "parallel/replica_check.h"
+#include "train/checkpoint.h"
 #include "train/model_weights.h"
 #include "train/safetensors.h"
 
@@ -33,9 +36,18 @@ Evaluation evaluate_weights(const RunConfig& config, const std::filesystem::path
   ParameterStore store(graph, context, false);
   // Only rank 0 needs the file, and all ranks evaluate the same weights.
   const std::vector<PlanEntry> agreed{
-      {.name = fmt::format("config of hash {:016x}", hash_text(config.text))}};
+      {.name = fmt::format("config of hash {:016x}", hash_text(config.text))},
+      {.name =
+           fmt::format("test samples of fingerprint {:016x}", fingerprint_of(*dataset).samples)}};
   check_same_plan(communicator, agreed);
-  if (communicator.rank() == 0) load_weights(SafetensorsFile(weights), store);
+  if (communicator.rank() == 0) {
+    const SafetensorsFile file(weights);
+    load_weights(file, store);
+    // Only that: the same classes may well have names of another language.
+    if (has_other_classes(file, fingerprint_of_classes(*dataset))) {
+      log_warning("{} was trained on classes of other names than the test set's", weights.string());
+    }
+  }
   const std::vector<Tensor> state{store.all_values(), store.all_buffers()};
   broadcast_state(communicator, state);
   const std::int64_t batch = config.eval_batch > 0 ? config.eval_batch : default_batch;

@@ -1,5 +1,6 @@
 #include "train/evaluator.h"
 
+#include <array>
 #include <chrono>
 #include <type_traits>
 #include <vector>
@@ -21,7 +22,12 @@ Evaluator::Evaluator(const Dataset& dataset, const Transform& transform, const G
       skip_bad_(skip_bad) {}
 
 Evaluation Evaluator::run() {
-  const auto start = std::chrono::steady_clock::now();
+  const std::optional<Evaluation> result = run_unless([] { return false; });
+  TANDEM_CHECK(result.has_value(), "an evaluation that nobody stops ended early");
+  return *result;
+}
+
+std::optional<LossSums> Evaluator::run_share(const std::function<bool()>& stop) {
   EvaluationSampler sampler({.size = dataset_.size(),
                              .batch = plan_.batch(),
                              .world = communicator_.size(),
@@ -32,18 +38,30 @@ Evaluation Evaluator::run() {
                      .on_bad_sample = skip_bad_ ? OnBadSample::drop : OnBadSample::fail});
   bad_.clear();
   LossSums mine;
-  while (const Batch* batch = loader.next()) {
+  while (!stop()) {
+    const Batch* batch = loader.next();
+    if (batch == nullptr) return mine;
     bad_.insert(bad_.end(), batch->bad.begin(), batch->bad.end());
     communicator_.still_working();
     if (batch->valid == 0) continue;
     mine += plan_.forward(batch->images, {batch->labels}, batch->valid);
   }
-  const LossSums all = sum_over_ranks(communicator_, mine);
-  const auto own_skipped = static_cast<std::int64_t>(bad_.size());
+  return std::nullopt;
+}
+
+std::optional<Evaluation> Evaluator::run_unless(const std::function<bool()>& stop) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::optional<LossSums> mine = run_share(stop);
+  const LossSums all = sum_over_ranks(communicator_, mine.value_or(LossSums{}));
+  const std::array<std::int64_t, 2> own{static_cast<std::int64_t>(bad_.size()), mine ? 0 : 1};
+  const std::vector<std::int64_t> counts = all_gather_values(communicator_, own);
   std::int64_t skipped = 0;
-  for (const std::int64_t count : all_gather_values(communicator_, {&own_skipped, 1})) {
-    skipped += count;
+  std::int64_t stopped = 0;
+  for (std::size_t i = 0; i < counts.size(); i += own.size()) {
+    skipped += counts[i];
+    stopped += counts[i + 1];
   }
+  if (stopped > 0) return std::nullopt;
   TANDEM_CHECK(all.samples + skipped == dataset_.size(), "{} of {} samples were evaluated",
                all.samples + skipped, dataset_.size());
   if (all.samples == 0) {
@@ -52,12 +70,12 @@ Evaluation Evaluator::run() {
   }
   const auto count = static_cast<double>(all.samples);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-  return {.loss = all.loss / count,
-          .top1 = static_cast<double>(all.top1) / count,
-          .top5 = static_cast<double>(all.top5) / count,
-          .samples = all.samples,
-          .skipped = skipped,
-          .seconds = elapsed.count()};
+  return Evaluation{.loss = all.loss / count,
+                    .top1 = static_cast<double>(all.top1) / count,
+                    .top5 = static_cast<double>(all.top5) / count,
+                    .samples = all.samples,
+                    .skipped = skipped,
+                    .seconds = elapsed.count()};
 }
 
 LossSums sum_over_ranks(Communicator& communicator, const LossSums& mine) {

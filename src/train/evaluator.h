@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <vector>
 
 #include "data/data_loader.h"
@@ -32,12 +34,18 @@ class Evaluator {
   /// Collective. Parameters and buffers must be the same on all ranks. Throws InputError where not
   /// one sample could be read.
   Evaluation run();
+  /// The same, but a rank that finds `stop` to hold before one of its batches leaves the rest. Then
+  /// there is no evaluation, on any rank.
+  std::optional<Evaluation> run_unless(const std::function<bool()>& stop);
   /// What this rank skipped in its last run().
   const std::vector<BadSample>& bad_samples() const { return bad_; }
 
   std::size_t activation_bytes() const { return plan_.activation_bytes(); }
 
  private:
+  /// This rank's share; nothing where `stop` came before its end.
+  std::optional<LossSums> run_share(const std::function<bool()>& stop);
+
   const Dataset& dataset_;
   const Transform& transform_;
   Communicator& communicator_;

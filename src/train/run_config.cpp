@@ -34,7 +34,7 @@ NamePrefixes read_prefixes(const ConfigTable& table, const std::string& key) {
 
 /// What the weights start from and which of them move.
 void read_start(const ConfigTable& table, RunConfig& config) {
-  config.init = table.get_string("init", "");
+  if (!table.get_string("init", "").empty()) config.init = table.get_path("init").string();
   config.init_skip = read_prefixes(table, "init_skip");
   if (!config.init_skip.empty() && config.init.empty()) {
     table.fail("init_skip", "there is nothing to skip without init");

@@ -50,7 +50,7 @@ namespace tandem {
 /// | train.ema_warmup | the average decays faster at first, default false |
 /// | train.early_stop_* | train/early_stop.h; default: never |
 /// | checkpoint.every_steps | default 0: at the end of epochs only |
-/// | checkpoint.every_epochs | default 1; the last epoch always has one |
+/// | checkpoint.every_epochs | default 1; evaluations and the last epoch always have one |
 /// | checkpoint.keep | how many step checkpoints stay, default 3 |
 /// | parallel.first_bucket_mib, parallel.bucket_mib | MiB, default 1 and 25 |
 /// | parallel.check_every | steps between two comparisons of the replicas' bits, default 500;

@@ -30,12 +30,6 @@ RunRecord::RunRecord(const std::filesystem::path& folder, const RunConfig& confi
                      std::int64_t first_step)
     : skips_bad_samples_(config.data.skip_bad_samples) {
   if (!speaker) return;
-  std::error_code code;
-  std::filesystem::create_directories(folder, code);
-  if (code) {
-    input_error("cannot make the run's folder {}: {}; choose another with --out", folder.string(),
-                code.message());
-  }
   open_log_file(folder / "train.log");
   AtomicFile resolved(folder / "config.toml");
   resolved.write(config.text);
@@ -134,9 +128,9 @@ void RunRecord::bad_samples(std::int64_t epoch, std::int64_t step, std::int64_t 
   const std::vector<EventScalar> scalars{{"bad_samples/skipped", static_cast<double>(skipped)},
                                          {"bad_samples/distinct", static_cast<double>(distinct)}};
   write(line, step, scalars);
-  log_warning(
-      "epoch {}: unreadable samples were skipped {} times; {} are listed in bad_samples.txt", epoch,
-      skipped, distinct);
+  log_warning("epoch {}: unreadable samples were skipped {}; {} listed in bad_samples.txt", epoch,
+              skipped == 1 ? "once" : fmt::format("{} times", skipped),
+              distinct == 1 ? "1 is" : fmt::format("{} are", distinct));
 }
 
 void RunRecord::end(RunEnding ending, std::int64_t step, std::int64_t total,

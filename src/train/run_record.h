@@ -38,8 +38,8 @@ enum class RunEnding : std::uint8_t {
 /// every call does nothing.
 class RunRecord {
  public:
-  /// Makes the folder. `first_step`: the step that the run goes on from, 0 for a new one; records
-  /// of later steps are dropped. The log stays open for what is said after the run, errors
+  /// The folder is there. `first_step`: the step that the run goes on from, 0 for a new one;
+  /// records of later steps are dropped. The log stays open for what is said after the run, errors
   /// included.
   RunRecord(const std::filesystem::path& folder, const RunConfig& config, bool speaker,
             std::int64_t first_step);

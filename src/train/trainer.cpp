@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <functional>
+#include <optional>
 #include <type_traits>
 
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "data/fingerprint.h"
 #include "device/machine.h"
 #include "graph/model_file.h"
 #include "parallel/announced_work.h"
@@ -21,6 +24,7 @@
 #include "train/replica.h"
 #include "train/run_checkpoints.h"
 #include "train/run_description.h"
+#include "train/run_lock.h"
 #include "train/run_record.h"
 #include "train/stop_signal.h"
 
@@ -47,6 +51,7 @@ class Trainer::Run {
                                 ? config.threads
                                 : default_threads(machine_, topology_.local_size()))),
         datasets_(open_datasets(config.data)),
+        train_data_(fingerprint_of(*datasets_.train)),
         train_transform_(make_transform(config.data, true)),
         test_transform_(make_transform(config.data, false)),
         sampler_(make_sampler()),
@@ -66,9 +71,11 @@ class Trainer::Run {
         checkpoints_(place, config_),
         early_stop_(config.early_stop),
         bad_samples_(place.folder / "bad_samples.txt", communicator) {
+    if (speaks()) lock_.emplace(place.folder);
     restore();
     record_.emplace(place.folder, config, speaks(), position_.step);
     if (speaks()) checkpoints_.open(position_);
+    share_position();
     describe();
   }
 
@@ -94,13 +101,12 @@ class Trainer::Run {
     started_ = Clock::now();
     first_step_ = position_.step;
     begin_interval();
-    if (evaluation_is_pending()) end_epoch(false, false);
-    while (position_.step < total && !early_stop_.due()) {
-      if (run_step(total)) {
-        record_->end(RunEnding::stopped, position_.step, total,
-                     signal_.requested() ? signal_.signal_name() : "asked by another rank");
-        return TrainOutcome::stopped;
-      }
+    bool stop = evaluation_is_pending() && end_epoch(false);
+    while (!stop && position_.step < total && !early_stop_.due()) stop = run_step(total);
+    if (stop) {
+      record_->end(RunEnding::stopped, position_.step, total,
+                   signal_.requested() ? signal_.signal_name() : "asked by another rank");
+      return TrainOutcome::stopped;
     }
     replica_.check_bits();
     const bool early = position_.step < total;
@@ -123,7 +129,12 @@ class Trainer::Run {
     const std::vector<PlanEntry> entries{
         {.name = fmt::format("run file of hash {:016x}", hash_text(config_.text))},
         {.name = fmt::format("{} training and {} test samples", datasets_.train->size(),
-                             datasets_.test->size())}};
+                             datasets_.test->size())},
+        {.name = fmt::format("class names of fingerprint {:016x}", train_data_.classes)},
+        {.name = fmt::format("training labels of fingerprint {:016x}", train_data_.labels)},
+        {.name = fmt::format("training samples of fingerprint {:016x}", train_data_.samples)},
+        {.name = fmt::format("test samples of fingerprint {:016x}",
+                             fingerprint_of(*datasets_.test).samples)}};
     check_same_plan(communicator_, entries);
   }
 
@@ -156,19 +167,19 @@ class Trainer::Run {
                  .seed = config_.seed,
                  .global_batch = config_.global_batch,
                  .samples = datasets_.train->size(),
+                 .classes = train_data_.classes,
+                 .labels = train_data_.labels,
                  .model = config_.model};
     checkpoints_.require_fresh_folder();
     if (speaks()) {
       run_announced(communicator_, [&] { position_ = checkpoints_.start(replica_, position_); });
     }
     replica_.broadcast_from_root();
-    broadcast_position();
-    replica_.optimizer().set_steps_taken(position_.step);
-    early_stop_.restore(position_.early_stop);
   }
 
-  /// What of the position is not in the run file, rank 0's to all ranks.
-  void broadcast_position() {
+  /// What of the position is not in the run file, rank 0's to all ranks; last, since opening the
+  /// folder of checkpoints may forget the best one.
+  void share_position() {
     struct Reached {
       std::int64_t step, batches, evaluated_step;
       double best_top1;
@@ -183,6 +194,8 @@ class Trainer::Run {
     position_.evaluated_step = reached.evaluated_step;
     position_.best_top1 = reached.best_top1;
     position_.early_stop = reached.early_stop;
+    replica_.optimizer().set_steps_taken(position_.step);
+    early_stop_.restore(position_.early_stop);
   }
 
   /// What this run is, once, for the log and the metrics.
@@ -212,10 +225,10 @@ class Trainer::Run {
 
   /// Returns whether the run is to stop here.
   bool run_step(std::int64_t total) {
-    const float rate = static_cast<float>(learning_rate_at(
+    const double rate = learning_rate_at(
         config_.schedule,
         {.steps_per_epoch = position_.steps_per_epoch, .total_steps = scheduled_steps()},
-        config_.optimizer.learning_rate, position_.step));
+        config_.optimizer.learning_rate, position_.step);
     const StepResult result = replica_.step(
         [this]() -> const Batch& {
           const Batch* batch = loader_.next();
@@ -223,7 +236,7 @@ class Trainer::Run {
           bad_samples_.add(batch->bad);
           return *batch;
         },
-        rate, signal_.requested());
+        static_cast<float>(rate), signal_.requested());
     ++position_.step;
     position_.batches += config_.accumulate;
     if (!std::isfinite(result.sums.loss)) {
@@ -245,11 +258,8 @@ class Trainer::Run {
       replica_.check_bits();
     }
     if (epoch_done || save_due) record_bad_samples();
-    if (epoch_done) {
-      end_epoch(save_due, result.stop);
-    } else if (save_due) {
-      save();
-    }
+    if (epoch_done) return end_epoch(result.stop, save_due);
+    if (save_due) pause_training([this] { save(); });
     return result.stop;
   }
 
@@ -267,7 +277,7 @@ class Trainer::Run {
 
   void show_progress(std::int64_t total, bool epoch_done) {
     const auto samples = static_cast<double>(epoch_sums_.samples);
-    const double elapsed = seconds_since(started_) - evaluating_seconds_;
+    const double elapsed = seconds_since(started_) - paused_seconds_;
     const auto done = static_cast<double>(position_.step - first_step_);
     const ProgressState state{
         .epoch = epoch_number(),
@@ -290,20 +300,30 @@ class Trainer::Run {
            position_.evaluated_step < position_.step && evaluation_is_due();
   }
 
-  void end_epoch(bool save_due, bool stop) {
+  /// Does what counts neither into the training rate nor into the next interval.
+  void pause_training(const std::function<void()>& work) {
     const Clock::time_point start = Clock::now();
-    save_due |= last_step() || epoch_number() % config_.checkpoint_every_epochs == 0;
-    // Before the evaluation: mpirun may kill, seconds after a signal, while it is still running.
-    if (save_due) save();
-    // A run that is to stop leaves its evaluation to the run that resumes it.
-    if (evaluation_is_due() && !stop) {
-      const bool best = evaluate();
-      // A run that ends here keeps what it ended with.
-      if (best || save_due || early_stop_.due()) save(best);
-    }
-    epoch_sums_ = {};
-    evaluating_seconds_ += seconds_since(start);
+    work();
+    paused_seconds_ += seconds_since(start);
     begin_interval();
+  }
+
+  /// Returns whether the run is to stop here: it was asked to before, or during the evaluation.
+  bool end_epoch(bool stop, bool save_due = false) {
+    const bool evaluates = evaluation_is_due() && !stop;
+    save_due |= last_step() || epoch_number() % config_.checkpoint_every_epochs == 0;
+    pause_training([&] {
+      // Before the evaluation: mpirun may kill, seconds after a signal, while it is still running.
+      if (save_due || evaluates) save();
+      // A run that is to stop leaves its evaluation to the run that resumes it.
+      if (!evaluates) return;
+      const std::optional<bool> best = evaluate();
+      stop = !best;
+      // Once more, so that who resumes here knows of the evaluation.
+      if (best) save(*best);
+    });
+    epoch_sums_ = {};
+    return stop;
   }
 
   void record_bad_samples() {
@@ -314,10 +334,13 @@ class Trainer::Run {
     }
   }
 
-  /// Returns whether this is the best evaluation so far.
-  bool evaluate() {
+  /// Returns whether this is the best evaluation so far; nothing where a signal broke it off.
+  std::optional<bool> evaluate() {
     replica_.broadcast_buffers();
-    const Evaluation result = evaluator_.run();
+    const std::optional<Evaluation> found =
+        evaluator_.run_unless([this] { return signal_.requested(); });
+    if (!found) return std::nullopt;
+    const Evaluation& result = *found;
     bad_samples_.add(evaluator_.bad_samples());
     const bool best = result.top1 > position_.best_top1;
     if (best) position_.best_top1 = result.top1;
@@ -356,12 +379,14 @@ class Trainer::Run {
   Machine machine_;
   AnyContext context_;
   Datasets datasets_;
+  DataFingerprint train_data_;
   Transform train_transform_;
   Transform test_transform_;
   DistributedSampler sampler_;
   Replica replica_;
   Evaluator evaluator_;
   DataLoader loader_;
+  std::optional<RunLock> lock_;  // before whatever reads or writes the folder; rank 0's
   RunCheckpoints checkpoints_;
   EarlyStop early_stop_;
   BadSamples bad_samples_;
@@ -370,7 +395,7 @@ class Trainer::Run {
 
   Clock::time_point started_;
   std::int64_t first_step_ = 0;
-  double evaluating_seconds_ = 0.0;  // ends of epochs: not part of the training rate
+  double paused_seconds_ = 0.0;  // ends of epochs and checkpoints: not part of the training rate
   LossSums epoch_sums_;
   Interval interval_;
   Clock::time_point interval_start_;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdlib>
 #include <fstream>
 
 #include "base/error.h"
@@ -53,6 +54,24 @@ TEST(ConfigTable, ReadsEveryType) {
   EXPECT_EQ(config.get_strings("name"), (std::vector<std::string>{"run"}));
   EXPECT_TRUE(config.get_strings("nothing").empty());
   EXPECT_EQ(config.table("data").table("crop").get_int("padding"), 4);
+}
+
+TEST(ConfigTable, PathsBeginAtHome) {
+  const char* const before = std::getenv("HOME");
+  const std::string kept = before != nullptr ? before : "";
+  ASSERT_EQ(::setenv("HOME", "/home/me", 1), 0);
+  const ConfigTable config =
+      ConfigTable::from_text("a = '~/x/y'\nb = '~'\nc = 'x/~'\nd = '~you/x'\ne = ''\n", "run.toml");
+  EXPECT_EQ(config.get_path("a"), "/home/me/x/y");
+  EXPECT_EQ(config.get_path("b"), "/home/me/");
+  EXPECT_EQ(config.get_path("c"), "x/~");
+  EXPECT_EQ(config.get_path("d"), "~you/x");
+  EXPECT_EQ(rejected([&] { config.get_path("e"); }), "run.toml:5: e: an empty path");
+  ASSERT_EQ(::unsetenv("HOME"), 0);
+  EXPECT_EQ(rejected([&] { config.get_path("a"); }), "run.toml:1: a: '~/x/y': HOME is not set");
+  if (before != nullptr) {
+    ASSERT_EQ(::setenv("HOME", kept.c_str(), 1), 0);
+  }
 }
 
 TEST(ConfigTable, MissingKeysFallBackOnlyWhereAsked) {

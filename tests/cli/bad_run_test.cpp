@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <csignal>
 #include <fstream>
 
 #include "cli/message_check.h"
@@ -42,6 +43,28 @@ TEST_P(BadRun, IsLeftUntouchedByAWrongCommand) {
   expect_one_message(command({"eval", "out", "--set", "data.classes=5"}, ranks),
                      {"best.safetensors does not fit the model: 'fc.weight'"});
   expect_one_message(command({"eval", "run.toml"}, ranks), {"needs --weights FILE"});
+}
+
+TEST_P(BadRun, KeepsASecondRunOutWhileItLives) {
+  const int ranks = GetParam();
+  const std::vector<std::string> endless =
+      set({"train.epochs=500", "train.eval_every=100000", "checkpoint.every_epochs=100000"});
+  Program first({.command = train_command("out", endless, ranks), .folder = root()});
+  wait_until("a few steps are done", 30.0,
+             [&] { return occurrences(read_file(path("out/metrics.jsonl")), "\"train\"") >= 3; });
+  std::string holder = read_file(path("out/run.lock"));
+  ASSERT_TRUE(holder.ends_with('\n')) << holder;
+  holder.pop_back();
+  const pid_t process = ranks == 1 ? first.id() : first.rank_process(0);
+  EXPECT_TRUE(holder.ends_with(", process " + std::to_string(process))) << holder;
+  const std::string message = "another run (" + holder + ") is writing to out; ";
+  expect_one_message(train("out", {}, ranks), {message});
+  expect_one_message(train("out", {"--resume"}, ranks), {message});
+  // Its death leaves the file behind, which is no obstacle.
+  Program::signal(process, SIGKILL);
+  static_cast<void>(first.wait());
+  trained("out", set({"train.max_steps=3"}), ranks);
+  EXPECT_FALSE(fs::exists(path("out/run.lock")));
 }
 
 TEST_P(BadRun, UnwritableFolder) {

@@ -41,6 +41,13 @@ TEST_F(Commands, HelpNamesEveryOption) {
   }
 }
 
+TEST_F(Commands, TheLearningRateIsRecordedAsItWasGiven) {
+  trained("out", set({"train.max_steps=1", "schedule.kind=constant", "schedule.warmup_epochs=0",
+                      "optimizer.lr=0.05"}));
+  const std::string metrics = read_file(path("out/metrics.jsonl"));
+  EXPECT_NE(metrics.find("\"learning_rate\": 0.05,"), std::string::npos) << metrics;
+}
+
 TEST_F(Commands, VersionAndMisuse) {
   EXPECT_EQ(command({"--version"}).out, EXPECTED_VERSION "\n");
   for (const std::vector<std::string>& arguments :

@@ -117,5 +117,43 @@ TEST_F(SignalsInEvaluation, KilledRunHasThatEpochAndEvaluatesItOnResume) {
   expect_same_checkpoint(checkpoint(path("out"), 16), checkpoint(path("whole"), 16));
 }
 
+class SignalsBreakOffEvaluation : public RunTest, public testing::WithParamInterface<Case> {};
+
+// An epoch after which checkpoint.every_epochs asks for no checkpoint.
+TEST_P(SignalsBreakOffEvaluation, KeepsTheEpochAndEvaluatesItOnResume) {
+  const Case each = GetParam();
+  const int ranks = each.target == Target::process ? 1 : 2;
+  const std::vector<std::string> epochs = set({"train.epochs=2", "checkpoint.every_epochs=5"});
+  // Whom no signal reaches does its half. The other size would take minutes.
+  const bool all = each.target == Target::process || each.target == Target::mpirun;
+  const char* size = all ? "data.test_size=4000000" : "data.test_size=40000";
+  Program program({.command = train_command("out", set({size}, epochs), ranks), .folder = root()});
+  wait_until("the epoch is saved", 30.0,
+             [&] { return checkpoint_steps(path("out")) == std::vector<int>{8}; });
+  Program::signal(each.target == Target::second_rank ? program.rank_process(1) : program.id(),
+                  each.signal);
+  const Outcome outcome = program.wait();
+  ASSERT_FALSE(outcome.timed_out) << outcome.err;
+  EXPECT_EQ(outcome.code, each.code) << outcome.err;
+  EXPECT_NE(read_file(path("out/train.log")).find("stopped at step 8 of 16"), std::string::npos)
+      << outcome.err;
+  EXPECT_TRUE(read_metrics(path("out"), "evaluation").empty());
+  std::vector<std::string> resume = epochs;
+  resume.emplace_back("--resume");
+  trained("out", resume, ranks);
+  trained("whole", epochs, ranks);
+  const std::vector<Record> resumed = read_metrics(path("out"), "evaluation");
+  const std::vector<Record> whole = read_metrics(path("whole"), "evaluation");
+  ASSERT_EQ(resumed.size(), 2U);
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(resumed[i]["loss"], whole[i]["loss"]);
+  expect_same_checkpoint(checkpoint(path("out"), 16), checkpoint(path("whole"), 16));
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, SignalsBreakOffEvaluation,
+                         testing::Values(Case{Target::process, SIGTERM, stopped},
+                                         Case{Target::second_rank, SIGTERM, stopped},
+                                         Case{Target::mpirun, SIGTERM, 1}),
+                         name_of_case);
+
 }  // namespace
 }  // namespace tandem::cli

@@ -20,6 +20,10 @@ namespace {
 
 using Checkpoint = ScratchTest;
 
+constexpr const char* other_recipe =
+    "train.freeze or the optimizer's settings are not the checkpoint's; resume with the same, or "
+    "start a new run with train.init";
+
 /// A replica with weights, running statistics and momentum that no initialisation gives.
 struct Trained {
   RunConfig config;
@@ -28,8 +32,8 @@ struct Trained {
   Replica replica;
 
   explicit Trained(std::uint64_t seed, const std::string& optimizer = "lr = 0.05\nmomentum = 0.9\n",
-                   const std::string& model = "resnet8")
-      : config(small_run({}, optimizer)),
+                   const std::string& model = "resnet8", const std::string& more = {})
+      : config(small_run(more, optimizer)),
         replica(config, load_model(find_model(model), {.classes = 4, .channels = 1, .size = 8}), 4,
                 context, self) {
     RandomStream random(seed, 0);
@@ -45,7 +49,7 @@ struct Trained {
     for (std::size_t i = 0; i < store.parameters().size(); ++i) all.push_back(store.value(i));
     for (std::size_t i = 0; i < store.buffers().size(); ++i) all.push_back(store.buffer(i));
     for (const OptimizerState& state : replica.optimizer().state()) {
-      for (const Parameter& parameter : store.parameters()) {
+      for (const Parameter& parameter : store.trained()) {
         all.emplace_back(state.tensor.data<float>() + parameter.offset, parameter.shape);
       }
     }
@@ -61,6 +65,8 @@ const TrainingPosition position{.step = 7,
                                 .seed = 18446744073709551615U,
                                 .global_batch = 16,
                                 .samples = 83,
+                                .classes = 0x12,
+                                .labels = 18446744073709551615U,
                                 .model = "resnet8"};
 
 TEST_F(Checkpoint, ComesBackBitEqual) {
@@ -110,10 +116,35 @@ TEST_F(Checkpoint, OfAnotherRunIsRefused) {
   other.samples = 90;
   EXPECT_EQ(message(other, same), before + "a training set of 83, this run has 90" + advice);
 
+  const std::string data_advice = "; resume with the same data, or start a new run with train.init";
+  other = position;
+  other.labels = 7;
+  EXPECT_EQ(message(other, same),
+            before + "training data of other labels, or in another order" + data_advice);
+  other.classes = 8;
+  EXPECT_EQ(message(other, same), before + "training data of other class names" + data_advice);
+  EXPECT_FALSE(has_other_classes(SafetensorsFile(path("c")), 0x12));
+  EXPECT_TRUE(has_other_classes(SafetensorsFile(path("c")), 0x13));
+
   Trained deeper(1, "lr = 0.05\nmomentum = 0.9\n", "resnet20");
   const std::string model = message(position, deeper);
   EXPECT_NE(model.find("does not fit the model: "), std::string::npos) << model;
   EXPECT_NE(model.find("'layer3.2.bn2.weight' is missing"), std::string::npos) << model;
+}
+
+// As older ones are: nothing is known of its data, and the next one saved knows it.
+TEST_F(Checkpoint, WithoutFingerprintsIsTaken) {
+  Trained saved(11);
+  TrainingPosition older = position;
+  older.classes.reset();
+  older.labels.reset();
+  save_checkpoint(path("c"), saved.replica.store(), saved.replica.optimizer(), older);
+  EXPECT_FALSE(SafetensorsFile(path("c")).metadata().contains("labels_fingerprint"));
+  const TrainingPosition found =
+      load_checkpoint(path("c"), saved.replica.store(), saved.replica.optimizer(), position);
+  EXPECT_EQ(found.classes, position.classes);
+  EXPECT_EQ(found.labels, position.labels);
+  EXPECT_FALSE(has_other_classes(SafetensorsFile(path("c")), 0x13));
 }
 
 TEST_F(Checkpoint, KeepsTheAverageAndWhatEarlyStoppingKnows) {
@@ -174,8 +205,29 @@ TEST_F(Checkpoint, WithAnotherOptimizersStateIsRefused) {
   const std::string message = message_of<InputError>([&] {
     load_checkpoint(path("c"), momentum.replica.store(), momentum.replica.optimizer(), position);
   });
-  EXPECT_NE(message.find(path("c").string()), std::string::npos) << message;
-  EXPECT_NE(message.find("optimizer.momentum."), std::string::npos) << message;
+  EXPECT_EQ(message, path("c").string() + " has no momentum of 'conv1.weight', which this run " +
+                         "trains: " + other_recipe);
+}
+
+TEST_F(Checkpoint, OfOtherTrainedParametersIsRefused) {
+  constexpr const char* recipe = "lr = 0.05\nmomentum = 0.9\n";
+  Trained whole(11);
+  Trained frozen(12, recipe, "resnet8", "freeze = [\"layer1\", \"layer2\"]\n");
+  const auto message = [&](Trained& saved, Trained& into) {
+    save_checkpoint(path("c"), saved.replica.store(), saved.replica.optimizer(), position);
+    return message_of<InputError>([&] {
+      load_checkpoint(path("c"), into.replica.store(), into.replica.optimizer(), position);
+    });
+  };
+  EXPECT_EQ(
+      message(frozen, whole),
+      path("c").string() +
+          " has no momentum of 'layer1.0.conv1.weight', which this run trains: " + other_recipe);
+  EXPECT_EQ(message(whole, frozen),
+            path("c").string() +
+                " has 'optimizer.momentum.layer1.0.conv1.weight', which this run does not need: " +
+                other_recipe);
+  EXPECT_EQ(message(frozen, frozen), "nothing was thrown");
 }
 
 TEST_F(Checkpoint, WeightsAloneAreNoCheckpoint) {

@@ -78,6 +78,20 @@ TEST(Evaluator, CountsEverySampleOnceAtAnyNumberOfRanks) {
   }
 }
 
+TEST(Evaluator, IsVoidOnAllRanksWhereOneStops) {
+  Model model(37);
+  Evaluator evaluator(*model.test, model.transform, *model.graph, *model.store, model.context,
+                      world(), 4, 2);
+  const Evaluation whole = evaluator.run();
+  int batches = 0;
+  const bool stops = world().rank() == world().size() - 1;
+  EXPECT_FALSE(evaluator.run_unless([&] { return stops && ++batches == 2; }));
+  EXPECT_EQ(batches, stops ? 2 : 0);
+  const std::optional<Evaluation> again = evaluator.run_unless([] { return false; });
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->loss, whole.loss);
+}
+
 TEST(Evaluator, RepeatsItself) {
   Model model(37);
   const Evaluation first = model.evaluate(world(), 8);

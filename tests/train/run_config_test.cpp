@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <variant>
 
 #include "base/error.h"
@@ -69,6 +70,13 @@ first_bucket_mib = 0.5
 bucket_mib = 2
 check_every = 19
 )";
+
+TEST(RunConfig, InitBeginsAtHome) {
+  const char* const home = std::getenv("HOME");
+  ASSERT_NE(home, nullptr);
+  EXPECT_EQ(small_run("init = \"~/w.safetensors\"\n").init, std::string(home) + "/w.safetensors");
+  EXPECT_EQ(small_run("init = \"\"\n").init, "");
+}
 
 TEST(RunConfig, EveryKeyIsRead) {
   const RunConfig config = read(everything);

@@ -70,6 +70,21 @@ TEST_F(RunRecordTest, SkippedSamplesAreScalarsWhereTheyMayBeSkipped) {
   EXPECT_EQ(scalars("bad_samples/distinct"), std::vector<float>{5.0F});
 }
 
+TEST_F(RunRecordTest, SkippedSamplesAreCountedInWords) {
+  RunConfig config = small_run();
+  config.data.skip_bad_samples = true;
+  RunRecord record(folder_, config, true, 0);
+  record.bad_samples(1, 6, 1, 1);
+  record.bad_samples(2, 12, 9, 5);
+  const std::string log = get(path("train.log"));
+  EXPECT_NE(log.find("epoch 1: unreadable samples were skipped once; 1 is listed"),
+            std::string::npos)
+      << log;
+  EXPECT_NE(log.find("epoch 2: unreadable samples were skipped 9 times; 5 are listed"),
+            std::string::npos)
+      << log;
+}
+
 TEST_F(RunRecordTest, OtherRunsHaveNoCurveOfZeros) {
   RunRecord record(folder_, small_run(), true, 0);
   record.evaluation(1, 6, {.samples = 37}, false);
