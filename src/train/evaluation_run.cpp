@@ -10,6 +10,7 @@
 #include "device/machine.h"
 #include "graph/fusion.h"
 #include "graph/model_file.h"
+#include "parallel/announced_work.h"
 #include "parallel/rank_topology.h"
 #include "parallel/replica_check.h"
 #include "train/model_weights.h"
@@ -24,7 +25,8 @@ Evaluation evaluate_weights(const RunConfig& config, const std::filesystem::path
   AnyContext context(CpuContext(config.threads > 0
                                     ? config.threads
                                     : default_threads(read_machine(), topology.local_size())));
-  const std::unique_ptr<Dataset> dataset = open_test_dataset(config.data);
+  std::unique_ptr<Dataset> dataset;
+  run_announced(communicator, [&] { dataset = open_test_dataset(config.data); });
   const Transform transform = make_transform(config.data, false);
   const Graph graph =
       fuse(load_model(find_model(config.model), {.classes = dataset->classes(),
@@ -35,7 +37,9 @@ Evaluation evaluate_weights(const RunConfig& config, const std::filesystem::path
   const std::vector<PlanEntry> agreed{
       {.name = fmt::format("config of hash {:016x}", hash_text(config.text))}};
   check_same_plan(communicator, agreed);
-  if (communicator.rank() == 0) load_weights(SafetensorsFile(weights), store);
+  if (communicator.rank() == 0) {
+    run_announced(communicator, [&] { load_weights(SafetensorsFile(weights), store); });
+  }
   const std::vector<Tensor> state{store.all_values(), store.all_buffers()};
   broadcast_state(communicator, state);
   const std::int64_t batch = config.eval_batch > 0 ? config.eval_batch : default_batch;
