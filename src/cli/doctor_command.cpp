@@ -104,6 +104,12 @@ int diagnose(const MpiSession& session) {
          fmt::format("{}: {}, {} cores ({} for this process), {} NUMA node{}, {}", machine.hostname,
                      machine.cpu_model, machine.cores, machine.bound_cores, machine.numa_nodes,
                      machine.numa_nodes == 1 ? "" : "s", format_bytes(machine.memory_bytes)));
+  if (machine.quota_cores > 0) {
+    report("CPU quota", true,
+           fmt::format("a control group leaves this process the time of {} CPUs: {} compute "
+                       "threads at most by default",
+                       machine.quota_cores, machine.usable_cores()));
+  }
   report("oneDNN", true, onednn_version());
   report("MPI", true, mpi_library_version());
   if (const auto mpirun = on_path("mpirun")) {
@@ -122,7 +128,7 @@ int diagnose(const MpiSession& session) {
   std::cout << fmt::format(
       "\n{} ranks of one thread fit this machine: mpirun -n {} --bind-to none tandem train "
       "CONFIG\n",
-      machine.cores, machine.cores);
+      machine.usable_cores(), machine.usable_cores());
   return 0;
 }
 

@@ -27,9 +27,11 @@ constexpr const char* footer =
     "with --resume.";
 
 /// Says what went wrong and ends the whole job. Ranks other than 0 wait a moment first: mostly rank
-/// 0 has met the same error, and its one line is enough.
+/// 0 has met the same error, and its one line is enough. Of a time-out, which may be rank 0's own
+/// fault, the ranks have settled before who tells it.
 int fail(const MpiSession* session, const std::exception& error, int code) {
-  if (process_rank() > 0) std::this_thread::sleep_for(std::chrono::seconds(3));
+  const bool settled = dynamic_cast<const CommunicationTimeout*>(&error) != nullptr;
+  if (process_rank() > 0 && !settled) std::this_thread::sleep_for(std::chrono::seconds(3));
   log_error("{}", error.what());
   close_log_file();
   if (session != nullptr) session->abort(code);

@@ -270,19 +270,27 @@ const Batch* DataLoader::next() {
   prefetch();
   if (head_ == requested_) return nullptr;
   Slot& slot = slot_of(head_);
-  {
-    std::unique_lock lock(mutex_);
-    if (slot.unfinished > 0) {
-      const auto begin = std::chrono::steady_clock::now();
-      done_.wait(lock, [&slot] { return slot.unfinished == 0; });
-      const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
-      wait_seconds_ += waited.count();
-    }
-    if (slot.error) std::rethrow_exception(slot.error);
-  }
+  wait_for(slot);
   settle_bad(slot);
   ++head_;
   return &slot.batch;
+}
+
+void DataLoader::wait_for(const Slot& slot) {
+  constexpr auto interval = std::chrono::milliseconds(50);
+  std::unique_lock lock(mutex_);
+  if (slot.unfinished > 0) {
+    const auto begin = std::chrono::steady_clock::now();
+    while (!done_.wait_for(lock, interval, [&slot] { return slot.unfinished == 0; })) {
+      if (!options_.while_waiting) continue;
+      lock.unlock();
+      options_.while_waiting();
+      lock.lock();
+    }
+    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
+    wait_seconds_ += waited.count();
+  }
+  if (slot.error) std::rethrow_exception(slot.error);
 }
 
 }  // namespace tandem

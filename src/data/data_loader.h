@@ -82,6 +82,8 @@ class DataLoader {
     std::uint64_t seed = 0;  ///< of the augmentations
     OnBadSample on_bad_sample = OnBadSample::fail;
     MixOptions mix{};  ///< how samples are mixed; not together with OnBadSample::drop
+    /// Called by next() several times a second while it waits; may be empty.
+    std::function<void()> while_waiting{};
   };
   DataLoader(const Dataset& dataset, const Transform& transform, BatchSource source,
              const Options& options);
@@ -114,6 +116,7 @@ class DataLoader {
   void replace_sample(Slot& slot, std::size_t at);
   void load_into(Slot& slot, std::size_t at, std::int64_t index);
   void settle_bad(Slot& slot) const;
+  void wait_for(const Slot& slot);
   Slot& slot_of(std::int64_t ordinal);
 
   const Dataset& dataset_;

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <memory>
 
 #include "base/error.h"
+#include "device/cpu_quota.h"
 
 namespace tandem {
 namespace {
@@ -45,6 +47,7 @@ Machine read_machine() {
     }
     machine.bound_cores = std::max(1, count);
   }
+  machine.quota_cores = static_cast<int>(std::ceil(std::min(cpu_quota().value_or(0.0), 1e6)));
   for (const hwloc_obj_t object :
        {hwloc_get_obj_by_type(raw, HWLOC_OBJ_PACKAGE, 0), hwloc_get_root_obj(raw)}) {
     if (object == nullptr || !machine.cpu_model.empty()) continue;
@@ -57,7 +60,7 @@ Machine read_machine() {
 
 int default_threads(const Machine& machine, int colocated) {
   TANDEM_CHECK(colocated >= 1, "{} co-located processes", colocated);
-  return std::max(1, std::min(machine.cores / colocated, machine.bound_cores));
+  return std::max(1, std::min(machine.usable_cores() / colocated, machine.bound_cores));
 }
 
 }  // namespace tandem

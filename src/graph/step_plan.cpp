@@ -175,6 +175,7 @@ class StepPlan::Builder {
       step(i).inputs.resize(node(i).inputs.size());
       step(i).input_gradients.resize(node(i).inputs.size());
       step(i).add_into.resize(node(i).inputs.size());
+      if (options_.after_layer) options_.after_layer();
     }
   }
 
@@ -333,7 +334,7 @@ LossSums StepPlan::forward(const Tensor& images, const Targets& targets, std::in
                                loss_gradient_);
 }
 
-void StepPlan::run_forward(Step& step, const Tensor& images, const StepRandom& random) {
+void StepPlan::run_forward(Step& step, const Tensor& images, const StepRandom& random) const {
   for (const std::size_t slot : step.model_inputs) step.inputs[slot] = images;
   step.kernel->forward({.inputs = step.inputs,
                         .output = step.output,
@@ -342,6 +343,7 @@ void StepPlan::run_forward(Step& step, const Tensor& images, const StepRandom& r
                         .saved = step.saved,
                         .scratch = step.forward_scratch,
                         .random = random});
+  if (options_.after_layer) options_.after_layer();
 }
 
 std::optional<std::string> StepPlan::first_non_finite_layer(const Tensor& images,
@@ -383,6 +385,7 @@ void StepPlan::backward(bool accumulate, const Progress& progress) {
       }
     }
     if (progress) progress(step.parameter_indices);
+    if (options_.after_layer) options_.after_layer();
   }
 }
 

@@ -25,6 +25,9 @@ struct StepPlanOptions {
   bool freeze_statistics = true;
   /// Whom batch statistics are taken over in training; null: this rank alone. Outlives the plan.
   RankSum* rank_sum = nullptr;
+  /// Called after each layer, at construction and in every pass; may be empty. For a rank to say
+  /// that it is at work, so it must be cheap.
+  std::function<void()> after_layer{};
 };
 
 /// Everything that one step does on one device, decided at construction: kernels, primitives and
@@ -75,7 +78,7 @@ class StepPlan {
   struct Step;
   class Builder;
 
-  static void run_forward(Step& step, const Tensor& images, const StepRandom& random);
+  void run_forward(Step& step, const Tensor& images, const StepRandom& random) const;
 
   StepPlanOptions options_;
   AnyContext* context_;

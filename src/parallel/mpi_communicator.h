@@ -12,7 +12,7 @@ struct MpiOptions {
   std::int64_t message_elements = std::int64_t{1} << 27;
   /// How long an operation may wait for other ranks before it throws CommunicationTimeout; 0: for
   /// ever. Every rank uses the same.
-  double timeout_seconds = 300.0;
+  double timeout_seconds = 20.0;
 };
 
 /// All processes of the MPI job, over tensors in host memory. Needs an initialised MPI, which is

@@ -5,9 +5,12 @@
 #include <array>
 #include <cstdlib>
 #include <exception>
+#include <optional>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "parallel/mpi_error.h"
 #include "parallel/self_communicator.h"
 
@@ -42,6 +45,39 @@ bool started_by_mpi(const ReadEnvironment& environment) {
   return false;
 }
 
+LaunchedJob read_launched_job(const ReadEnvironment& environment) {
+  const auto number = [&](const char* name) {
+    const char* text = environment(name);
+    return text == nullptr ? std::nullopt : parse_number<int>(text);
+  };
+  struct Names {
+    const char* size;
+    const char* rank;
+  };
+  // From the inside out: one that is set hides those of launchers around it, as of the srun with
+  // which Open MPI's mpirun starts its helpers.
+  for (const auto& [size, rank] :
+       {Names{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"}, Names{"PMI_SIZE", "PMI_RANK"},
+        Names{"MPI_LOCALNRANKS", "MPI_LOCALRANKID"}}) {
+    if (const auto value = number(size)) return {*value, number(rank).value_or(0), size};
+  }
+  // PMIx does not tell in the environment; that Slurm is its server does its name space.
+  const char* name_space = environment("PMIX_NAMESPACE");
+  const auto tasks = number("SLURM_STEP_NUM_TASKS");
+  if (tasks && name_space != nullptr && std::string_view(name_space).starts_with("slurm")) {
+    return {*tasks, number("SLURM_PROCID").value_or(0), "SLURM_STEP_NUM_TASKS"};
+  }
+  return {};
+}
+
+void check_not_alone(const LaunchedJob& job, int mpi_size) {
+  if (mpi_size > 1 || job.size <= 1) return;
+  input_error(
+      "the launcher started {} processes ({}), but each is alone to this program's MPI ({}) and "
+      "would train by itself; use that MPI's own mpirun, or srun --mpi=pmix",
+      job.size, job.variable, mpi_library_version());
+}
+
 MpiSession::MpiSession(int& argc, char**& argv)
     : distributed_(started_by_mpi([](const char* name) { return std::getenv(name); })),
       exceptions_(std::uncaught_exceptions()) {
@@ -53,7 +89,21 @@ MpiSession::MpiSession(int& argc, char**& argv)
   int rank = 0;
   check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
   set_process_rank(rank);
+  refuse_strangers();
   TANDEM_CHECK(provided >= MPI_THREAD_FUNNELED, "this MPI library does not support threads");
+}
+
+void MpiSession::refuse_strangers() {
+  int size = 0;
+  check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
+  const LaunchedJob job = read_launched_job([](const char* name) { return std::getenv(name); });
+  try {
+    check_not_alone(job, size);
+  } catch (const InputError&) {
+    set_process_rank(job.rank);  // one of them speaks first
+    check_mpi(MPI_Finalize(), "MPI_Finalize");
+    throw;
+  }
 }
 
 MpiSession::~MpiSession() {

@@ -17,6 +17,22 @@ using ReadEnvironment = std::function<const char*(const char*)>;
 /// MPI support: each would believe that it is alone.
 bool started_by_mpi(const ReadEnvironment& environment);
 
+/// What a launcher's environment says of the job that it started this process in.
+struct LaunchedJob {
+  int size = 1;
+  int rank = 0;
+  std::string variable{};  ///< that gave the size; empty where none does
+};
+
+/// The nearest launcher's word on how many processes it started together. Of a launcher that says
+/// nothing, a job of one process.
+LaunchedJob read_launched_job(const ReadEnvironment& environment);
+
+/// Throws InputError where the launcher started several processes and MPI, whose world has
+/// `mpi_size` ranks, sees this one alone: a launcher of another MPI, whose ranks would each train
+/// by themselves and write the same folder.
+void check_not_alone(const LaunchedJob& job, int mpi_size);
+
 /// Holds MPI for as long as it lives. main() makes one, before anything that communicates.
 ///
 /// A process that no MPI launcher started is a job of its own: MPI is not initialised at all, which
@@ -25,7 +41,7 @@ class MpiSession {
  public:
   /// Initialises MPI (only the thread that constructs may communicate) where this process was
   /// started by MPI; MPI takes its own arguments out of argc and argv, failures become Error, and
-  /// messages carry the rank from here on.
+  /// messages carry the rank from here on. Throws InputError as check_not_alone() does.
   MpiSession(int& argc, char**& argv);
   /// Ends MPI, which waits for the other ranks. Where it runs because an exception unwinds this
   /// rank, it does not: the others may be waiting for this one. The process must then end with a
@@ -48,6 +64,9 @@ class MpiSession {
   void abort(int code) const;
 
  private:
+  /// Ends MPI and throws where check_not_alone() does.
+  static void refuse_strangers();
+
   bool distributed_;
   int exceptions_;
 };

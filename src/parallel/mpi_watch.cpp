@@ -10,14 +10,14 @@
 
 namespace tandem {
 
-MpiWatch::MpiWatch(double timeout_seconds) : timeout_(timeout_seconds), last_sent_(Clock::now()) {
+MpiWatch::MpiWatch(double timeout_seconds) : timeout_(timeout_seconds), last_sign_(Clock::now()) {
   TANDEM_CHECK(timeout_seconds >= 0.0, "a time-out of {} seconds", timeout_seconds);
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup");
   check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   check_mpi(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
   int size = 0;
   check_mpi(MPI_Comm_size(comm_, &size), "MPI_Comm_size");
-  heard_.assign(static_cast<std::size_t>(size), last_sent_);
+  heard_.assign(static_cast<std::size_t>(size), last_sign_);
   sends_.assign(static_cast<std::size_t>(size), MPI_REQUEST_NULL);
 }
 
@@ -57,17 +57,19 @@ void MpiWatch::wait(std::span<MPI_Request> requests, std::string_view operation,
     polled = now;
     if (receive()) start = now;
     if (now - start > timeout_) fail(operation, elements);
-    if (now - start > timeout_ / 4 && now - last_sent_ > timeout_ / 4) send(waiting);
+    if (now - start > timeout_ / 4 && now - last_sign_ > timeout_ / 4) send(waiting);
   }
+  last_sign_ = Clock::now();
 }
 
 void MpiWatch::still_working() {
-  if (timeout_ == Seconds::zero() || Clock::now() - last_sent_ < timeout_ / 4) return;
+  if (timeout_ == Seconds::zero() || Clock::now() - last_sign_ < timeout_ / 4) return;
+  receive();  // a rank that never waits long has the others' signs pile up
   send(working);
 }
 
 void MpiWatch::send(Sign sign) {
-  last_sent_ = Clock::now();
+  last_sign_ = Clock::now();
   for (int to = 0; to < static_cast<int>(sends_.size()); ++to) {
     MPI_Request& last = sends_[static_cast<std::size_t>(to)];
     int done = 0;

@@ -27,7 +27,8 @@ class MpiWatch {
   /// `elements` and the silent ranks. `statuses`: as many as requests, or MPI_STATUSES_IGNORE.
   void wait(std::span<MPI_Request> requests, std::string_view operation, std::int64_t elements,
             MPI_Status* statuses = MPI_STATUSES_IGNORE);
-  /// Sends a sign of work, unless the last one is recent.
+  /// Sends a sign of work where the others have heard nothing of this rank, be it that it took part
+  /// in an operation, for a quarter of the time-out.
   void still_working();
 
  private:
@@ -44,7 +45,7 @@ class MpiWatch {
   Seconds timeout_;
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0;
-  Clock::time_point last_sent_;
+  Clock::time_point last_sign_;           // or took part in an operation, which is a sign too
   std::vector<Clock::time_point> heard_;  // by rank
   std::vector<MPI_Request> sends_;        // by rank; the last sign, which may still be under way
 };

@@ -12,6 +12,7 @@
 #include "device/machine.h"
 #include "graph/fusion.h"
 #include "graph/model_file.h"
+#include "parallel/announced_work.h"
 #include "parallel/rank_topology.h"
 #include "parallel/replica_check.h"
 #include "train/checkpoint.h"
@@ -27,7 +28,8 @@ Evaluation evaluate_weights(const RunConfig& config, const std::filesystem::path
   AnyContext context(CpuContext(config.threads > 0
                                     ? config.threads
                                     : default_threads(read_machine(), topology.local_size())));
-  const std::unique_ptr<Dataset> dataset = open_test_dataset(config.data);
+  std::unique_ptr<Dataset> dataset;
+  run_announced(communicator, [&] { dataset = open_test_dataset(config.data); });
   const Transform transform = make_transform(config.data, false);
   const Graph graph =
       fuse(load_model(find_model(config.model), {.classes = dataset->classes(),
@@ -41,12 +43,15 @@ Evaluation evaluate_weights(const RunConfig& config, const std::filesystem::path
            fmt::format("test samples of fingerprint {:016x}", fingerprint_of(*dataset).samples)}};
   check_same_plan(communicator, agreed);
   if (communicator.rank() == 0) {
-    const SafetensorsFile file(weights);
-    load_weights(file, store);
-    // Only that: the same classes may well have names of another language.
-    if (has_other_classes(file, fingerprint_of_classes(*dataset))) {
-      log_warning("{} was trained on classes of other names than the test set's", weights.string());
-    }
+    run_announced(communicator, [&] {
+      const SafetensorsFile file(weights);
+      load_weights(file, store);
+      // Only that: the same classes may well have names of another language.
+      if (has_other_classes(file, fingerprint_of_classes(*dataset))) {
+        log_warning("{} was trained on classes of other names than the test set's",
+                    weights.string());
+      }
+    });
   }
   const std::vector<Tensor> state{store.all_values(), store.all_buffers()};
   broadcast_state(communicator, state);

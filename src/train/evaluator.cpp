@@ -17,7 +17,8 @@ Evaluator::Evaluator(const Dataset& dataset, const Transform& transform, const G
     : dataset_(dataset),
       transform_(transform),
       communicator_(communicator),
-      plan_(graph, store, context, {.batch = batch}),
+      plan_(graph, store, context,
+            {.batch = batch, .after_layer = [&communicator] { communicator.still_working(); }}),
       workers_(workers),
       skip_bad_(skip_bad) {}
 
@@ -35,14 +36,14 @@ std::optional<LossSums> Evaluator::run_share(const std::function<bool()>& stop) 
   DataLoader loader(dataset_, transform_, evaluation_batches(sampler),
                     {.batch = static_cast<int>(plan_.batch()),
                      .workers = workers_,
-                     .on_bad_sample = skip_bad_ ? OnBadSample::drop : OnBadSample::fail});
+                     .on_bad_sample = skip_bad_ ? OnBadSample::drop : OnBadSample::fail,
+                     .while_waiting = [this] { communicator_.still_working(); }});
   bad_.clear();
   LossSums mine;
   while (!stop()) {
     const Batch* batch = loader.next();
     if (batch == nullptr) return mine;
     bad_.insert(bad_.end(), batch->bad.begin(), batch->bad.end());
-    communicator_.still_working();
     if (batch->valid == 0) continue;
     mine += plan_.forward(batch->images, {batch->labels}, batch->valid);
   }

@@ -80,7 +80,7 @@ void read_parallel(const ConfigTable& table, RunConfig& config) {
   config.first_bucket_bytes = bytes("first_bucket_mib", 1.0);
   config.bucket_bytes = bytes("bucket_mib", 25.0);
   config.check_every = table.get_int_or("check_every", 500, 0, many);
-  config.timeout_seconds = table.get_real_or("timeout_seconds", 300.0, 0.0, 1e6);
+  config.timeout_seconds = table.get_real_or("timeout_seconds", 20.0, 0.0, 1e6);
 }
 
 }  // namespace

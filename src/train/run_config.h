@@ -55,9 +55,8 @@ namespace tandem {
 /// | parallel.first_bucket_mib, parallel.bucket_mib | MiB, default 1 and 25 |
 /// | parallel.check_every | steps between two comparisons of the replicas' bits, default 500;
 ///   0: never |
-/// | parallel.timeout_seconds | how long a rank waits for the others before it ends the job,
-/// default
-///   300; 0: for ever |
+/// | parallel.timeout_seconds | how long a rank waits for silent ones before it ends the job,
+///   default 20; 0: for ever |
 struct RunConfig {
   std::string model;
   std::optional<double> dropout;
@@ -93,7 +92,7 @@ struct RunConfig {
   std::int64_t first_bucket_bytes = 1 << 20;
   std::int64_t bucket_bytes = 25 << 20;
   std::int64_t check_every = 500;
-  double timeout_seconds = 300.0;
+  double timeout_seconds = 20.0;
 
   /// The whole file with overrides and defaults, as TOML.
   std::string text;

@@ -50,7 +50,7 @@ class Trainer::Run {
         context_(CpuContext(config.threads > 0
                                 ? config.threads
                                 : default_threads(machine_, topology_.local_size()))),
-        datasets_(open_datasets(config.data)),
+        datasets_(open_data()),
         train_data_(fingerprint_of(*datasets_.train)),
         train_transform_(make_transform(config.data, true)),
         test_transform_(make_transform(config.data, false)),
@@ -67,14 +67,17 @@ class Trainer::Run {
                  .seed = config.seed,
                  .on_bad_sample =
                      config.data.skip_bad_samples ? OnBadSample::replace : OnBadSample::fail,
-                 .mix = config.data.mix}),
+                 .mix = config.data.mix,
+                 .while_waiting = [this] { communicator_.still_working(); }}),
         checkpoints_(place, config_),
         early_stop_(config.early_stop),
         bad_samples_(place.folder / "bad_samples.txt", communicator) {
     if (speaks()) lock_.emplace(place.folder);
     restore();
-    record_.emplace(place.folder, config, speaks(), position_.step);
-    if (speaks()) checkpoints_.open(position_);
+    run_announced(communicator_, [&] {
+      record_.emplace(place.folder, config, speaks(), position_.step);
+      if (speaks()) checkpoints_.open(position_);
+    });
     share_position();
     describe();
   }
@@ -136,6 +139,12 @@ class Trainer::Run {
         {.name = fmt::format("test samples of fingerprint {:016x}",
                              fingerprint_of(*datasets_.test).samples)}};
     check_same_plan(communicator_, entries);
+  }
+
+  Datasets open_data() {
+    Datasets sets;
+    run_announced(communicator_, [&] { sets = open_datasets(config_.data); });
+    return sets;
   }
 
   DistributedSampler make_sampler() const {

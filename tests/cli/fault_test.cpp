@@ -109,6 +109,18 @@ TEST_P(FaultyRank, ThatHangsIsNamedAndEndedWithTheJob) {
   expect_resumes(3, options);
 }
 
+// Rank 0 is the one that otherwise speaks for all.
+TEST_F(FaultyRank, ThatHangsIsGoneInTimeByDefault) {
+  const auto program = start(2, long_run());
+  const pid_t other = program->rank_process(1);
+  Program::signal(program->rank_process(0), SIGSTOP);
+  const Outcome outcome = ended(*program);
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_NE(outcome.err.find("for rank 0, which gives no sign of life"), std::string::npos)
+      << outcome.err;
+  expect_gone(other);
+}
+
 INSTANTIATE_TEST_SUITE_P(Ranks, FaultyRank, testing::Values(0, 2));
 
 /// Files of a process may not grow beyond so many bytes from now on: a write then fails in the

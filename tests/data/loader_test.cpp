@@ -260,6 +260,14 @@ TEST_F(Loader, StopsEarlyAndQuickly) {
   EXPECT_LT(data.loads, 150);
 }
 
+TEST_F(Loader, CallsBackWhileItWaits) {
+  data.delay_ms = 20;  // a batch takes 240 ms
+  int calls = 0;
+  DataLoader loader(data, transform, training(), {.batch = 12, .while_waiting = [&] { ++calls; }});
+  EXPECT_NE(loader.next(), nullptr);
+  EXPECT_GE(calls, 2);
+}
+
 TEST_F(Loader, PrefetchesNoMoreThanAsked) {
   DataLoader loader(data, transform, training(), {.batch = 12, .workers = 2, .prefetch = 2});
   loader.start(0);

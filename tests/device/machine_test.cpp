@@ -26,12 +26,28 @@ TEST(DefaultThreads, FollowCoresAndNeighbours) {
   EXPECT_THROW(default_threads(Machine{}, 0), Error);
 }
 
+TEST(DefaultThreads, ShareTheQuotaOfAControlGroup) {
+  struct Quota {
+    int cores, quota, colocated, threads;
+  };
+  for (const auto& [cores, quota, colocated, threads] :
+       {Quota{64, 2, 1, 2}, Quota{64, 2, 2, 1}, Quota{64, 2, 4, 1}, Quota{64, 6, 2, 3},
+        Quota{4, 16, 1, 4}, Quota{4, 0, 1, 4}}) {
+    Machine machine;
+    machine.cores = machine.bound_cores = cores;
+    machine.quota_cores = quota;
+    EXPECT_EQ(default_threads(machine, colocated), threads)
+        << cores << " cores, " << quota << " allowed, " << colocated << " processes";
+  }
+}
+
 TEST(Machine, IsReadConsistently) {
   const Machine machine = read_machine();
   EXPECT_FALSE(machine.hostname.empty());
   EXPECT_GE(machine.cores, 1);
   EXPECT_GE(machine.bound_cores, 1);
   EXPECT_LE(machine.bound_cores, machine.cores);
+  EXPECT_GE(machine.quota_cores, 0);
   EXPECT_GE(machine.numa_nodes, 1);
   EXPECT_GT(machine.memory_bytes, std::uint64_t{1} << 20U);
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "graph/fusion.h"
 #include "graph/model_file.h"
@@ -156,6 +157,22 @@ TEST(StepPlan, AStepForgetsTheOneBefore) {
 
 /// The gradients' order in the arena is the order in which backward finishes them: what one layer
 /// reports follows what the layer before reported, without a gap.
+TEST(StepPlan, CallsBackAfterEachLayer) {
+  const Graph graph = fuse(zoo_model("resnet8"));
+  AnyContext context = cpu(1);
+  ParameterStore store(graph, context, true);
+  store.initialize(1);
+  std::size_t calls = 0;
+  StepPlan plan(graph, store, context,
+                {.batch = 2, .training = true, .after_layer = [&] { ++calls; }});
+  EXPECT_EQ(std::exchange(calls, 0), graph.nodes().size());
+  const Batch batch(graph, 2, 1);
+  plan.forward(batch.images(), batch.targets(), 2);
+  EXPECT_EQ(std::exchange(calls, 0), graph.nodes().size());
+  plan.backward(false, {});
+  EXPECT_EQ(std::exchange(calls, 0), graph.nodes().size());
+}
+
 TEST(StepPlan, BackwardReportsParametersInTheOrderOfTheArena) {
   for (const char* name : {"resnet8", "resnet20"}) {
     for (const bool fused : {false, true}) {

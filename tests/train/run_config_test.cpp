@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "base/error.h"
+#include "parallel/mpi_communicator.h"
 #include "support/message.h"
 #include "train/small_run.h"
 
@@ -142,6 +143,8 @@ TEST(RunConfig, DefaultsAreThoseOfTheTableAndAreRecorded) {
   EXPECT_EQ(config.first_bucket_bytes, 1 << 20);
   EXPECT_EQ(config.bucket_bytes, 25 << 20);
   EXPECT_EQ(config.check_every, 500);
+  EXPECT_EQ(config.timeout_seconds, 20.0);
+  EXPECT_EQ(config.timeout_seconds, MpiOptions{}.timeout_seconds);
   EXPECT_TRUE(std::holds_alternative<ConstantSchedule>(config.schedule));
   for (const char* line :
        {"accumulate = 1", "seed = 1", "log_every = 50", "eval_every = 1", "keep = 3",

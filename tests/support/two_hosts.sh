@@ -1,12 +1,15 @@
 #!/bin/sh
 # two_hosts.sh --probe
-# two_hosts.sh MPIRUN PROGRAM [RANKS_PER_HOST]
+# two_hosts.sh MPIRUN RANKS_PER_HOST PROGRAM [ARGUMENT...]
 #
 # Runs PROGRAM under mpirun on two hosts, ranks on each: two network namespaces with host names of
 # their own, joined by a veth pair and by nothing else. Instead of ssh, mpirun enters the other
 # namespace. Everything lives in mount, network and PID namespaces of this run alone, so that the
 # kernel takes it all away when the run ends, however it ends. Needs root or user namespaces, and
 # the commands ip (iproute2), unshare and nsenter (util-linux).
+#
+# On the second host the folder $TANDEM_TWO_HOSTS_FROM lies over $TANDEM_TWO_HOSTS_OVER, where they
+# are set: what its ranks write into the one goes into the other.
 set -eu
 
 address_a=10.213.0.1
@@ -33,7 +36,12 @@ case ${TANDEM_TWO_HOSTS:-outside} in
     # mpirun calls its remote shell as: agent HOST COMMAND...
     [ "$1" = "$address_b" ] || { echo "two_hosts.sh: no host $1" >&2; exit 1; }
     shift
-    enter tandem-b node-b sh -c "$*"
+    # ip netns exec gives the command a mount namespace of its own.
+    # shellcheck disable=SC2016
+    enter tandem-b node-b sh -c '
+      [ -z "${TANDEM_TWO_HOSTS_OVER:-}" ] ||
+        mount --bind "$TANDEM_TWO_HOSTS_FROM" "$TANDEM_TWO_HOSTS_OVER" || exit 1
+      eval "$0"' "$*"
     exit
     ;;
 esac
@@ -55,12 +63,12 @@ if [ "$1" = --probe ]; then
 fi
 
 mpirun=$1
-program=$2
-ranks=${3:-1}
+ranks=$2
+shift 2
 export TANDEM_TWO_HOSTS=agent
 export TANDEM_TEST_HOSTS=2
 enter tandem-a node-a "$mpirun" --host "$address_a:$ranks,$address_b:$ranks" \
   -n $((2 * ranks)) --map-by slot --mca plm_rsh_agent "$(readlink -f "$0")" \
   --mca btl self,vader,tcp --mca btl_tcp_if_include 10.213.0.0/24 \
   --mca oob_tcp_if_include 10.213.0.0/24 --mca pml ob1 \
-  -x TANDEM_TEST_HOSTS -x OMP_NUM_THREADS -x ASAN_OPTIONS -x LSAN_OPTIONS "$program"
+  -x TANDEM_TEST_HOSTS -x OMP_NUM_THREADS -x ASAN_OPTIONS -x LSAN_OPTIONS "$@"

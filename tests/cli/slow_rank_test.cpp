@@ -1,0 +1,122 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include "cli/run_folder.h"
+#include "data/jpeg_writer.h"
+
+// A rank that is slow at work of its own, several times slower than the others' time-out, is no
+// rank that hangs.
+
+namespace tandem::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using tandem::testing::Bytes;
+
+constexpr double timeout = 1.0;
+
+/// Keeps a file from being opened by other processes: their open() waits, as for a slow disk.
+class HeldFile {
+ public:
+  explicit HeldFile(const fs::path& path) : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    ::signal(SIGIO, SIG_IGN);  // the kernel's word that somebody waits
+    EXPECT_EQ(::fcntl(file_, F_SETLEASE, F_WRLCK), 0) << path << " is on a system without leases";
+  }
+  ~HeldFile() { release(); }
+  HeldFile(const HeldFile&) = delete;
+  HeldFile& operator=(const HeldFile&) = delete;
+
+  bool wanted() const { return ::fcntl(file_, F_GETLEASE) != F_WRLCK; }
+  void release() {
+    if (file_ < 0) return;
+    EXPECT_EQ(::close(file_), 0);
+    file_ = -1;
+  }
+
+ private:
+  int file_;
+};
+
+class SlowRank : public RunTest {
+ protected:
+  /// Starts the command, lets it have the file long after it asked for it, and expects success.
+  void expect_patience(const std::vector<std::string>& command, const fs::path& slow) {
+    HeldFile file(slow);
+    Program program({.command = command, .folder = root()});
+    wait_until("the file is wanted", 20.0, [&] { return file.wanted(); });
+    std::this_thread::sleep_for(std::chrono::duration<double>(4.0 * timeout));
+    file.release();
+    const Outcome outcome = program.wait();
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+  }
+
+  static std::vector<std::string> options() {
+    return set({"train.max_steps=6", fmt::format("parallel.timeout_seconds={}", timeout)});
+  }
+
+  void configure(const std::string& data) const {
+    write_file(path("run.toml"), "[model]\nname = \"resnet8\"\n[data]\n" + data +
+                                     "[train]\nepochs = 4\nglobal_batch = 4\nthreads = 1\n"
+                                     "[optimizer]\nkind = \"sgd\"\nlr = 0.01\n");
+  }
+};
+
+// One rank's loader waits for a picture, the other rank in the step's reduction.
+TEST_F(SlowRank, ThatWaitsForABatchIsWaitedFor) {
+  const Bytes picture = tandem::testing::write_jpeg(tandem::testing::pattern(12, 10, 3), {});
+  for (const std::string part : {"train", "validation"}) {
+    for (const std::string name : {"cat", "dog"}) {
+      fs::create_directories(path("photos") / part / name);
+      for (int i = 0; i < 6; ++i) {
+        write_file(path("photos") / part / name / fmt::format("{}.jpg", i),
+                   {picture.begin(), picture.end()});
+      }
+    }
+  }
+  configure("kind = \"folder\"\npath = \"photos\"\nsize = 8\n");
+  expect_patience(train_command("out", options(), 2), path("photos/train/dog/3.jpg"));
+}
+
+Bytes idx(const std::vector<std::uint8_t>& extents) {
+  Bytes bytes{0, 0, 8, static_cast<std::uint8_t>(extents.size())};
+  std::size_t count = 1;
+  for (const std::uint8_t extent : extents) {
+    bytes.insert(bytes.end(), {0, 0, 0, extent});
+    count *= extent;
+  }
+  for (std::size_t i = 0; i < count; ++i) bytes.push_back(static_cast<std::uint8_t>(i / 64 % 2));
+  return bytes;
+}
+
+// Each rank has data of its own, and opening those of one takes long.
+TEST_F(SlowRank, ThatOpensItsDataIsWaitedFor) {
+  const Bytes images = idx({12, 8, 8});
+  const Bytes labels = idx({12});
+  for (const std::string host : {"a", "b"}) {
+    fs::create_directories(path(host));
+    write_file(path(host) / "images", {images.begin(), images.end()});
+    write_file(path(host) / "labels", {labels.begin(), labels.end()});
+  }
+  configure(
+      "kind = \"idx\"\nclasses = 2\ntrain_images = \"images\"\ntrain_labels = \"labels\"\n"
+      "test_images = \"images\"\ntest_labels = \"labels\"\n");
+  std::vector<std::string> arguments{"train", path("run.toml").string(), "--out", "out"};
+  for (const std::string& option : options()) arguments.push_back(option);
+  std::vector<std::string> command = mpirun(1, arguments);
+  const std::vector<std::string> second = tandem(arguments);
+  const std::string program = second.front();
+  const auto place = std::find(command.begin(), command.end(), program);
+  command.insert(place, {"-wdir", path("a").string()});
+  command.insert(command.end(), {":", "-n", "1", "-wdir", path("b").string()});
+  command.insert(command.end(), second.begin(), second.end());
+  expect_patience(command, path("b/images"));
+}
+
+}  // namespace
+}  // namespace tandem::cli

@@ -1,0 +1,55 @@
+#include "cli/run_folder.h"
+
+// A run on two hosts, here network namespaces, with one rank on each. The second host sees another
+// folder in the run's place, as where the hosts share no file system.
+
+namespace tandem::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+class TwoHosts : public RunTest {
+ protected:
+  TwoHosts() {
+    fs::create_directories(path("out"));
+    fs::create_directories(other_folder());
+  }
+
+  fs::path other_folder() const { return path("out.second_host"); }
+
+  void trained_on_two(const std::vector<std::string>& more) const {
+    const std::vector<std::string> mpirun_only = mpirun(1, {});
+    std::vector<std::string> command{TANDEM_TWO_HOSTS_SCRIPT, mpirun_only.front(), "1"};
+    const std::vector<std::string> program = train_command("out", more);
+    command.insert(command.end(), program.begin(), program.end());
+    const Outcome outcome = run({.command = command,
+                                 .folder = root(),
+                                 .environment = {{"TANDEM_TWO_HOSTS_FROM", other_folder().string()},
+                                                 {"TANDEM_TWO_HOSTS_OVER", path("out").string()}}});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+  }
+};
+
+// Of two ranks every sum has two terms, so one host and two give the same bits.
+TEST_F(TwoHosts, TrainAndResumeAsOneHostDoes) {
+  const std::vector<std::string> options = set({"parallel.check_every=4"});
+  trained("whole", set({"train.max_steps=12"}, options), 2);
+  trained_on_two(set({"train.max_steps=7"}, options));
+  std::vector<std::string> more = set({"train.max_steps=12"}, options);
+  more.emplace_back("--resume");
+  trained_on_two(more);
+
+  const std::vector<Record> starts = read_metrics(path("out"), "start");
+  ASSERT_EQ(starts.size(), 2U);
+  for (const Record& start : starts) {
+    EXPECT_EQ(start["hosts"], 2);
+    EXPECT_EQ(start["ranks"], 2);
+  }
+  EXPECT_EQ(train_losses(path("out")).size(), 12U);
+  EXPECT_EQ(train_losses(path("out")), train_losses(path("whole")));
+  expect_same_checkpoint(checkpoint(path("out"), 12), checkpoint(path("whole"), 12));
+  EXPECT_TRUE(fs::is_empty(other_folder())) << "rank 1 wrote into the run's folder";
+}
+
+}  // namespace
+}  // namespace tandem::cli
