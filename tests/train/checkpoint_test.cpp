@@ -205,7 +205,7 @@ TEST_F(Checkpoint, WithAnotherOptimizersStateIsRefused) {
   const std::string message = message_of<InputError>([&] {
     load_checkpoint(path("c"), momentum.replica.store(), momentum.replica.optimizer(), position);
   });
-  EXPECT_EQ(message, path("c").string() + " has no momentum of 'conv1.weight', which this run " +
+  EXPECT_EQ(message, path("c").string() + " has no momentum of 'fc.weight', which this run " +
                          "trains: " + other_recipe);
 }
 
@@ -222,10 +222,10 @@ TEST_F(Checkpoint, OfOtherTrainedParametersIsRefused) {
   EXPECT_EQ(
       message(frozen, whole),
       path("c").string() +
-          " has no momentum of 'layer1.0.conv1.weight', which this run trains: " + other_recipe);
+          " has no momentum of 'layer2.0.conv2.weight', which this run trains: " + other_recipe);
   EXPECT_EQ(message(whole, frozen),
             path("c").string() +
-                " has 'optimizer.momentum.layer1.0.conv1.weight', which this run does not need: " +
+                " has 'optimizer.momentum.layer2.0.conv2.weight', which this run does not need: " +
                 other_recipe);
   EXPECT_EQ(message(frozen, frozen), "nothing was thrown");
 }
