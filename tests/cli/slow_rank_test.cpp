@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using tandem::testing::Bytes;
 
-constexpr double timeout = 1.0;
+constexpr double timeout = 2.0;
 
 /// Keeps a file from being opened by other processes: their open() waits, as for a slow disk.
 class HeldFile {
@@ -50,7 +50,7 @@ class SlowRank : public RunTest {
     HeldFile file(slow);
     Program program({.command = command, .folder = root()});
     wait_until("the file is wanted", 20.0, [&] { return file.wanted(); });
-    std::this_thread::sleep_for(std::chrono::duration<double>(4.0 * timeout));
+    std::this_thread::sleep_for(std::chrono::duration<double>(2.5 * timeout));
     file.release();
     const Outcome outcome = program.wait();
     EXPECT_EQ(outcome.code, 0) << outcome.err;
