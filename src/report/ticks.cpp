@@ -7,7 +7,8 @@
 namespace tandem {
 
 double Axis::place(double value) const {
-  if (logarithmic) return std::log(value / low) / std::log(high / low);
+  // Differences of logarithms: quotients of values may overflow.
+  if (logarithmic) return (std::log(value) - std::log(low)) / (std::log(high) - std::log(low));
   return (value - low) / (high - low);
 }
 
@@ -40,7 +41,7 @@ Axis logarithmic_axis(double low, double high) {
     high *= 2.0;
   }
   Axis axis{.low = low, .high = high, .logarithmic = true, .ticks = {}};
-  const double decades = std::log10(high / low);
+  const double decades = std::log10(high) - std::log10(low);
   const int every = decades > 8 ? static_cast<int>(decades / 6) : 1;
   const int first = static_cast<int>(std::floor(std::log10(low)));
   const int last = static_cast<int>(std::ceil(std::log10(high)));
