@@ -79,7 +79,8 @@ const axis = text => {
 };
 const valueAt = (a, place, log) => {
   const part = (place - a.from) / (a.to - a.from);
-  return log ? a.low * Math.pow(a.high / a.low, part) : a.low + part * (a.high - a.low);
+  return log ? Math.exp(Math.log(a.low) * (1 - part) + Math.log(a.high) * part)
+    : a.low + part * (a.high - a.low);
 };
 const short = value => String(Number(value.toPrecision(4)));
 const tip = document.createElement('div');

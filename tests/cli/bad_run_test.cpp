@@ -4,8 +4,8 @@
 #include <fstream>
 
 #include "cli/message_check.h"
+#include "cli/photos.h"
 #include "cli/run_folder.h"
-#include "data/jpeg_writer.h"
 #include "train/safetensors.h"
 
 // What can be wrong with a run's folder, and what goes wrong in the middle of training.
@@ -151,20 +151,6 @@ TEST_P(BadRun, LossThatIsNotFiniteNamesTheLayer) {
                      {"the loss is not finite at step 1: first so is the output of layer "
                       "'layer2.0.conv1'"});
   EXPECT_TRUE(checkpoint_steps(path("out")).empty());
-}
-
-/// Two classes of four JPEGs each, for training and validation.
-void write_photos(const fs::path& folder) {
-  const tandem::testing::Bytes good =
-      tandem::testing::write_jpeg(tandem::testing::smooth(12, 10, 3), {});
-  for (const char* part : {"train", "validation"}) {
-    for (const char* name : {"cat", "dog"}) {
-      fs::create_directories(folder / part / name);
-      for (int i = 0; i < 4; ++i) {
-        write_file(folder / part / name / fmt::format("{}.jpg", i), {good.begin(), good.end()});
-      }
-    }
-  }
 }
 
 TEST_P(BadRun, BrokenPictureInTheMiddleOfTraining) {

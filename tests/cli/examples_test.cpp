@@ -1,7 +1,7 @@
 #include <algorithm>
 
+#include "cli/photos.h"
 #include "cli/run_folder.h"
-#include "data/jpeg_writer.h"
 
 // Every run in examples/ does two steps and an evaluation on small data of its format.
 
@@ -49,19 +49,6 @@ void write_cifar(const fs::path& file, int label_bytes) {
   write_bytes(file, records);
 }
 
-/// train/ and validation/ with two classes of eight photos each.
-void write_photos(const fs::path& folder) {
-  const Bytes photo = tandem::testing::write_jpeg(tandem::testing::smooth(90, 80, 3), {});
-  for (const char* part : {"train", "validation"}) {
-    for (const char* name : {"hat", "shoe"}) {
-      fs::create_directories(folder / part / name);
-      for (int i = 0; i < 8; ++i) {
-        write_bytes(folder / part / name / (std::to_string(i) + ".jpg"), photo);
-      }
-    }
-  }
-}
-
 /// Weights to start from, as a run of the same model leaves them.
 fs::path train_weights(const std::string& model, const fs::path& folder) {
   std::vector<std::string> arguments{
@@ -94,7 +81,7 @@ std::vector<std::string> stand_in(const std::string& example, const fs::path& fo
     }
     write_cifar(folder / "test_batch.bin", 1);
   } else {
-    write_photos(folder);
+    write_photos(folder, {.classes = {"hat", "shoe"}, .count = 8, .height = 90, .width = 80});
     // Full size would take this test's time.
     const std::vector<std::string> smaller =
         set({"data.path=" + at, "data.size=64", "data.resize=72"});

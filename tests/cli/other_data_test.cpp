@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
 #include "cli/message_check.h"
+#include "cli/photos.h"
 #include "cli/run_folder.h"
-#include "data/jpeg_writer.h"
 
 // Data that are not what the other ranks have, or what the run began with.
 
@@ -18,20 +18,6 @@ class OtherData : public RunTest {
                "kind = \"synthetic\"\ntrain_size = 270\ntest_size = 70\nheight = 8\nwidth = 8\n"
                "channels = 1\nclasses = 4\n",
                "kind = \"folder\"\npath = \"photos\"\nsize = 8\n");
-  }
-
-  /// Two classes of four JPEGs each, for training and validation.
-  static void write_photos(const fs::path& folder) {
-    const tandem::testing::Bytes good =
-        tandem::testing::write_jpeg(tandem::testing::smooth(12, 10, 3), {});
-    for (const char* part : {"train", "validation"}) {
-      for (const char* name : {"cat", "dog"}) {
-        fs::create_directories(folder / part / name);
-        for (int i = 0; i < 4; ++i) {
-          write_file(folder / part / name / fmt::format("{}.jpg", i), {good.begin(), good.end()});
-        }
-      }
-    }
   }
 
   static std::vector<std::string> options() {

@@ -7,8 +7,8 @@
 #include <csignal>
 #include <thread>
 
+#include "cli/photos.h"
 #include "cli/run_folder.h"
-#include "data/jpeg_writer.h"
 
 // A rank that is slow at work of its own, several times slower than the others' time-out, is no
 // rank that hangs.
@@ -69,16 +69,7 @@ class SlowRank : public RunTest {
 
 // One rank's loader waits for a picture, the other rank in the step's reduction.
 TEST_F(SlowRank, ThatWaitsForABatchIsWaitedFor) {
-  const Bytes picture = tandem::testing::write_jpeg(tandem::testing::pattern(12, 10, 3), {});
-  for (const std::string part : {"train", "validation"}) {
-    for (const std::string name : {"cat", "dog"}) {
-      fs::create_directories(path("photos") / part / name);
-      for (int i = 0; i < 6; ++i) {
-        write_file(path("photos") / part / name / fmt::format("{}.jpg", i),
-                   {picture.begin(), picture.end()});
-      }
-    }
-  }
+  write_photos(path("photos"), {.count = 6});
   configure("kind = \"folder\"\npath = \"photos\"\nsize = 8\n");
   expect_patience(train_command("out", options(), 2), path("photos/train/dog/3.jpg"));
 }
