@@ -20,8 +20,8 @@ struct PhotoFolder {
 
 /// Makes train/ and validation/ in `folder`, each with the same small photos.
 inline void write_photos(const std::filesystem::path& folder, const PhotoFolder& photos = {}) {
-  const tandem::testing::Bytes photo = tandem::testing::write_jpeg(
-      tandem::testing::smooth(photos.height, photos.width, 3), {});
+  const tandem::testing::Bytes photo =
+      tandem::testing::write_jpeg(tandem::testing::smooth(photos.height, photos.width, 3), {});
   for (const char* part : {"train", "validation"}) {
     for (const std::string& name : photos.classes) {
       std::filesystem::create_directories(folder / part / name);
