@@ -35,6 +35,70 @@ function(tandem_mpi_test name)
   endforeach()
 endfunction()
 
+# tandem_cuda_test(NAME SOURCES ... LIBRARIES ... [TIMEOUT seconds]): a GoogleTest program whose cases
+# need a GPU. It is built wherever the CUDA backend is; its cases are listed one by one under the
+# label `gpu` where a GPU is seen, and elsewhere counted as left out (a parametrised one once).
+function(tandem_cuda_test name)
+  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LIBRARIES" ${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  if(TANDEM_HAS_CUDA)
+    add_executable(${name} ${arg_SOURCES})
+    target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+    target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} ${TANDEM_CUDA_LIBRARIES} GTest::gtest_main
+      tandem_options)
+    if(TANDEM_GPUS_SEEN)
+      gtest_discover_tests(${name} NO_PRETTY_VALUES PROPERTIES LABELS gpu TIMEOUT ${arg_TIMEOUT}
+        RESOURCE_LOCK gpu DISCOVERY_TIMEOUT 60)
+      return()
+    endif()
+  endif()
+  foreach(source IN LISTS arg_SOURCES)
+    file(STRINGS ${source} cases REGEX "^(TYPED_)?TEST(_[FP])?[(]")
+    foreach(case IN LISTS cases)
+      set_property(GLOBAL APPEND PROPERTY TANDEM_GPU_TESTS_LEFT_OUT "${name}")
+    endforeach()
+  endforeach()
+endfunction()
+
+# tandem_cuda_mpi_test(NAME RANKS 1 2 4 SOURCES ... LIBRARIES ... [TIMEOUT seconds]): as tandem_mpi_test,
+# of ranks with a GPU each. It is built wherever the CUDA backend is, and registered for every N
+# that the GPUs suffice for, elsewhere counted as left out. Labels: `gpu` for one rank, `multi_gpu` for
+# more, which also run once through the network (NAME.network), as between hosts.
+function(tandem_cuda_mpi_test name)
+  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LIBRARIES;RANKS" ${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  if(TANDEM_HAS_CUDA)
+    add_executable(${name} ${arg_SOURCES})
+    target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+    target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} ${TANDEM_CUDA_LIBRARIES} GTest::gtest
+      tandem_options)
+  endif()
+  set(through_network NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1)
+  foreach(variant IN LISTS arg_RANKS ITEMS network)
+    set(ranks ${variant})
+    set(label multi_gpu)
+    set(environment ${TANDEM_MPI_TEST_ENVIRONMENT})
+    if(variant STREQUAL network)
+      set(ranks 2)
+      list(APPEND environment ${through_network})
+    elseif(ranks EQUAL 1)
+      set(label gpu)
+    endif()
+    if(NOT TANDEM_HAS_CUDA OR ranks GREATER TANDEM_GPU_COUNT)
+      set_property(GLOBAL APPEND PROPERTY TANDEM_GPU_TESTS_LEFT_OUT "${name}.${variant}")
+      continue()
+    endif()
+    add_test(NAME ${name}.${variant} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks}
+      ${TANDEM_MPIRUN_FLAGS} $<TARGET_FILE:${name}>)
+    set_tests_properties(${name}.${variant} PROPERTIES LABELS ${label} TIMEOUT ${arg_TIMEOUT}
+      PROCESSORS ${ranks} RESOURCE_LOCK gpu ENVIRONMENT "${environment}")
+  endforeach()
+endfunction()
+
 # tandem_leave_out(NAME REASON): says that a group of tests is not registered on this machine, and
 # why. ./test.sh tells it at its end.
 function(tandem_leave_out name reason)
@@ -61,4 +125,9 @@ if(TANDEM_SANITIZE MATCHES address)
   list(APPEND TANDEM_MPI_TEST_ENVIRONMENT
     "ASAN_OPTIONS=fast_unwind_on_malloc=0:allocator_may_return_null=1:detect_stack_use_after_return=1:strict_string_checks=1"
     "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/lsan.supp:print_suppressions=0")
+endif()
+
+# Capabilities of the GPUs that this machine has, empty where none is seen, and their number.
+if(COMMAND tandem_seen_architectures)
+  tandem_seen_architectures(TANDEM_GPUS_SEEN TANDEM_GPU_COUNT)
 endif()

@@ -9,9 +9,10 @@ folder=build/$preset
 if ((${#targets[@]} == 0)); then targets=(all); fi
 
 # CMake runs again by itself when a CMake file changes. The presets escape it, and so does what is
-# installed later: as long as tests are left out, it may be what they lack.
+# installed later: as long as tests are left out, it may be what they lack; and the CUDA backend is
+# built once its headers are there.
 if [[ ! -f $folder/build.ninja || CMakePresets.json -nt $folder/build.ninja ||
-  -s $folder/tests_left_out ]]; then
+  -s $folder/tests_left_out || build/cudnn_frontend/version -nt $folder/build.ninja ]]; then
   echo "Configuring $folder (preset $preset)"
   mkdir -p "$folder"
   if ! cmake --preset "$preset" >"$folder/configure.log" 2>&1; then

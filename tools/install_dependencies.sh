@@ -4,7 +4,7 @@ set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-Usage: tools/install_dependencies.sh [--lint] [--fuzz] [--tensorboard]
+Usage: tools/install_dependencies.sh [--lint] [--fuzz] [--tensorboard] [--cuda]
 
 Installs the packages that Tandem needs to build, run and be tested (Debian 12 and 13, Ubuntu 24.04).
 Only what is missing is installed; where nothing is, nothing is asked of the network.
@@ -13,6 +13,10 @@ Only what is missing is installed; where nothing is, nothing is asked of the net
   --fuzz          also clang with its run-time libraries, for tools/fuzz.sh
   --tensorboard   also TensorBoard in build/tensorboard, a Python environment of its own, for the test
                   that reads a run's event files with it (from PyPI: Debian has no package)
+  --cuda          also cudnn-frontend's headers in build/cudnn_frontend, for the CUDA backend (from
+                  PyPI). Where nvcc is on the PATH they are fetched without this option too, and if
+                  that fails the build goes on without CUDA. The CUDA Toolkit, cuDNN and NCCL are
+                  NVIDIA's to install
   --help          this text
 TEXT
 }
@@ -28,12 +32,18 @@ packages=(
   iproute2
 )
 
+# The CUDA backend's headers; an older one may lack what the code asks for.
+cudnn_frontend_version=1.32.0
+
 tensorboard=no
+cuda=no
+if command -v nvcc >/dev/null || [[ -n ${CUDACXX:-} ]]; then cuda=if_possible; fi
 while (($# > 0)); do
   case $1 in
     --lint) packages+=(clang-format clang-tidy) ;;
     --fuzz) packages+=(clang libclang-rt-dev libomp-dev) ;;
     --tensorboard) tensorboard=yes && packages+=(python3-venv) ;;
+    --cuda) cuda=yes ;;
     --help | -h) usage && exit 0 ;;
     *) echo "install_dependencies.sh: unknown option '$1'; see --help" >&2 && exit 2 ;;
   esac
@@ -112,5 +122,50 @@ install_tensorboard() {
   echo "TensorBoard: done."
 }
 
+has_pip() { python3 -m pip --version >/dev/null 2>&1; }
+
+# fetch_cudnn_frontend WORK LOG: unpacks the wheel into WORK. It is made for some Python, but of its
+# contents the headers alone are used.
+fetch_cudnn_frontend() {
+  local python=python3
+  if ! has_pip; then
+    python3 -m venv "$1/venv" || return
+    python=$1/venv/bin/python
+  fi
+  "$python" -m pip download --quiet --disable-pip-version-check --retries 1 --timeout 20 --no-deps \
+    --only-binary=:all: --python-version 3.11 --platform "manylinux_2_28_$(uname -m)" \
+    --dest "$1" "nvidia-cudnn-frontend==$cudnn_frontend_version" || return
+  "$python" -m zipfile -e "$1"/nvidia_cudnn_frontend-*.whl "$1/wheel" || return
+  [[ -f $1/wheel/include/cudnn_frontend.h ]]
+}
+
+install_cudnn_frontend() {
+  local root folder work reason
+  root=$(dirname "${BASH_SOURCE[0]}")/..
+  folder=$root/build/cudnn_frontend
+  if [[ $(cat "$folder/version" 2>/dev/null) == "$cudnn_frontend_version" ]]; then
+    echo "cudnn-frontend: is there."
+    return
+  fi
+  mkdir -p "$root/build"
+  work=$(mktemp -d "$root/build/cudnn_frontend.XXXXXX")
+  if ! fetch_cudnn_frontend "$work" >"$work/log" 2>&1; then
+    reason=$(grep -v '^[[:space:]]*$' "$work/log" | tail -n 1)
+    rm -rf "$work"
+    echo "cudnn-frontend $cudnn_frontend_version could not be fetched from PyPI (no network?): ${reason:-no wheel}" >&2
+    if [[ $cuda == yes ]]; then exit 1; fi
+    echo "The build goes on without CUDA."
+    return
+  fi
+  rm -rf "$folder"
+  mkdir "$folder"
+  mv "$work/wheel/include" "$folder/include"
+  echo "$cudnn_frontend_version" >"$folder/version"
+  rm -rf "$work"
+  echo "cudnn-frontend: done."
+}
+
+if [[ $cuda != no ]] && ! has_pip; then packages+=(python3-venv); fi
 install_packages
+if [[ $cuda != no ]]; then install_cudnn_frontend; fi
 if [[ $tensorboard == yes ]]; then install_tensorboard; fi

@@ -3,11 +3,9 @@
 namespace tandem {
 namespace {
 
-/// One kernel for every device: the context picks the overload.
-template <typename Context>
 class LeakyReluKernel : public LayerKernel {
  public:
-  LeakyReluKernel(Context& context, float slope) : context_(&context), slope_(slope) {}
+  LeakyReluKernel(CpuContext& context, float slope) : context_(&context), slope_(slope) {}
 
   void forward(const ForwardArgs& args) override {
     leaky_relu_forward(*context_, args.output.elements(), slope_, args.inputs[0].data<float>(),
@@ -20,7 +18,7 @@ class LeakyReluKernel : public LayerKernel {
   }
 
  private:
-  Context* context_;
+  CpuContext* context_;
   float slope_;
 };
 
@@ -33,12 +31,12 @@ LayerPtr LeakyRelu::from_config(const ConfigTable& table) {
 
 std::unique_ptr<LayerKernel> LeakyRelu::prepare(AnyContext& context,
                                                 const KernelRequest& /*request*/) const {
-  return std::visit(
-      [this](auto& device) -> std::unique_ptr<LayerKernel> {
-        using Context = std::remove_reference_t<decltype(device)>;
-        return std::make_unique<LeakyReluKernel<Context>>(device, slope_);
-      },
-      context);
+  // A layer for several kinds of device visits the context and overloads its kernels on it.
+  auto* cpu = std::get_if<CpuContext>(&context);
+  if (cpu == nullptr) {
+    input_error("leaky_relu computes on the CPU alone; set train.device = \"cpu\"");
+  }
+  return std::make_unique<LeakyReluKernel>(*cpu, slope_);
 }
 
 }  // namespace tandem

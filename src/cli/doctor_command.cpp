@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "device/machine.h"
+#include "device/open_context.h"
 #include "graph/model_file.h"
 
 namespace tandem {
@@ -120,9 +121,12 @@ int diagnose(const MpiSession& session) {
   if (session.distributed()) report("job", true, "this process was started by an MPI launcher");
   report_gpus();
   report_cuda();
-  report("backends", true,
-         "CPU (oneDNN). This build has no CUDA backend: GPUs, CUDA, cuDNN, NCCL and MPS, where "
-         "listed above, stay unused");
+  report(
+      "backends", true,
+      built_with_cuda()
+          ? fmt::format("CPU (oneDNN), CUDA (cuDNN, NCCL): {} GPUs can be used", usable_gpus())
+          : "CPU (oneDNN). This build has no CUDA backend: GPUs, CUDA, cuDNN, NCCL and MPS, where "
+            "listed above, stay unused");
   report("model zoo", true,
          fmt::format("{} models in {}", zoo_models().size(), model_zoo().string()));
   std::cout << fmt::format(

@@ -80,6 +80,8 @@ std::int32_t CifarDataset::label(std::int64_t index) const {
   return record(index)[label_bytes() - 1];
 }
 
+std::optional<ImageExtents> CifarDataset::extents() const { return ImageExtents{side, side}; }
+
 Image CifarDataset::load(std::int64_t index) const {
   const std::uint8_t* planes = record(index) + label_bytes();
   Image image{side, side, 3, std::vector<std::uint8_t>(pixel_bytes)};

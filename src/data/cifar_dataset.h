@@ -27,6 +27,7 @@ class CifarDataset final : public Dataset {
   std::int64_t size() const override { return size_; }
   int classes() const override { return kind_ == CifarKind::cifar10 ? 10 : 100; }
   int channels() const override { return 3; }
+  std::optional<ImageExtents> extents() const override;
   std::int32_t label(std::int64_t index) const override;
   Image load(std::int64_t index) const override;
   std::string describe(std::int64_t index) const override;

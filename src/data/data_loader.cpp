@@ -3,22 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
-#include <new>
 #include <utility>
 
 #include "base/error.h"
 
 namespace tandem {
-namespace {
-
-constexpr std::align_val_t alignment{64};
-
-struct FreeAligned {
-  void operator()(float* memory) const { ::operator delete[](memory, alignment); }
-};
-
-}  // namespace
-
 BatchSource training_batches(DistributedSampler sampler) {
   return
       [sampler = std::move(sampler)](std::int64_t ordinal) mutable -> std::optional<BatchRequest> {
@@ -42,14 +31,10 @@ BatchSource evaluation_batches(EvaluationSampler sampler) {
 
 struct DataLoader::Slot {
   Batch batch;
-  std::unique_ptr<float[], FreeAligned> images;
-  std::vector<std::int32_t> labels;
+  std::unique_ptr<BatchBuffer> buffer;
   std::vector<std::string> reasons;  ///< a position whose sample could not be read has one
   std::vector<std::int64_t> asked;   ///< samples by position
-  // Where samples are mixed; position B of the above is the first one's partner then.
   Mix mix;
-  std::vector<std::int32_t> second_labels;
-  std::vector<float> label_weights;
   // Guarded by the loader's mutex:
   int unfinished = 0;  ///< tasks
   std::exception_ptr error;
@@ -59,31 +44,32 @@ struct DataLoader::Slot {
 DataLoader::DataLoader(const Dataset& dataset, const Transform& transform, BatchSource source,
                        const Options& options)
     : dataset_(dataset), transform_(transform), source_(std::move(source)), options_(options) {
-  TANDEM_CHECK(options.batch >= 1 && options.workers >= 1 && options.prefetch >= 1,
-               "a loader with batch {}, {} workers, {} batches ahead", options.batch,
-               options.workers, options.prefetch);
+  TANDEM_CHECK(
+      options.batch >= 1 && options.workers >= 1 && options.prefetch >= 1 && options.hold >= 1,
+      "a loader with batch {}, {} workers, {} batches ahead, {} held", options.batch,
+      options.workers, options.prefetch, options.hold);
   TANDEM_CHECK(!options.mix.on() || options.on_bad_sample != OnBadSample::drop,
                "a loader that mixes samples and drops bad ones");
-  const auto batch = static_cast<std::size_t>(options.batch);
-  const std::size_t positions = batch + (options.mix.on() ? 1 : 0);
-  const std::size_t floats = positions * static_cast<std::size_t>(transform.output_elements());
-  const TransformOptions& output = transform.options();
-  for (int i = 0; i <= options.prefetch; ++i) {  // one more: the batch in use
+  if (!options_.allocate) options_.allocate = allocate_host;
+  for (int i = 0; i < options.prefetch + options.hold; ++i) {
     auto slot = std::make_unique<Slot>();
-    slot->images.reset(static_cast<float*>(::operator new[](floats * sizeof(float), alignment)));
-    slot->labels.resize(positions);
-    slot->reasons.resize(positions);
-    slot->batch.images =
-        Tensor(slot->images.get(), {options.batch, output.size, output.size, output.channels});
-    slot->batch.labels = Tensor(slot->labels.data(), {options.batch}, DType::i32);
-    if (options.mix.on()) {
-      slot->second_labels.resize(batch);
-      slot->label_weights.resize(batch);
-      slot->batch.second_labels = Tensor(slot->second_labels.data(), {options.batch}, DType::i32);
-      slot->batch.label_weights = Tensor(slot->label_weights.data(), {options.batch});
-    }
+    slot->buffer = make_buffer();
+    slot->buffer->show_in(slot->batch);
+    slot->reasons.resize(static_cast<std::size_t>(options.batch) + (options.mix.on() ? 1 : 0));
     slots_.push_back(std::move(slot));
   }
+}
+
+std::unique_ptr<BatchBuffer> DataLoader::make_buffer() const {
+  const BatchBufferOptions wanted{.batch = options_.batch, .mixed = options_.mix.on()};
+  if (!options_.raw) return make_float_buffer(transform_, wanted);
+  return make_raw_buffer(transform_, transform_.pixel_format(dataset_.extents()), wanted,
+                         options_.allocate);
+}
+
+RawBatchLayout DataLoader::raw_layout() const {
+  TANDEM_CHECK(options_.raw, "the layout of raw batches from a loader of others");
+  return {transform_.pixel_format(dataset_.extents()), options_.batch, options_.mix.on()};
 }
 
 DataLoader::~DataLoader() { stop(); }
@@ -108,7 +94,7 @@ void DataLoader::start(std::int64_t ordinal) {
 }
 
 void DataLoader::prefetch() {
-  while (!exhausted_ && requested_ < head_ + static_cast<std::int64_t>(slots_.size())) {
+  while (!exhausted_ && requested_ <= head_ + options_.prefetch) {
     std::optional<BatchRequest> request = source_(requested_);
     if (!request) {
       exhausted_ = true;
@@ -131,9 +117,7 @@ void DataLoader::submit(Slot& slot, BatchRequest request, std::int64_t ordinal) 
   slot.batch.ordinal = ordinal;
   slot.batch.bad.clear();
   std::fill(slot.reasons.begin(), slot.reasons.end(), std::string());
-  const auto elements = static_cast<std::size_t>(transform_.output_elements());
-  std::fill(slot.images.get() + count * elements, slot.images.get() + batch * elements, 0.0F);
-  std::fill(slot.labels.begin() + static_cast<std::ptrdiff_t>(count), slot.labels.end(), 0);
+  slot.buffer->clear(count, batch);
 
   // One share a thread, so that the batch whose turn is next is there as early as can be.
   const std::size_t positions = slot.asked.size();
@@ -186,28 +170,13 @@ void DataLoader::decode(Slot& slot, std::size_t begin, std::size_t end) {
 
 void DataLoader::mix(Slot& slot) const {
   const auto batch = static_cast<std::size_t>(options_.batch);
-  const auto elements = static_cast<std::size_t>(transform_.output_elements());
-  float* const images = slot.images.get();
-  if (slot.asked.size() == batch) {
-    std::copy_n(images + (batch - 1) * elements, elements, images + batch * elements);
-    slot.labels[batch] = slot.labels[batch - 1];
-  }
-  // From the last one on, so that each partner is still as it was loaded.
-  for (std::size_t at = batch; at-- > 0;) {
-    const std::size_t partner = at > 0 ? at - 1 : batch;
-    mix_into(slot.mix, transform_.options().size, transform_.options().channels,
-             images + partner * elements, images + at * elements);
-    slot.second_labels[at] = slot.labels[partner];
-  }
-  std::fill(slot.label_weights.begin(), slot.label_weights.end(),
-            static_cast<float>(slot.mix.weight));
+  if (slot.asked.size() == batch) slot.buffer->copy(batch - 1, batch);
+  slot.buffer->mix(slot.mix);
 }
 
 void DataLoader::load_into(Slot& slot, std::size_t at, std::int64_t index) {
-  const auto elements = static_cast<std::size_t>(transform_.output_elements());
-  slot.labels[at] = dataset_.label(index);
   RandomStream random = augmentation_stream(options_.seed, slot.batch.epoch, index);
-  transform_.apply(*dataset_.open(index), random, slot.images.get() + at * elements);
+  slot.buffer->load(at, dataset_.label(index), *dataset_.open(index), random);
 }
 
 void DataLoader::decode_sample(Slot& slot, std::size_t at) {
@@ -245,22 +214,18 @@ void DataLoader::replace_sample(Slot& slot, std::size_t at) {
 void DataLoader::settle_bad(Slot& slot) const {
   Batch& batch = slot.batch;
   const auto count = static_cast<std::size_t>(batch.valid);
-  const auto elements = static_cast<std::size_t>(transform_.output_elements());
   std::size_t kept = 0;
   for (std::size_t at = 0; at < count; ++at) {
     const bool bad = !slot.reasons[at].empty();
     if (bad) batch.bad.push_back({slot.asked[at], std::move(slot.reasons[at])});
     if (bad && options_.on_bad_sample == OnBadSample::drop) continue;
     if (kept != at) {
-      std::copy_n(slot.images.get() + at * elements, elements, slot.images.get() + kept * elements);
-      slot.labels[kept] = slot.labels[at];
+      slot.buffer->copy(at, kept);
       batch.indices[kept] = slot.asked[at];
     }
     ++kept;
   }
-  std::fill(slot.images.get() + kept * elements, slot.images.get() + count * elements, 0.0F);
-  std::fill(slot.labels.begin() + static_cast<std::ptrdiff_t>(kept),
-            slot.labels.begin() + static_cast<std::ptrdiff_t>(count), 0);
+  slot.buffer->clear(kept, count);
   batch.indices.resize(kept);
   batch.valid = static_cast<int>(kept);
 }

@@ -11,12 +11,14 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "data/batch.h"
+#include "data/batch_buffer.h"
 #include "data/dataset.h"
 #include "data/distributed_sampler.h"
 #include "data/evaluation_sampler.h"
 #include "data/mix.h"
+#include "data/raw_batch.h"
 #include "data/transform.h"
-#include "tensor/tensor.h"
 
 namespace tandem {
 
@@ -49,28 +51,12 @@ enum class OnBadSample {
   drop      ///< its batch has one sample fewer
 };
 
-/// A sample that could not be read, and why, in one line that names it.
-struct BadSample {
-  std::int64_t index = 0;
-  std::string reason;
-};
-
-/// A batch in host memory. The views belong to the loader and last until its following next().
-struct Batch {
-  Tensor images;                      ///< f32, (B, height, width, channels); zeros beyond `valid`
-  Tensor labels;                      ///< i32, (B); zeros beyond `valid`
-  Tensor second_labels;               ///< i32, (B): the partners', where samples are mixed
-  Tensor label_weights;               ///< f32, (B): of `labels`, 0..1; likewise
-  int valid = 0;                      ///< samples in it, 0..B
-  std::vector<std::int64_t> indices;  ///< the samples asked for, without those dropped
-  std::vector<BadSample> bad;         ///< samples that were replaced or dropped
-  std::int64_t epoch = 0;
-  std::int64_t ordinal = 0;
-};
-
 /// Decodes and augments ahead of the training loop with threads of its own. Up to `prefetch`
 /// batches are made beyond the one in use, in buffers that are reused. What it gives depends on the
 /// data set, the transform, the source and the seed, never on the threads.
+///
+/// Raw batches leave the cheap last steps (crop, flip, normalisation, erasing, mixing) to a device
+/// and carry bytes, a quarter of the floats. Their draws are the same.
 ///
 /// One thread uses a loader. The data set and the transform must outlive it.
 class DataLoader {
@@ -82,6 +68,11 @@ class DataLoader {
     std::uint64_t seed = 0;  ///< of the augmentations
     OnBadSample on_bad_sample = OnBadSample::fail;
     MixOptions mix{};  ///< how samples are mixed; not together with OnBadSample::drop
+    bool raw = false;  ///< raw batches
+    /// Where the memory of raw batches comes from; empty: plain host memory.
+    HostAllocator allocate{};
+    /// The last so many batches that were given out stay as they are. >= 1.
+    int hold = 1;
     /// Called by next() several times a second while it waits; may be empty.
     std::function<void()> while_waiting{};
   };
@@ -92,10 +83,14 @@ class DataLoader {
   DataLoader(const DataLoader&) = delete;
   DataLoader& operator=(const DataLoader&) = delete;
 
+  /// How the pixels of raw batches lie; of loaders with Options::raw only.
+  RawBatchLayout raw_layout() const;
+
   /// Goes to batch `ordinal` and begins to prefetch from there. Batches given out before are void.
   void start(std::int64_t ordinal);
 
-  /// The next batch (the first one where start() was never called), or nullptr after the last. A
+  /// The next batch (the first one where start() was never called), or nullptr after the last. The
+  /// batch given out Options::hold calls before is void then. A
   /// sample that could not be read throws here what its reading threw, when its batch's turn comes
   /// (the first such sample of the batch); every later call throws it again, until start().
   const Batch* next();
@@ -112,6 +107,7 @@ class DataLoader {
   void begin_mix(Slot& slot, const BatchRequest& request) const;
   void decode(Slot& slot, std::size_t begin, std::size_t end);
   void mix(Slot& slot) const;
+  std::unique_ptr<BatchBuffer> make_buffer() const;
   void decode_sample(Slot& slot, std::size_t at);
   void replace_sample(Slot& slot, std::size_t at);
   void load_into(Slot& slot, std::size_t at, std::int64_t index);

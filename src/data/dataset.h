@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,8 @@ class Dataset {
   virtual int classes() const = 0;
   /// Channels of every image that load() gives: 1 or 3.
   virtual int channels() const = 0;
+  /// Of every image, where they are all the same and known.
+  virtual std::optional<ImageExtents> extents() const { return std::nullopt; }
   virtual std::int32_t label(std::int64_t index) const = 0;
   /// Reads or decodes one image. Throws InputError that names the sample where its file is broken.
   virtual Image load(std::int64_t index) const = 0;

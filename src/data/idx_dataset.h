@@ -31,6 +31,9 @@ class IdxDataset final : public Dataset {
   std::int64_t size() const override { return shape_.count; }
   int classes() const override { return classes_; }
   int channels() const override { return shape_.channels; }
+  std::optional<ImageExtents> extents() const override {
+    return ImageExtents{shape_.height, shape_.width};
+  }
   std::int32_t label(std::int64_t index) const override;
   Image load(std::int64_t index) const override;
   std::string describe(std::int64_t index) const override;

@@ -26,6 +26,13 @@ struct ImageView {
   const std::uint8_t* row(int y) const { return pixels + y * row_stride; }
 };
 
+struct ImageExtents {
+  int height = 0;
+  int width = 0;
+
+  bool operator==(const ImageExtents&) const = default;
+};
+
 /// A rectangle in pixels. Its corner may lie outside of the image that it is cut from.
 struct PixelRect {
   int top = 0;

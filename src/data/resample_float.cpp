@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "data/fused.h"
 #include "data/resample_filter.h"
 
 namespace tandem {
@@ -144,9 +145,10 @@ void make_row(FloatRows& rows, const TriangleFilter<float>& down, int y, float* 
   });
 }
 
-}  // namespace
-
-void resize_to_floats(const ImageView& source, const FloatResize& wanted, float* out) {
+/// Resizes to floats, `group` rows at a time: asks place(y, count) where rows y and on are to be
+/// written, room for `group` of them, and tells done(y, count) when they are.
+template <typename Place, typename Done>
+void resize_groups(const ImageView& source, const FloatResize& wanted, Place&& place, Done&& done) {
   TANDEM_CHECK(source.channels == 3 && wanted.height > 0 && wanted.width > 0,
                "cannot resize {} channels to {}x{}", source.channels, wanted.height, wanted.width);
   const RealRect& box = wanted.box;
@@ -165,19 +167,43 @@ void resize_to_floats(const ImageView& source, const FloatResize& wanted, float*
   // Pixels are read as four values: there must be one behind a row.
   const std::size_t stride = rows.stride() + lanes;
   std::vector<float> filtered(stride * group);
-  std::vector<float> rest(static_cast<std::size_t>(wanted.width) * 3 * group);
   for (int y = 0; y < wanted.height; y += group) {
     const int count = std::min(group, wanted.height - y);
     for (int k = 0; k < count; ++k) {
       make_row(rows, down, y + k, filtered.data() + stride * static_cast<std::size_t>(k));
     }
-    float* made = count == group ? out : rest.data();
+    float* made = place(y, count);
     with_taps(across.taps,
               [&](auto known) { filter_rows<known>(pass, filtered.data(), stride, made); });
-    const std::size_t values = static_cast<std::size_t>(wanted.width) * 3;
-    if (count < group) std::copy_n(made, values * static_cast<std::size_t>(count), out);
-    out += std::ptrdiff_t{3} * wanted.width * count;
+    done(y, count);
   }
+}
+
+}  // namespace
+
+void resize_to_floats(const ImageView& source, const FloatResize& wanted, float* out) {
+  const std::ptrdiff_t values = std::ptrdiff_t{3} * wanted.width;
+  std::vector<float> rest(static_cast<std::size_t>(values) * group);
+  resize_groups(
+      source, wanted,
+      [&](int y, int count) { return count == group ? out + y * values : rest.data(); },
+      [&](int y, int count) {
+        if (count < group) std::copy_n(rest.data(), values * count, out + y * values);
+      });
+}
+
+void resize_to_bytes(const ImageView& source, const FloatResize& wanted, std::uint8_t* out) {
+  const std::ptrdiff_t values = std::ptrdiff_t{3} * wanted.width;
+  std::vector<float> rows(static_cast<std::size_t>(values) * group);
+  FloatResize raised = wanted;
+  for (float& offset : raised.offset) offset += 0.5F;  // so that cutting off rounds
+  resize_groups(
+      source, raised, [&](int, int) { return rows.data(); },
+      [&](int y, int count) {
+        std::uint8_t* to = out + y * values;
+        for (std::ptrdiff_t i = 0; i < values * count; ++i)
+          to[i] = to_level(rows[static_cast<std::size_t>(i)]);
+      });
 }
 
 }  // namespace tandem

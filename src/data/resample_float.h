@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 
 #include "data/image.h"
 
@@ -22,5 +23,8 @@ struct FloatResize {
 /// Before scaling a value is within 0.001 of the real one and within about one level of Pillow's.
 /// Writes height * width * 3 floats (HWC).
 void resize_to_floats(const ImageView& source, const FloatResize& wanted, float* out);
+
+/// The same, rounded once, to the next of the levels 0 to 255. Writes height * width * 3 bytes.
+void resize_to_bytes(const ImageView& source, const FloatResize& wanted, std::uint8_t* out);
 
 }  // namespace tandem

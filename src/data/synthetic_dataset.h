@@ -25,6 +25,9 @@ class SyntheticDataset final : public Dataset {
   std::int64_t size() const override { return options_.size; }
   int classes() const override { return options_.classes; }
   int channels() const override { return options_.channels; }
+  std::optional<ImageExtents> extents() const override {
+    return ImageExtents{options_.height, options_.width};
+  }
   std::int32_t label(std::int64_t index) const override;
   Image load(std::int64_t index) const override;
   std::string describe(std::int64_t index) const override;

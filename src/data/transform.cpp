@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
 #include "data/resample.h"
@@ -55,89 +56,167 @@ Transform::Transform(const TransformOptions& options) : options_(options) {
                    options.rand_augment.magnitude < augment_bins,
                "{} operations of magnitude {}", options.rand_augment.ops,
                options.rand_augment.magnitude);
+  for (std::size_t c = 0; c < channels; ++c) {
+    const float deviation = options.deviation[c];
+    TANDEM_CHECK(deviation > 0.0F, "a deviation of {}", deviation);
+    normalization_.scale[c] = 1.0F / (255.0F * deviation);
+    normalization_.offset[c] = -options.mean[c] / deviation;
+  }
   const auto values = static_cast<std::size_t>(options.size) * channels;
   for (std::size_t i = 0; i < values; ++i) {
-    const float deviation = options.deviation[i % channels];
-    TANDEM_CHECK(deviation > 0.0F, "a deviation of {}", deviation);
-    row_scale_.push_back(1.0F / (255.0F * deviation));
-    row_offset_.push_back(-options.mean[i % channels] / deviation);
+    row_scale_.push_back(normalization_.scale[i % channels]);
+    row_offset_.push_back(normalization_.offset[i % channels]);
   }
 }
 
 void Transform::apply(ImageSource& source, RandomStream& random, float* out) const {
-  TANDEM_CHECK(source.height() > 0 && source.width() > 0, "an image of {}x{}", source.height(),
-               source.width());
-  if (options_.train && options_.random_resized_crop) {
-    apply_resized_crop(source, random, out);
+  const Placement placement = place(source, random);
+  const ImagePart part = read(source, placement);
+  if (rounds_nothing(part)) {
+    const int size = options_.size;
+    resize_to_floats(part.view,
+                     {.height = size,
+                      .width = size,
+                      .box = part.box,
+                      .mirrored = placement.mirrored,
+                      .scale = normalization_.scale,
+                      .offset = normalization_.offset},
+                     out);
   } else {
-    apply_crop(source.read_all(), random, out);
+    Image made;
+    write(cut(part, placement, random, made), out);
   }
-  if (options_.train && options_.random_erasing > 0.0) erase(random, out);
-}
-
-void Transform::erase(RandomStream& random, float* out) const {
-  if (static_cast<double>(random.uniform()) >= options_.random_erasing) return;
-  const PixelRect box = random_erasing(options_.size, random);
-  for (int y = box.top; y < box.top + box.height; ++y) {
-    std::fill_n(out + (std::ptrdiff_t{y} * options_.size + box.left) * options_.channels,
-                box.width * options_.channels, 0.0F);
+  const PixelRect erased = draw_erased(random);
+  for (int y = erased.top; y < erased.top + erased.height; ++y) {
+    std::fill_n(out + (std::ptrdiff_t{y} * options_.size + erased.left) * options_.channels,
+                erased.width * options_.channels, 0.0F);
   }
 }
 
-void Transform::apply_resized_crop(ImageSource& source, RandomStream& random, float* out) const {
+PixelFormat Transform::pixel_format(const std::optional<ImageExtents>& extents) const {
+  const PixelFormat crop{options_.size, options_.size, options_.channels, false};
+  if (!extents || rand_augments() || crops_and_resizes()) return crop;
+  if (resized(extents->height, extents->width) != *extents) return crop;
+  return {extents->height, extents->width, options_.channels, true};
+}
+
+SampleEdit Transform::plan(ImageSource& source, RandomStream& random, const PixelFormat& format,
+                           std::uint8_t* pixels) const {
   const int size = options_.size;
-  const PixelRect box =
-      random_resized_crop(source.height(), source.width(), options_.ranges, random);
-  const bool flip = options_.flip && random.uniform() < 0.5F;
-  const ImagePart part = source.read(box, size, size);
-  if (part.view.channels == 3 && options_.channels == 3 && !rand_augments()) {
-    FloatResize wanted{.height = size, .width = size, .box = part.box, .mirrored = flip};
-    std::copy_n(row_scale_.begin(), 3, wanted.scale.begin());
-    std::copy_n(row_offset_.begin(), 3, wanted.offset.begin());
-    resize_to_floats(part.view, wanted, out);
-    return;
+  const Placement placement = place(source, random);
+  const ImagePart part = read(source, placement);
+  SampleEdit edit;
+  if (rounds_nothing(part)) {
+    resize_to_bytes(part.view, {.height = size, .width = size, .box = part.box}, pixels);
+    edit.mirrored = placement.mirrored ? 1 : 0;
+  } else {
+    Image made;
+    Window window = cut(part, placement, random, made);
+    edit.mirrored = window.mirrored ? 1 : 0;
+    if (format.whole) {
+      copy_whole(window.source, format, pixels);
+      edit.top = window.top;
+      edit.left = window.left;
+    } else {
+      window.mirrored = false;
+      const auto values = static_cast<std::ptrdiff_t>(row_scale_.size());
+      for (int y = 0; y < size; ++y) cut_row(window, y, pixels + y * values);
+    }
   }
-  const Image resized = resize(part.view, {size, size, part.box, {0, 0, size, size}});
-  finish({view_of(resized), 0, 0, flip}, random, out);
+  edit.erased = draw_erased(random);
+  return edit;
 }
 
-void Transform::apply_crop(const ImageView& image, RandomStream& random, float* out) const {
+/// The extents that images are resized to; their own where they are not.
+ImageExtents Transform::resized(int height, int width) const {
   const int size = options_.size;
-  PixelRect whole{0, 0, image.height, image.width};
-  if (options_.resize > 0 || image.height != size || image.width != size) {
-    whole =
-        resized_extents(image.height, image.width, options_.resize > 0 ? options_.resize : size);
-  }
-  const bool random_place = options_.train && options_.crop_padding >= 0;
-  const PixelRect crop =
-      random_place ? random_crop(whole.height, whole.width, size, options_.crop_padding, random)
-                   : center_crop(whole.height, whole.width, size);
-  const bool flip = options_.train && options_.flip && random.uniform() < 0.5F;
-  if (whole.height == image.height && whole.width == image.width) {
-    finish({image, crop.top, crop.left, flip}, random, out);
-    return;
-  }
-  // Only what the crop shows is resized.
-  PixelRect part;
-  part.top = std::clamp(crop.top, 0, whole.height);
-  part.left = std::clamp(crop.left, 0, whole.width);
-  part.height = std::clamp(crop.top + size, 0, whole.height) - part.top;
-  part.width = std::clamp(crop.left + size, 0, whole.width) - part.left;
-  Image resized;
-  if (part.height > 0 && part.width > 0) {
-    resized = resize(image, {whole.height, whole.width, whole_of(image.height, image.width), part});
-  } else {
-    resized.channels = image.channels;  // the crop shows padding alone
-  }
-  finish({view_of(resized), crop.top - part.top, crop.left - part.left, flip}, random, out);
+  if (options_.resize == 0 && height == size && width == size) return {height, width};
+  const PixelRect whole =
+      resized_extents(height, width, options_.resize > 0 ? options_.resize : size);
+  return {whole.height, whole.width};
 }
 
-void Transform::finish(const Window& window, RandomStream& random, float* out) const {
-  if (rand_augments()) {
-    write_augmented(window, random, out);
+Transform::Placement Transform::place(const ImageSource& source, RandomStream& random) const {
+  const int height = source.height();
+  const int width = source.width();
+  TANDEM_CHECK(height > 0 && width > 0, "an image of {}x{}", height, width);
+  const int size = options_.size;
+  Placement placement;
+  if (crops_and_resizes()) {
+    placement.box = random_resized_crop(height, width, options_.ranges, random);
+    placement.resized = {size, size};
   } else {
-    write(window, out);
+    placement.box = {0, 0, height, width};
+    placement.resized = resized(height, width);
+    const auto [full_height, full_width] = placement.resized;
+    const PixelRect crop =
+        options_.train && options_.crop_padding >= 0
+            ? random_crop(full_height, full_width, size, options_.crop_padding, random)
+            : center_crop(full_height, full_width, size);
+    placement.top = crop.top;
+    placement.left = crop.left;
   }
+  placement.mirrored = options_.train && options_.flip && random.uniform() < 0.5F;
+  return placement;
+}
+
+ImagePart Transform::read(ImageSource& source, const Placement& placement) const {
+  if (crops_and_resizes()) return source.read(placement.box, options_.size, options_.size);
+  const ImageView whole = source.read_all();
+  return {whole, whole_of(whole.height, whole.width)};
+}
+
+/// Whether the pixels go from the part to the output in floats.
+bool Transform::rounds_nothing(const ImagePart& part) const {
+  return crops_and_resizes() && part.view.channels == 3 && options_.channels == 3 &&
+         !rand_augments();
+}
+
+/// The window, in `part` where nothing is resized and not augmented; else in `made`.
+Transform::Window Transform::cut(const ImagePart& part, const Placement& placement,
+                                 RandomStream& random, Image& made) const {
+  const int size = options_.size;
+  const auto [height, width] = placement.resized;
+  Window window{part.view, placement.top, placement.left, placement.mirrored};
+  if (crops_and_resizes() || height != part.view.height || width != part.view.width) {
+    // Only what the window shows is resized.
+    PixelRect shown;
+    shown.top = std::clamp(placement.top, 0, height);
+    shown.left = std::clamp(placement.left, 0, width);
+    shown.height = std::clamp(placement.top + size, 0, height) - shown.top;
+    shown.width = std::clamp(placement.left + size, 0, width) - shown.left;
+    if (shown.height > 0 && shown.width > 0) {
+      made = resize(part.view, {height, width, part.box, shown});
+    } else {
+      made.channels = part.view.channels;  // the window shows padding alone
+    }
+    window.source = view_of(made);
+    window.top -= shown.top;
+    window.left -= shown.left;
+  }
+  return rand_augments() ? augment(window, random, made) : window;
+}
+
+/// The window's pixels, mirrored and augmented, in `made`, which may hold the window's source.
+Transform::Window Transform::augment(const Window& window, RandomStream& random,
+                                     Image& made) const {
+  const int size = options_.size;
+  const auto values = row_scale_.size();
+  Image image{size, size, options_.channels,
+              std::vector<std::uint8_t>(static_cast<std::size_t>(size) * values)};
+  for (int y = 0; y < size; ++y) {
+    cut_row(window, y, image.pixels.data() + static_cast<std::size_t>(y) * values);
+  }
+  rand_augment(options_.rand_augment, image, random);
+  made = std::move(image);
+  return {.source = view_of(made)};
+}
+
+/// Without extents where nothing is erased.
+PixelRect Transform::draw_erased(RandomStream& random) const {
+  if (!options_.train || options_.random_erasing <= 0.0) return {};
+  if (static_cast<double>(random.uniform()) >= options_.random_erasing) return {};
+  return random_erasing(options_.size, random);
 }
 
 /// Row y of the window, with the output's channels.
@@ -174,16 +253,15 @@ void Transform::write(const Window& window, float* out) const {
   }
 }
 
-void Transform::write_augmented(const Window& window, RandomStream& random, float* out) const {
-  const int size = options_.size;
-  const auto values = row_scale_.size();
-  Image image{size, size, options_.channels,
-              std::vector<std::uint8_t>(static_cast<std::size_t>(size) * values)};
-  for (int y = 0; y < size; ++y) {
-    cut_row(window, y, image.pixels.data() + static_cast<std::size_t>(y) * values);
+void Transform::copy_whole(const ImageView& image, const PixelFormat& format,
+                           std::uint8_t* out) const {
+  TANDEM_CHECK(image.height == format.height && image.width == format.width,
+               "an image of {}x{} among ones of {}x{}", image.height, image.width, format.height,
+               format.width);
+  for (int y = 0; y < image.height; ++y) {
+    convert_pixels(image.row(y), image.channels, image.width, format.channels,
+                   out + std::ptrdiff_t{y} * image.width * format.channels);
   }
-  rand_augment(options_.rand_augment, image, random);
-  write({.source = view_of(image)}, out);
 }
 
 }  // namespace tandem

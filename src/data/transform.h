@@ -1,11 +1,14 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "data/augment.h"
 #include "data/image_source.h"
 #include "data/rand_augment.h"
+#include "data/sample_edit.h"
 
 namespace tandem {
 
@@ -31,6 +34,12 @@ struct TransformOptions {
   RandAugmentOptions rand_augment;  ///< of the cropped and mirrored 8-bit pixels
 };
 
+/// From a byte to the model's input: out = byte * scale + offset, one of each a channel.
+struct Normalization {
+  std::array<float, 3> scale{};
+  std::array<float, 3> offset{};
+};
+
 /// Crops, resizes, mirrors and normalises one image; see TransformOptions. Immutable, so threads
 /// may share it.
 class Transform {
@@ -44,12 +53,31 @@ class Transform {
   /// where that keeps size x size pixels.
   void apply(ImageSource& source, RandomStream& random, float* out) const;
 
+  /// What plan() makes of images of these extents, if they all have the same: the images as they
+  /// are where they need neither resizing nor RandAugment, else their crops.
+  PixelFormat pixel_format(const std::optional<ImageExtents>& extents) const;
+
+  /// The first half of apply(), with the same draws: writes format.bytes() bytes to `pixels` and
+  /// returns what is left to do. With random_resized_crop in colour apply() rounds nothing, and
+  /// bytes are its pixels rounded to whole levels; otherwise both see the same levels.
+  SampleEdit plan(ImageSource& source, RandomStream& random, const PixelFormat& format,
+                  std::uint8_t* pixels) const;
+
   const TransformOptions& options() const { return options_; }
+  const Normalization& normalization() const { return normalization_; }
   std::int64_t output_elements() const {
     return std::int64_t{options_.size} * options_.size * options_.channels;
   }
 
  private:
+  /// What is drawn before a pixel is read.
+  struct Placement {
+    PixelRect box;  ///< of the source; it is resized to
+    ImageExtents resized;
+    int top = 0;  ///< of the window in that
+    int left = 0;
+    bool mirrored = false;
+  };
   /// What of `source` is seen: size x size pixels from the corner (top, left) on. Outside of the
   /// source lies black.
   struct Window {
@@ -60,15 +88,21 @@ class Transform {
   };
 
   bool rand_augments() const { return options_.train && options_.rand_augment.ops > 0; }
-  void apply_resized_crop(ImageSource& source, RandomStream& random, float* out) const;
-  void apply_crop(const ImageView& image, RandomStream& random, float* out) const;
-  void finish(const Window& window, RandomStream& random, float* out) const;
+  bool crops_and_resizes() const { return options_.train && options_.random_resized_crop; }
+  ImageExtents resized(int height, int width) const;
+  Placement place(const ImageSource& source, RandomStream& random) const;
+  ImagePart read(ImageSource& source, const Placement& placement) const;
+  bool rounds_nothing(const ImagePart& part) const;
+  Window cut(const ImagePart& part, const Placement& placement, RandomStream& random,
+             Image& made) const;
+  Window augment(const Window& window, RandomStream& random, Image& made) const;
+  PixelRect draw_erased(RandomStream& random) const;
   void cut_row(const Window& window, int y, std::uint8_t* out) const;
+  void copy_whole(const ImageView& image, const PixelFormat& format, std::uint8_t* out) const;
   void write(const Window& window, float* out) const;
-  void write_augmented(const Window& window, RandomStream& random, float* out) const;
-  void erase(RandomStream& random, float* out) const;
 
   TransformOptions options_;
+  Normalization normalization_;
   // One row of factors and offsets, channels interleaved: the inner loop has no channel index.
   std::vector<float> row_scale_;
   std::vector<float> row_offset_;

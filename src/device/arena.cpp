@@ -1,17 +1,12 @@
 #include "device/arena.h"
 
-#include <cstring>
 #include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "device/memory_kernels.h"
 
 namespace tandem {
-namespace {
-
-void clear(CpuContext&, void* data, std::size_t bytes) { std::memset(data, 0, bytes); }
-
-}  // namespace
 
 Arena::Arena(AnyContext& context, std::size_t bytes, const char* purpose)
     : context_(&context), bytes_(bytes) {
@@ -23,7 +18,7 @@ Arena::Arena(AnyContext& context, std::size_t bytes, const char* purpose)
           input_error("not enough memory for {}: {} needed; use a smaller batch or model", purpose,
                       format_bytes(bytes));
         }
-        clear(device, data_, bytes);
+        set_to_zero(device, data_, bytes);
       },
       context);
 }

@@ -6,11 +6,11 @@
 
 namespace tandem {
 
-/// One block of a device's memory, 64-byte aligned, cleared to zero, freed with the arena. Views
+/// One block of a device's memory, 256-byte aligned, cleared to zero, freed with the arena. Views
 /// into it (Tensor) do not keep it alive. The context must outlive the arena.
 class Arena {
  public:
-  static constexpr std::size_t alignment = 64;
+  static constexpr std::size_t alignment = 256;
 
   Arena() = default;
   /// Throws Error naming `purpose` and the size where the memory cannot be had.

@@ -28,7 +28,7 @@ void CpuContext::activate() const {
 }
 
 void* CpuContext::allocate(std::size_t bytes) {
-  constexpr std::size_t alignment = 64;
+  constexpr std::size_t alignment = 256;
   const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
   void* memory = std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded);
   TANDEM_CHECK(memory != nullptr, "out of memory: {} could not be allocated", format_bytes(bytes));

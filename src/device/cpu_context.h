@@ -25,7 +25,7 @@ class CpuContext {
   /// calling thread, so a plan calls this before it runs.
   void activate() const;
 
-  /// 64-byte aligned memory, not cleared. Throws Error naming the size where there is none.
+  /// 256-byte aligned memory, not cleared. Throws Error naming the size where there is none.
   void* allocate(std::size_t bytes);
   void deallocate(void* memory) noexcept;
 

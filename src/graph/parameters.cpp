@@ -4,11 +4,13 @@
 
 #include "base/error.h"
 #include "base/philox.h"
+#include "tensor/convert.h"
+#include "tensor/host_tensor.h"
 
 namespace tandem {
 namespace {
 
-constexpr std::int64_t floats_per_line = Arena::alignment / sizeof(float);
+constexpr std::int64_t floats_per_line = 64 / sizeof(float);  // cache line
 
 std::int64_t padded(std::int64_t elements) {
   return (elements + floats_per_line - 1) / floats_per_line * floats_per_line;
@@ -69,7 +71,8 @@ void ParameterStore::lay_out_parameters(const Graph& graph, const NamePrefixes& 
 }
 
 ParameterStore::ParameterStore(const Graph& graph, AnyContext& context, bool with_gradients,
-                               const NamePrefixes& frozen) {
+                               const NamePrefixes& frozen, Precision precision)
+    : context_(&context), weight_dtype_(activation_dtype(precision)) {
   lay_out_parameters(graph, frozen, true);
   trained_count_ = parameters_.size();
   trained_extent_ = parameter_extent_;
@@ -90,14 +93,21 @@ ParameterStore::ParameterStore(const Graph& graph, AnyContext& context, bool wit
     return static_cast<std::size_t>(elements) * sizeof(float);
   };
   values_ = Arena(context, bytes(parameter_extent_), "the model's parameters");
+  if (weight_dtype_ != DType::f32) {
+    weights_ = Arena(context, static_cast<std::size_t>(parameter_extent_) * size_of(weight_dtype_),
+                     "the weights' copies");
+  }
   if (with_gradients) gradients_ = Arena(context, bytes(trained_extent_), "the gradients");
   buffers_arena_ = Arena(context, bytes(buffer_extent_), "the model's buffers");
 }
 
 void ParameterStore::initialize(std::uint64_t seed) {
   std::vector<Draw> draws;
+  HostTensor values(*context_, all_values());
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const std::span<float> all = value(i).span<float>();
+    const std::span<float> all = values.tensor().span<float>().subspan(
+        static_cast<std::size_t>(parameters_[i].offset),
+        static_cast<std::size_t>(parameters_[i].shape.elements()));
     for (std::size_t begin = 0; begin < all.size(); begin += draw_elements) {
       draws.push_back({&parameters_[i], begin,
                        all.subspan(begin, std::min(draw_elements, all.size() - begin))});
@@ -105,9 +115,14 @@ void ParameterStore::initialize(std::uint64_t seed) {
   }
 #pragma omp parallel for schedule(dynamic)
   for (const Draw& each : draws) draw(each, seed);
-  for (std::size_t i = 0; i < buffers_.size(); ++i) {
-    std::ranges::fill(buffer(i).span<float>(), buffers_[i].initial);
+  values.write_back();
+  update_weights();
+  HostTensor buffers(*context_, all_buffers());
+  for (const StateBuffer& buffer : buffers_) {
+    std::ranges::fill_n(buffers.tensor().data<float>() + buffer.offset, buffer.shape.elements(),
+                        buffer.initial);
   }
+  buffers.write_back();
 }
 
 std::size_t ParameterStore::parameter_index(std::string_view name) const {
@@ -118,6 +133,17 @@ std::size_t ParameterStore::parameter_index(std::string_view name) const {
 
 Tensor ParameterStore::value(std::size_t parameter) const {
   return slice(values_, parameters_[parameter].offset, parameters_[parameter].shape);
+}
+
+Tensor ParameterStore::weight(std::size_t parameter) const {
+  if (weight_dtype_ == DType::f32) return value(parameter);
+  const Parameter& found = parameters_[parameter];
+  return {weights_.data() + static_cast<std::size_t>(found.offset) * size_of(weight_dtype_),
+          found.shape, weight_dtype_};
+}
+
+void ParameterStore::update_weights() {
+  if (weight_dtype_ != DType::f32) convert(*context_, all_values(), all_weights());
 }
 
 Tensor ParameterStore::gradient(std::size_t parameter) const {
@@ -137,6 +163,14 @@ Tensor ParameterStore::buffer(std::string_view name) const {
 }
 
 Tensor ParameterStore::all_values() const { return slice(values_, 0, {parameter_extent_}); }
+Tensor ParameterStore::all_weights() const {
+  if (weight_dtype_ == DType::f32) return all_values();
+  return {weights_.data(), {parameter_extent_}, weight_dtype_};
+}
+Tensor ParameterStore::trained_weights() const {
+  if (weight_dtype_ == DType::f32) return trained_values();
+  return {weights_.data(), {trained_extent_}, weight_dtype_};
+}
 Tensor ParameterStore::trained_values() const { return slice(values_, 0, {trained_extent_}); }
 Tensor ParameterStore::all_gradients() const {
   TANDEM_CHECK(gradients_.data() != nullptr, "this model was laid out without gradients");

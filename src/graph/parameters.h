@@ -34,14 +34,15 @@ struct StateBuffer {
 /// A model's parameters, gradients and buffers: one f32 arena each. Parameters lie in the order in
 /// which backward finishes them, so that any run of them is one contiguous slice of gradients.
 /// Frozen parameters lie behind the trained ones and have no gradient. Each starts on a 64-byte
-/// boundary; gaps are zero and stay zero.
+/// boundary; gaps are zero and stay zero. Where products read another type than f32, there is a
+/// fourth arena, laid out like the values in elements, of the values rounded to it.
 class ParameterStore {
  public:
   /// Lays out the parameters of `graph`, which must be the graph that is run (fused or not: names
   /// decide, order follows this graph). With `with_gradients` false there is no gradient arena.
   /// Parameters that `frozen` matches are not trained.
   ParameterStore(const Graph& graph, AnyContext& context, bool with_gradients,
-                 const NamePrefixes& frozen = {});
+                 const NamePrefixes& frozen = {}, Precision precision = Precision::fp32);
 
   /// Sets every parameter from (seed, its name) and every buffer to its initial value.
   void initialize(std::uint64_t seed);
@@ -55,6 +56,8 @@ class ParameterStore {
   std::size_t parameter_index(std::string_view name) const;
 
   Tensor value(std::size_t parameter) const;
+  /// What products read: the value, or its copy in the activations' dtype.
+  Tensor weight(std::size_t parameter) const;
   /// Of a trained parameter.
   Tensor gradient(std::size_t parameter) const;
   Tensor buffer(std::size_t index) const;
@@ -63,10 +66,18 @@ class ParameterStore {
 
   /// The whole arenas as flat f32 tensors, gaps included.
   Tensor all_values() const;
+  Tensor all_weights() const;
   /// The trained parameters' part of all_values(), as long as all_gradients().
   Tensor trained_values() const;
+  Tensor trained_weights() const;
   Tensor all_gradients() const;
   Tensor all_buffers() const;
+
+  /// Rounds the values to the weights, after they were written; enqueued on a device. Nothing where
+  /// they are the same.
+  void update_weights();
+
+  AnyContext& context() const { return *context_; }
 
  private:
   void lay_out_parameters(const Graph& graph, const NamePrefixes& frozen, bool trained);
@@ -79,7 +90,10 @@ class ParameterStore {
   std::int64_t parameter_extent_ = 0;
   std::int64_t trained_extent_ = 0;
   std::int64_t buffer_extent_ = 0;
+  AnyContext* context_;
+  DType weight_dtype_;
   Arena values_;
+  Arena weights_;
   Arena gradients_;
   Arena buffers_arena_;
 };

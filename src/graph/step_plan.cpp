@@ -22,6 +22,7 @@ struct StepPlan::Step {
   /// that gradient, to which input_gradients[i], a temporary, is added.
   std::vector<Tensor> add_into;
   std::vector<Tensor> parameters;
+  std::vector<Tensor> weights;            // the parameters as products read them
   std::vector<Tensor> gradients;          // of frozen parameters: scratch that nobody reads
   std::vector<Tensor> partial_gradients;  // for accumulation: a pass's own, added to `gradients`
   std::vector<bool> trained;              // by parameter
@@ -41,12 +42,7 @@ void activate(const AnyContext& context) {
 }
 
 void add_to(AnyContext& context, const Tensor& addend, const Tensor& sum) {
-  std::visit(
-      [&](auto& device) {
-        add_forward(device, sum.elements(), sum.data<float>(), addend.data<float>(),
-                    sum.data<float>());
-      },
-      context);
+  std::visit([&](auto& device) { add_forward(device, sum, addend, sum); }, context);
 }
 
 }  // namespace
@@ -74,6 +70,8 @@ class StepPlan::Builder {
     request_activations();
     if (options_.training) request_gradients();
     request_working_memory();
+    request(softmax_cross_entropy_scratch(options_.batch), count_, count_,
+            [&plan](std::byte* place) { plan.loss_scratch_ = place; });
     const MemoryPlan memory = plan_memory(lifetimes_);
     plan.memory_ =
         Arena(context_, memory.bytes, options_.training ? "a training step" : "an evaluation step");
@@ -96,13 +94,15 @@ class StepPlan::Builder {
     lifetimes_.push_back({.bytes = bytes, .first = first, .last = last});
     targets_.push_back(std::move(target));
   }
-  void request_tensor(const Shape& shape, int first, int last,
+  void request_tensor(const Shape& shape, DType dtype, int first, int last,
                       std::function<void(const Tensor&)> target) {
-    const Tensor unplaced(nullptr, shape);
-    request(unplaced.bytes(), first, last, [shape, target = std::move(target)](std::byte* place) {
-      target(Tensor(place, shape));
-    });
+    const Tensor unplaced(nullptr, shape, dtype);
+    request(unplaced.bytes(), first, last,
+            [shape, dtype, target = std::move(target)](std::byte* place) {
+              target(Tensor(place, shape, dtype));
+            });
   }
+  DType dtype() const { return activation_dtype(options_.precision); }
 
   /// Which layers backward must reach.
   void find_backward() {
@@ -157,6 +157,7 @@ class StepPlan::Builder {
       requests[index] = {.inputs = graph_.input_shapes(index, options_.batch),
                          .output = graph_.output_shape(index, options_.batch),
                          .training = options_.training,
+                         .precision = options_.precision,
                          .input_gradients = std::vector<bool>(node(i).inputs.size(), false),
                          .adds = std::vector<bool>(node(i).inputs.size(), false),
                          .name = node(i).name,
@@ -195,7 +196,7 @@ class StepPlan::Builder {
     // The logits stay readable after backward.
     last.back() = options_.training ? 2 * count_ : count_;
     for (int i = 0; i < count_; ++i) {
-      request_tensor(graph_.output_shape(static_cast<std::size_t>(i), options_.batch), i,
+      request_tensor(graph_.output_shape(static_cast<std::size_t>(i), options_.batch), dtype(), i,
                      last[static_cast<std::size_t>(i)],
                      [this, i](const Tensor& tensor) { step(i).output = tensor; });
     }
@@ -211,7 +212,7 @@ class StepPlan::Builder {
       if (!writer.adds) first[static_cast<std::size_t>(writer.input)] = tick;
       if (!writer.by_temporary) continue;
       request_tensor(graph_.output_shape(static_cast<std::size_t>(writer.input), options_.batch),
-                     tick, tick, [this, writer](const Tensor& tensor) {
+                     dtype(), tick, tick, [this, writer](const Tensor& tensor) {
                        step(writer.node).input_gradients[writer.slot] = tensor;
                      });
     }
@@ -219,8 +220,8 @@ class StepPlan::Builder {
       if (!step(i).backward) continue;
       const int start = first[static_cast<std::size_t>(i)];
       TANDEM_CHECK(start >= 0, "layer '{}' feeds nothing", node(i).name);
-      request_tensor(graph_.output_shape(static_cast<std::size_t>(i), options_.batch), start,
-                     backward_tick(i),
+      request_tensor(graph_.output_shape(static_cast<std::size_t>(i), options_.batch), dtype(),
+                     start, backward_tick(i),
                      [this, i](const Tensor& tensor) { step(i).output_gradient = tensor; });
     }
   }
@@ -250,14 +251,14 @@ class StepPlan::Builder {
       const std::size_t index = store_.parameter_index(names[p]);
       const Shape& shape = store_.parameters()[index].shape;
       if (!step(i).trained[p]) {
-        request_tensor(shape, back, back, [this, i, p](const Tensor& tensor) {
+        request_tensor(shape, DType::f32, back, back, [this, i, p](const Tensor& tensor) {
           step(i).gradients[p] = step(i).partial_gradients[p] = tensor;
         });
         continue;
       }
       step(i).gradients[p] = store_.gradient(index);
       if (!options_.accumulation) continue;
-      request_tensor(shape, back, back,
+      request_tensor(shape, DType::f32, back, back,
                      [this, i, p](const Tensor& tensor) { step(i).partial_gradients[p] = tensor; });
     }
   }
@@ -285,6 +286,7 @@ class StepPlan::Builder {
       for (const std::string& name : node(i).parameters) {
         const std::size_t index = store_.parameter_index(name);
         step(i).parameters.push_back(store_.value(index));
+        step(i).weights.push_back(store_.weight(index));
         if (store_.is_trained(index)) step(i).parameter_indices.push_back(index);
       }
       for (const std::string& name : node(i).buffers) {
@@ -328,10 +330,22 @@ LossSums StepPlan::forward(const Tensor& images, const Targets& targets, std::in
                            const StepRandom& random) {
   TANDEM_CHECK(!options_.training || valid == options_.batch, "{} of {} samples in training", valid,
                options_.batch);
+  run_layers(images, random);
+  return softmax_cross_entropy(*context_, logits(), targets, options_.label_smoothing, valid,
+                               loss_gradient_, loss_scratch_);
+}
+
+void StepPlan::enqueue_forward(const Tensor& images, const Targets& targets,
+                               const StepRandom& random, const float* gradient_scale,
+                               const Tensor& sums) {
+  run_layers(images, random);
+  softmax_cross_entropy_into(*context_, logits(), targets, options_.label_smoothing, loss_gradient_,
+                             gradient_scale, sums, loss_scratch_);
+}
+
+void StepPlan::run_layers(const Tensor& images, const StepRandom& random) {
   activate(*context_);
   for (Step& step : steps_) run_forward(step, images, random);
-  return softmax_cross_entropy(*context_, logits(), targets, options_.label_smoothing, valid,
-                               loss_gradient_);
 }
 
 void StepPlan::run_forward(Step& step, const Tensor& images, const StepRandom& random) const {
@@ -339,6 +353,7 @@ void StepPlan::run_forward(Step& step, const Tensor& images, const StepRandom& r
   step.kernel->forward({.inputs = step.inputs,
                         .output = step.output,
                         .parameters = step.parameters,
+                        .weights = step.weights,
                         .buffers = step.buffers,
                         .saved = step.saved,
                         .scratch = step.forward_scratch,
@@ -353,7 +368,7 @@ std::optional<std::string> StepPlan::first_non_finite_layer(const Tensor& images
   // All of them run, also after the first: a layer may communicate.
   for (Step& step : steps_) {
     run_forward(step, images, random);
-    if (!first && !all_finite(step.output)) first = step.name;
+    if (!first && !all_finite(*context_, step.output)) first = step.name;
   }
   return first;
 }
@@ -371,6 +386,7 @@ void StepPlan::backward(bool accumulate, const Progress& progress) {
                            .output_gradient = step.output_gradient,
                            .input_gradients = step.input_gradients,
                            .parameters = step.parameters,
+                           .weights = step.weights,
                            .parameter_gradients = gradients,
                            .saved = step.saved,
                            .scratch = step.backward_scratch});

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -17,6 +18,8 @@ namespace tandem {
 struct StepPlanOptions {
   std::int64_t batch = 1;
   bool training = false;
+  /// As of the parameter store.
+  Precision precision = Precision::fp32;
   float label_smoothing = 0.0F;
   /// Whether backward() may be asked to add to the gradients instead of overwriting them.
   bool accumulation = false;
@@ -51,7 +54,8 @@ class StepPlan {
   StepPlan(const StepPlan&) = delete;
   StepPlan& operator=(const StepPlan&) = delete;
 
-  /// Runs the model and the loss. images f32 (batch, H, W, C), targets of the batch; the first
+  /// Runs the model and the loss. images (batch, H, W, C) of the activations' dtype and targets of
+  /// the batch, in the context's memory; the first
   /// `valid` samples count. In a training plan all must be valid, the images must stay untouched
   /// until backward() returns, running statistics are updated, and random layers draw by `random`.
   LossSums forward(const Tensor& images, const Targets& targets, std::int64_t valid,
@@ -67,17 +71,25 @@ class StepPlan {
   /// arena; with `accumulate` added to what is there. Training plans only.
   void backward(bool accumulate, const Progress& progress);
 
-  /// The model's output of the last forward(): f32 (batch, classes).
+  /// As forward() of a whole batch, but only enqueued on a device, so that it can be captured.
+  /// `sums`, f32 (4) in the context's memory, gets loss, samples, top1 and top5. The gradients are
+  /// multiplied by *gradient_scale, in the context's memory, where it is not null.
+  void enqueue_forward(const Tensor& images, const Targets& targets, const StepRandom& random,
+                       const float* gradient_scale, const Tensor& sums);
+
+  /// The model's output of the last forward(): (batch, classes), of the activations' dtype.
   Tensor logits() const;
 
   std::int64_t batch() const { return options_.batch; }
   /// Bytes of activations, their gradients and scratch.
   std::size_t activation_bytes() const { return memory_.bytes(); }
+  Precision precision() const { return options_.precision; }
 
  private:
   struct Step;
   class Builder;
 
+  void run_layers(const Tensor& images, const StepRandom& random);
   void run_forward(Step& step, const Tensor& images, const StepRandom& random) const;
 
   StepPlanOptions options_;
@@ -85,6 +97,7 @@ class StepPlan {
   Arena memory_;
   std::vector<Step> steps_;  // in forward order
   Tensor loss_gradient_;     // where the loss writes the gradient of the logits
+  std::byte* loss_scratch_ = nullptr;
 };
 
 }  // namespace tandem

@@ -16,14 +16,13 @@ class ActivationKernel : public LayerKernel {
   ActivationKernel(Context& context, Activation activation)
       : context_(&context), activation_(activation) {}
   void forward(const ForwardArgs& args) override {
-    activation_forward(*context_, activation_, args.output.elements(), args.inputs[0].data<float>(),
-                       args.output.data<float>());
+    activation_forward(*context_, activation_, args.inputs[0], args.output);
   }
   void backward(const BackwardArgs& args) override {
     if (!args.input_gradients[0].defined()) return;
     const Tensor& seen = derivative_needs_input(activation_) ? args.inputs[0] : args.output;
-    activation_backward(*context_, activation_, args.output.elements(), seen.data<float>(),
-                        args.output_gradient.data<float>(), args.input_gradients[0].data<float>());
+    activation_backward(*context_, activation_, seen, args.output_gradient,
+                        args.input_gradients[0]);
   }
 
  private:

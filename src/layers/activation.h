@@ -1,6 +1,9 @@
 #pragma once
 
+#include <type_traits>
+
 #include "base/config_table.h"
+#include "base/error.h"
 #include "layers/layer.h"
 
 namespace tandem {
@@ -20,6 +23,25 @@ std::string_view name_of(Activation activation);
 /// Whether its derivative is found from x; otherwise it follows from the result.
 constexpr bool derivative_needs_input(Activation activation) {
   return activation == Activation::silu;
+}
+
+/// Calls `use(std::integral_constant<Activation, A>())` for A = activation: the choice is made
+/// once, outside the loops.
+template <typename Use>
+void with_activation(Activation activation, Use&& use) {
+  switch (activation) {
+    case Activation::none:
+      return use(std::integral_constant<Activation, Activation::none>());
+    case Activation::relu:
+      return use(std::integral_constant<Activation, Activation::relu>());
+    case Activation::relu6:
+      return use(std::integral_constant<Activation, Activation::relu6>());
+    case Activation::silu:
+      return use(std::integral_constant<Activation, Activation::silu>());
+    case Activation::sigmoid:
+      return use(std::integral_constant<Activation, Activation::sigmoid>());
+  }
+  throw Error("an activation of unknown kind");
 }
 
 /// Reads `activation` ("none"): what is fused behind a normalisation, one of none, relu, relu6 and
@@ -50,11 +72,15 @@ class ActivationLayer : public Layer {
   Activation activation_;
 };
 
-/// Kernels over `count` elements. `seen` is the input where derivative_needs_input(), else the
-/// output; `output_gradient` and `input_gradient` may be the same.
-void activation_forward(CpuContext& context, Activation activation, std::int64_t count,
-                        const float* input, float* output);
-void activation_backward(CpuContext& context, Activation activation, std::int64_t count,
-                         const float* seen, const float* output_gradient, float* input_gradient);
+/// Kernels over tensors of one shape and dtype. `seen` is the input where derivative_needs_input(),
+/// else the output; `output_gradient` and `input_gradient` may be the same.
+void activation_forward(CpuContext& context, Activation activation, const Tensor& input,
+                        const Tensor& output);
+void activation_forward(CudaContext& context, Activation activation, const Tensor& input,
+                        const Tensor& output);
+void activation_backward(CpuContext& context, Activation activation, const Tensor& seen,
+                         const Tensor& output_gradient, const Tensor& input_gradient);
+void activation_backward(CudaContext& context, Activation activation, const Tensor& seen,
+                         const Tensor& output_gradient, const Tensor& input_gradient);
 
 }  // namespace tandem

@@ -2,9 +2,7 @@
 
 #include <bit>
 #include <cstdint>
-#include <type_traits>
 
-#include "base/error.h"
 #include "layers/activation.h"
 
 // One element of each activation, for the loops that apply or fuse them. Branch-free, so that
@@ -68,25 +66,6 @@ float activation_gradient(float seen, float gradient) {
   } else {
     return gradient;
   }
-}
-
-/// Calls `use(std::integral_constant<Activation, A>())` for A = activation: the choice is made
-/// once, outside the loops.
-template <typename Use>
-void with_activation(Activation activation, Use&& use) {
-  switch (activation) {
-    case Activation::none:
-      return use(std::integral_constant<Activation, Activation::none>());
-    case Activation::relu:
-      return use(std::integral_constant<Activation, Activation::relu>());
-    case Activation::relu6:
-      return use(std::integral_constant<Activation, Activation::relu6>());
-    case Activation::silu:
-      return use(std::integral_constant<Activation, Activation::silu>());
-    case Activation::sigmoid:
-      return use(std::integral_constant<Activation, Activation::sigmoid>());
-  }
-  throw Error("an activation of unknown kind");
 }
 
 }  // namespace tandem

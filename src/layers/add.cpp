@@ -11,19 +11,17 @@ class AddKernel : public LayerKernel {
   AddKernel(Context& context, const KernelRequest& request)
       : context_(&context), add_{request.adds_to(0), request.adds_to(1)} {}
   void forward(const ForwardArgs& args) override {
-    add_forward(*context_, args.output.elements(), args.inputs[0].data<float>(),
-                args.inputs[1].data<float>(), args.output.data<float>());
+    add_forward(*context_, args.inputs[0], args.inputs[1], args.output);
   }
   void backward(const BackwardArgs& args) override {
-    const auto* dy = args.output_gradient.data<float>();
+    const Tensor& dy = args.output_gradient;
     for (std::size_t i = 0; i < 2; ++i) {
-      const Tensor& gradient = args.input_gradients[i];
-      if (!gradient.defined()) continue;
-      auto* dx = gradient.data<float>();
+      const Tensor& dx = args.input_gradients[i];
+      if (!dx.defined()) continue;
       if (add_[i]) {
-        add_forward(*context_, gradient.elements(), dx, dy, dx);
+        add_forward(*context_, dx, dy, dx);
       } else {
-        copy_forward(*context_, gradient.elements(), dy, dx);
+        copy_forward(*context_, dy, dx);
       }
     }
   }

@@ -17,10 +17,11 @@ class Add : public Layer {
                                        const KernelRequest& request) const override;
 };
 
-/// output = a + b over `count` elements; any of them may be the same memory.
-void add_forward(CpuContext& context, std::int64_t count, const float* a, const float* b,
-                 float* output);
-/// output = input over `count` elements.
-void copy_forward(CpuContext& context, std::int64_t count, const float* input, float* output);
+/// output = a + b, of one shape and dtype; any of them may be the same memory.
+void add_forward(CpuContext& context, const Tensor& a, const Tensor& b, const Tensor& output);
+void add_forward(CudaContext& context, const Tensor& a, const Tensor& b, const Tensor& output);
+/// output = input, of one shape and dtype.
+void copy_forward(CpuContext& context, const Tensor& input, const Tensor& output);
+void copy_forward(CudaContext& context, const Tensor& input, const Tensor& output);
 
 }  // namespace tandem

@@ -1,6 +1,7 @@
 #include "layers/batch_norm.h"
 
 #include "layers/batch_norm_cpu.h"
+#include "layers/batch_norm_cuda.h"
 
 namespace tandem {
 

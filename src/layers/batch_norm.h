@@ -10,6 +10,12 @@ struct BatchNormOptions {
   float momentum = 0.1F;
 };
 
+/// NHWC as rows of channels.
+struct BatchNormShape {
+  std::int64_t rows = 0;      ///< N * H * W
+  std::int64_t channels = 0;  ///< C
+};
+
 /// Reads `epsilon` (1e-5) and `momentum` (0.1).
 BatchNormOptions read_batch_norm_options(const ConfigTable& table);
 

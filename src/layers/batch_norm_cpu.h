@@ -8,18 +8,14 @@
 
 namespace tandem {
 
-/// Batch normalisation of NHWC rows on the CPU, fused with what usually follows it: a residual sum
-/// and an activation. Memory-bound, so passes are few: statistics and result read x once each,
-/// backward reads x, y and the gradient twice. On AVX2 these take from a third of the time
-/// of oneDNN's NHWC batch normalisation to a little more than it (docs/benchmarks.md), and fuse the
-/// residual sum, which it does not.
-///
-/// Sums are taken in blocks of rows that do not depend on the number of threads and are combined in
-/// order, so results are the same bits for any thread count.
-struct BatchNormShape {
-  std::int64_t rows = 0;      ///< N * H * W
-  std::int64_t channels = 0;  ///< C
-};
+// Batch normalisation of NHWC rows on the CPU, fused with what usually follows it: a residual sum
+// and an activation. Memory-bound, so passes are few: statistics and result read x once each,
+// backward reads x, y and the gradient twice. On AVX2 these take from a third of the time
+// of oneDNN's NHWC batch normalisation to a little more than it (docs/benchmarks.md), and fuse the
+// residual sum, which it does not.
+//
+// Sums are taken in blocks of rows that do not depend on the number of threads and are combined in
+// order, so results are the same bits for any thread count.
 
 /// Bytes of scratch for batch_norm_statistics and batch_norm_backward.
 std::size_t batch_norm_scratch(const BatchNormShape& shape);

@@ -5,10 +5,6 @@
 namespace tandem {
 namespace {
 
-float* data_or_null(const Tensor& tensor) {
-  return tensor.defined() ? tensor.data<float>() : nullptr;
-}
-
 template <typename Context>
 class ChannelScaleKernel : public LayerKernel {
  public:
@@ -20,16 +16,15 @@ class ChannelScaleKernel : public LayerKernel {
         add_to_input_(request.adds_to(0)),
         add_to_scale_(request.adds_to(1)) {}
   void forward(const ForwardArgs& args) override {
-    channel_scale_forward(*context_, shape_, args.inputs[0].data<float>(),
-                          args.inputs[1].data<float>(), args.output.data<float>());
+    channel_scale_forward(*context_, shape_, args.inputs[0], args.inputs[1], args.output);
   }
   void backward(const BackwardArgs& args) override {
     channel_scale_backward(*context_, shape_,
-                           {.input = args.inputs[0].data<float>(),
-                            .scale = args.inputs[1].data<float>(),
-                            .output_gradient = args.output_gradient.data<float>(),
-                            .input_gradient = data_or_null(args.input_gradients[0]),
-                            .scale_gradient = data_or_null(args.input_gradients[1]),
+                           {.input = args.inputs[0],
+                            .scale = args.inputs[1],
+                            .output_gradient = args.output_gradient,
+                            .input_gradient = args.input_gradients[0],
+                            .scale_gradient = args.input_gradients[1],
                             .add_to_input = add_to_input_,
                             .add_to_scale = add_to_scale_});
   }

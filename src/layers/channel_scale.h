@@ -26,19 +26,23 @@ struct ChannelScaleShape {
   std::int64_t pixels = 0;
   std::int64_t channels = 0;
 };
-void channel_scale_forward(CpuContext& context, const ChannelScaleShape& shape, const float* input,
-                           const float* scale, float* output);
-/// Both gradients in one pass; either may be null. Each overwritten, or added to.
+void channel_scale_forward(CpuContext& context, const ChannelScaleShape& shape, const Tensor& input,
+                           const Tensor& scale, const Tensor& output);
+void channel_scale_forward(CudaContext& context, const ChannelScaleShape& shape,
+                           const Tensor& input, const Tensor& scale, const Tensor& output);
+/// Both gradients in one pass; either may be undefined. Each overwritten, or added to.
 struct ChannelScaleBackward {
-  const float* input;
-  const float* scale;
-  const float* output_gradient;
-  float* input_gradient;
-  float* scale_gradient;
+  Tensor input;
+  Tensor scale;
+  Tensor output_gradient;
+  Tensor input_gradient;
+  Tensor scale_gradient;
   bool add_to_input;
   bool add_to_scale;
 };
 void channel_scale_backward(CpuContext& context, const ChannelScaleShape& shape,
+                            const ChannelScaleBackward& args);
+void channel_scale_backward(CudaContext& context, const ChannelScaleShape& shape,
                             const ChannelScaleBackward& args);
 
 }  // namespace tandem

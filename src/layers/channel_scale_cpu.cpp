@@ -5,14 +5,17 @@
 
 namespace tandem {
 
-void channel_scale_forward(CpuContext& context, const ChannelScaleShape& shape, const float* input,
-                           const float* scale, float* output) {
+void channel_scale_forward(CpuContext& context, const ChannelScaleShape& shape, const Tensor& input,
+                           const Tensor& scale, const Tensor& output) {
+  const auto* all_x = input.data<float>();
+  const auto* all_s = scale.data<float>();
+  auto* all_y = output.data<float>();
   const std::int64_t channels = shape.channels;
 #pragma omp parallel for schedule(static) num_threads(context.threads())
   for (std::int64_t row = 0; row < shape.batch * shape.pixels; ++row) {
-    const float* x = input + row * channels;
-    const float* s = scale + row / shape.pixels * channels;
-    float* y = output + row * channels;
+    const float* x = all_x + row * channels;
+    const float* s = all_s + row / shape.pixels * channels;
+    float* y = all_y + row * channels;
 #pragma omp simd
     for (std::int64_t c = 0; c < channels; ++c) y[c] = x[c] * s[c];
   }
@@ -23,8 +26,31 @@ namespace {
 /// Channels whose sums one thread keeps at a time.
 constexpr std::int64_t block = 64;
 
+struct Pointers {
+  const float* input;
+  const float* scale;
+  const float* output_gradient;
+  float* input_gradient;
+  float* scale_gradient;
+  bool add_to_input;
+  bool add_to_scale;
+};
+
+Pointers pointers_of(const ChannelScaleBackward& args) {
+  const auto data_or_null = [](const Tensor& tensor) {
+    return tensor.defined() ? tensor.data<float>() : nullptr;
+  };
+  return {.input = args.input.data<float>(),
+          .scale = args.scale.data<float>(),
+          .output_gradient = args.output_gradient.data<float>(),
+          .input_gradient = data_or_null(args.input_gradient),
+          .scale_gradient = data_or_null(args.scale_gradient),
+          .add_to_input = args.add_to_input,
+          .add_to_scale = args.add_to_scale};
+}
+
 /// Channels [first, first + count) of image n.
-void backward_block(const ChannelScaleShape& shape, const ChannelScaleBackward& a, std::int64_t n,
+void backward_block(const ChannelScaleShape& shape, const Pointers& a, std::int64_t n,
                     std::int64_t first, std::int64_t count) {
   const std::int64_t channels = shape.channels;
   std::array<float, block> sums{};
@@ -56,10 +82,11 @@ void backward_block(const ChannelScaleShape& shape, const ChannelScaleBackward& 
 void channel_scale_backward(CpuContext& context, const ChannelScaleShape& shape,
                             const ChannelScaleBackward& args) {
   const std::int64_t blocks = (shape.channels + block - 1) / block;
+  const Pointers pointers = pointers_of(args);
 #pragma omp parallel for schedule(static) num_threads(context.threads())
   for (std::int64_t part = 0; part < shape.batch * blocks; ++part) {
     const std::int64_t first = part % blocks * block;
-    backward_block(shape, args, part / blocks, first, std::min(block, shape.channels - first));
+    backward_block(shape, pointers, part / blocks, first, std::min(block, shape.channels - first));
   }
 }
 

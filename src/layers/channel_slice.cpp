@@ -11,13 +11,11 @@ class ChannelSliceKernel : public LayerKernel {
   ChannelSliceKernel(Context& context, const ChannelRange& range, bool add)
       : context_(&context), range_(range), add_(add) {}
   void forward(const ForwardArgs& args) override {
-    channel_slice_forward(*context_, range_, args.inputs[0].data<float>(),
-                          args.output.data<float>());
+    channel_slice_forward(*context_, range_, args.inputs[0], args.output);
   }
   void backward(const BackwardArgs& args) override {
     if (!args.input_gradients[0].defined()) return;
-    channel_slice_backward(*context_, range_, add_, args.output_gradient.data<float>(),
-                           args.input_gradients[0].data<float>());
+    channel_slice_backward(*context_, range_, add_, args.output_gradient, args.input_gradients[0]);
   }
 
  private:

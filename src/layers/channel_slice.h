@@ -29,10 +29,14 @@ struct ChannelRange {
   std::int64_t first = 0;
   std::int64_t count = 0;
 };
-void channel_slice_forward(CpuContext& context, const ChannelRange& range, const float* input,
-                           float* output);
+void channel_slice_forward(CpuContext& context, const ChannelRange& range, const Tensor& input,
+                           const Tensor& output);
+void channel_slice_forward(CudaContext& context, const ChannelRange& range, const Tensor& input,
+                           const Tensor& output);
 /// With `add` the other channels' gradients stay as they are, else they become zero.
 void channel_slice_backward(CpuContext& context, const ChannelRange& range, bool add,
-                            const float* output_gradient, float* input_gradient);
+                            const Tensor& output_gradient, const Tensor& input_gradient);
+void channel_slice_backward(CudaContext& context, const ChannelRange& range, bool add,
+                            const Tensor& output_gradient, const Tensor& input_gradient);
 
 }  // namespace tandem

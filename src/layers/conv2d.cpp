@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "layers/conv2d_cpu.h"
+#include "layers/conv2d_cuda.h"
 
 namespace tandem {
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "layers/conv_bn_cpu.h"
+#include "layers/conv_bn_cuda.h"
 
 namespace tandem {
 

@@ -21,15 +21,13 @@ class DropoutTraining : public LayerKernel {
   }
   void forward(const ForwardArgs& args) override {
     auto* factors = reinterpret_cast<float*>(args.saved);
-    dropout_draw(*context_, shape_, rate_, args.random.seed ^ name_hash_, args.random.first_sample,
-                 factors);
-    dropout_apply(*context_, shape_, factors, args.inputs[0].data<float>(),
-                  args.output.data<float>());
+    dropout_draw(*context_, shape_, rate_, args.random.seed ^ name_hash_, args.random, factors);
+    dropout_apply(*context_, shape_, factors, args.inputs[0], args.output);
   }
   void backward(const BackwardArgs& args) override {
     if (!args.input_gradients[0].defined()) return;
     dropout_apply(*context_, shape_, reinterpret_cast<const float*>(args.saved),
-                  args.output_gradient.data<float>(), args.input_gradients[0].data<float>());
+                  args.output_gradient, args.input_gradients[0]);
   }
 
  private:
@@ -44,8 +42,7 @@ class DropoutEvaluation : public LayerKernel {
  public:
   explicit DropoutEvaluation(Context& context) : context_(&context) {}
   void forward(const ForwardArgs& args) override {
-    copy_forward(*context_, args.output.elements(), args.inputs[0].data<float>(),
-                 args.output.data<float>());
+    copy_forward(*context_, args.inputs[0], args.output);
   }
   void backward(const BackwardArgs& /*args*/) override {
     throw Error("backward of a kernel prepared for evaluation");

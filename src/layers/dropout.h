@@ -43,11 +43,16 @@ struct DropoutShape {
   std::int64_t units = 1;
   std::int64_t unit_elements = 1;
 };
-/// factor[sample, unit] = 0, or 1 / (1 - rate) where the unit is kept. `key` is of the layer.
+/// factor[sample, unit] = 0, or 1 / (1 - rate) where the unit is kept. `key` is of the layer;
+/// of `random` the samples' place alone counts.
 void dropout_draw(CpuContext& context, const DropoutShape& shape, float rate, std::uint64_t key,
-                  std::uint64_t first_sample, float* factors);
+                  const StepRandom& random, float* factors);
+void dropout_draw(CudaContext& context, const DropoutShape& shape, float rate, std::uint64_t key,
+                  const StepRandom& random, float* factors);
 /// output = input times its unit's factor; also backward. They may be the same.
 void dropout_apply(CpuContext& context, const DropoutShape& shape, const float* factors,
-                   const float* input, float* output);
+                   const Tensor& input, const Tensor& output);
+void dropout_apply(CudaContext& context, const DropoutShape& shape, const float* factors,
+                   const Tensor& input, const Tensor& output);
 
 }  // namespace tandem

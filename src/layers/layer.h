@@ -10,9 +10,14 @@
 
 #include "device/any_context.h"
 #include "layers/rank_sum.h"
+#include "tensor/precision.h"
 #include "tensor/tensor.h"
 
 namespace tandem {
+
+/// Kernels are overloaded on both kinds of context; a build without CUDA has no CudaContext that
+/// could call its overloads.
+class CudaContext;
 
 /// What a parameter is for; decides whether weight decay may skip it.
 enum class ParameterRole : std::uint8_t { weight, bias, norm };
@@ -55,13 +60,21 @@ struct StepRandom {
   /// Place of the batch's first sample in the run's sequence of samples: those of step s begin at s
   /// times the global batch. The others follow it.
   std::uint64_t first_sample = 0;
+  /// Where not null: kernels of a device read the place there, in its memory, when they run, and
+  /// `first_sample` counts from it. A captured step is launched again with the arguments that it
+  /// was captured with.
+  const std::uint64_t* base_on_device = nullptr;
 };
 
-/// What a kernel works on. Tensors are dense f32; images NHWC.
+/// What a kernel works on. Tensors are dense, images NHWC. Inputs, output and their gradients are
+/// of KernelRequest::dtype(); parameters, their gradients and buffers f32.
 struct ForwardArgs {
   std::span<const Tensor> inputs;
   Tensor output;
   std::span<const Tensor> parameters;
+  /// The parameters in the activations' dtype, for products to read: the same tensors where that is
+  /// f32.
+  std::span<const Tensor> weights{};
   std::span<const Tensor> buffers;
   std::byte* saved = nullptr;    ///< KernelMemory::saved bytes, kept until backward
   std::byte* scratch = nullptr;  ///< KernelMemory::forward_scratch bytes, for this call alone
@@ -77,6 +90,7 @@ struct BackwardArgs {
   /// wanted.
   std::span<const Tensor> input_gradients;
   std::span<const Tensor> parameters;
+  std::span<const Tensor> weights{};  ///< as in the forward pass
   /// Overwritten, not added to. Always defined; what is in those that KernelRequest does not want
   /// is thrown away.
   std::span<const Tensor> parameter_gradients;
@@ -84,7 +98,7 @@ struct BackwardArgs {
   std::byte* scratch = nullptr;
 };
 
-/// Bytes that a kernel needs beside its tensors; 64-byte aligned when handed over.
+/// Bytes that a kernel needs beside its tensors; 256-byte aligned when handed over.
 struct KernelMemory {
   std::size_t saved = 0;
   std::size_t forward_scratch = 0;
@@ -107,6 +121,8 @@ struct KernelRequest {
   std::vector<Shape> inputs{};
   Shape output;
   bool training = false;
+  /// What to compute in; on a CPU fp32 alone.
+  Precision precision = Precision::fp32;
   /// One per input: whether backward writes its gradient.
   std::vector<bool> input_gradients{};
   /// One per input: whether backward adds to its gradient, which another reader of the value wrote
@@ -115,6 +131,7 @@ struct KernelRequest {
   /// The layer's name in its model; random layers draw by it.
   std::string name{};
 
+  DType dtype() const { return activation_dtype(precision); }
   bool adds_to(std::size_t input) const { return input < adds.size() && adds[input]; }
   /// One per parameter: whether its gradient is read; a kernel may leave the others out. Empty:
   /// all.

@@ -38,5 +38,7 @@ class Linear : public Layer {
 
 std::unique_ptr<LayerKernel> make_linear_kernel(CpuContext& context, bool bias,
                                                 const KernelRequest& request);
+std::unique_ptr<LayerKernel> make_linear_kernel(CudaContext& context, bool bias,
+                                                const KernelRequest& request);
 
 }  // namespace tandem

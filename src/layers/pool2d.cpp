@@ -36,9 +36,8 @@ std::unique_ptr<LayerKernel> Pool2d::prepare(AnyContext& context,
                               .columns = window_.kernel,
                               .stride = window_.stride,
                               .padding = window_.padding};
-  return std::visit(
-      [&](auto& device) { return make_pool2d_kernel(device, geometry, request.training); },
-      context);
+  return std::visit([&](auto& device) { return make_pool2d_kernel(device, geometry, request); },
+                    context);
 }
 
 LayerPtr GlobalAveragePool::from_config(const ConfigTable& table) {
@@ -59,9 +58,8 @@ std::unique_ptr<LayerKernel> GlobalAveragePool::prepare(AnyContext& context,
                               .output = {input[0], 1, 1, input[3]},
                               .rows = input[1],
                               .columns = input[2]};
-  return std::visit(
-      [&](auto& device) { return make_pool2d_kernel(device, geometry, request.training); },
-      context);
+  return std::visit([&](auto& device) { return make_pool2d_kernel(device, geometry, request); },
+                    context);
 }
 
 }  // namespace tandem

@@ -54,6 +54,8 @@ struct PoolGeometry {
   std::int64_t padding = 0;
 };
 std::unique_ptr<LayerKernel> make_pool2d_kernel(CpuContext& context, const PoolGeometry& geometry,
-                                                bool training);
+                                                const KernelRequest& request);
+std::unique_ptr<LayerKernel> make_pool2d_kernel(CudaContext& context, const PoolGeometry& geometry,
+                                                const KernelRequest& request);
 
 }  // namespace tandem

@@ -100,8 +100,8 @@ class PoolCpuKernel : public LayerKernel {
 }  // namespace
 
 std::unique_ptr<LayerKernel> make_pool2d_kernel(CpuContext& context, const PoolGeometry& geometry,
-                                                bool training) {
-  return std::make_unique<PoolCpuKernel>(context, geometry, training);
+                                                const KernelRequest& request) {
+  return std::make_unique<PoolCpuKernel>(context, geometry, request.training);
 }
 
 }  // namespace tandem

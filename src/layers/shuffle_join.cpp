@@ -1,7 +1,5 @@
 #include "layers/shuffle_join.h"
 
-#include <array>
-
 #include "layers/window.h"
 
 namespace tandem {
@@ -17,16 +15,13 @@ class ShuffleJoinKernel : public LayerKernel {
                .channels_b = request.inputs[1][3]},
         add_{request.adds_to(0), request.adds_to(1)} {}
   void forward(const ForwardArgs& args) override {
-    shuffle_join_forward(*context_, shape_, args.inputs[0].data<float>(),
-                         args.inputs[1].data<float>(), args.output.data<float>());
+    shuffle_join_forward(*context_, shape_, args.inputs[0], args.inputs[1], args.output);
   }
   void backward(const BackwardArgs& args) override {
-    for (std::size_t which = 0; which < 2; ++which) {
-      const Tensor& gradient = args.input_gradients[which];
-      if (!gradient.defined()) continue;
-      shuffle_join_backward(*context_, shape_, static_cast<int>(which), add_[which],
-                            args.output_gradient.data<float>(), gradient.data<float>());
-    }
+    shuffle_join_backward(*context_, shape_,
+                          {.output_gradient = args.output_gradient,
+                           .gradients = {args.input_gradients[0], args.input_gradients[1]},
+                           .add = add_});
   }
 
  private:

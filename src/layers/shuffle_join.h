@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+
 #include "base/config_table.h"
 #include "layers/layer.h"
 
@@ -27,11 +29,20 @@ struct ShuffleJoinShape {
   std::int64_t channels_a = 0;
   std::int64_t channels_b = 0;
 };
-void shuffle_join_forward(CpuContext& context, const ShuffleJoinShape& shape, const float* a,
-                          const float* b, float* output);
-/// The gradient of one input, `which` 0 or 1, of `channels` channels: overwritten (zero where the
-/// channel was left out), or added to.
-void shuffle_join_backward(CpuContext& context, const ShuffleJoinShape& shape, int which, bool add,
-                           const float* output_gradient, float* input_gradient);
+void shuffle_join_forward(CpuContext& context, const ShuffleJoinShape& shape, const Tensor& a,
+                          const Tensor& b, const Tensor& output);
+void shuffle_join_forward(CudaContext& context, const ShuffleJoinShape& shape, const Tensor& a,
+                          const Tensor& b, const Tensor& output);
+/// The inputs' gradients, which may be undefined. Each overwritten (zero where the channel was left
+/// out), or added to.
+struct ShuffleJoinBackward {
+  Tensor output_gradient;
+  std::array<Tensor, 2> gradients;
+  std::array<bool, 2> add;
+};
+void shuffle_join_backward(CpuContext& context, const ShuffleJoinShape& shape,
+                           const ShuffleJoinBackward& args);
+void shuffle_join_backward(CudaContext& context, const ShuffleJoinShape& shape,
+                           const ShuffleJoinBackward& args);
 
 }  // namespace tandem

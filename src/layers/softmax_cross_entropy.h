@@ -1,11 +1,14 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "device/any_context.h"
 #include "tensor/tensor.h"
 
 namespace tandem {
+
+class CudaContext;
 
 /// Sums over the samples of a batch that count.
 struct LossSums {
@@ -43,12 +46,41 @@ struct Targets {
 /// (the first one where they are equal) among the one and five largest logits (equal logits are
 /// ranked by index; a NaN logit counts as a miss).
 ///
-/// logits f32 (N, K); gradient f32 (N, K), or undefined where none is wanted: d(mean over the N
-/// samples)/d(logits). Throws Error for a label or weight out of range.
+/// Logits (N, K), f32 on the CPU, any floating type on a device; gradient likewise, or undefined
+/// where none is wanted: d(mean over the N samples)/d(logits). `scratch` has
+/// softmax_cross_entropy_scratch(N) bytes of the context's memory, for this call alone; a CPU needs
+/// none. Throws Error for a label or weight out of range.
 LossSums softmax_cross_entropy(AnyContext& context, const Tensor& logits, const Targets& targets,
-                               float smoothing, std::int64_t valid, const Tensor& gradient);
+                               float smoothing, std::int64_t valid, const Tensor& gradient,
+                               std::byte* scratch);
 
 LossSums softmax_cross_entropy(CpuContext& context, const Tensor& logits, const Targets& targets,
-                               float smoothing, std::int64_t valid, const Tensor& gradient);
+                               float smoothing, std::int64_t valid, const Tensor& gradient,
+                               std::byte* scratch);
+LossSums softmax_cross_entropy(CudaContext& context, const Tensor& logits, const Targets& targets,
+                               float smoothing, std::int64_t valid, const Tensor& gradient,
+                               std::byte* scratch);
+
+/// The same over a whole batch, only enqueued on a device: there labels and weights are not
+/// checked, but one out of range makes the loss and the sample's gradient NaN. `sums`, f32 (4) in
+/// the context's memory, gets loss, samples, top1 and top5; the gradient is multiplied by
+/// *gradient_scale, there too, where it is not null.
+void softmax_cross_entropy_into(AnyContext& context, const Tensor& logits, const Targets& targets,
+                                float smoothing, const Tensor& gradient,
+                                const float* gradient_scale, const Tensor& sums,
+                                std::byte* scratch);
+void softmax_cross_entropy_into(CpuContext& context, const Tensor& logits, const Targets& targets,
+                                float smoothing, const Tensor& gradient,
+                                const float* gradient_scale, const Tensor& sums,
+                                std::byte* scratch);
+void softmax_cross_entropy_into(CudaContext& context, const Tensor& logits, const Targets& targets,
+                                float smoothing, const Tensor& gradient,
+                                const float* gradient_scale, const Tensor& sums,
+                                std::byte* scratch);
+
+/// Bytes of scratch for a batch of N samples on any device, 256-byte aligned.
+constexpr std::size_t softmax_cross_entropy_scratch(std::int64_t batch) {
+  return 256 + static_cast<std::size_t>(batch) * 16;  // sums, and what each sample adds to them
+}
 
 }  // namespace tandem

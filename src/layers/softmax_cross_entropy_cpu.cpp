@@ -66,7 +66,7 @@ struct Softmax {
 
 LossSums softmax_cross_entropy(CpuContext& /*context*/, const Tensor& logits,
                                const Targets& targets, float smoothing, std::int64_t valid,
-                               const Tensor& gradient) {
+                               const Tensor& gradient, std::byte* /*scratch*/) {
   const std::int64_t batch = logits.shape()[0];
   const std::int64_t classes = logits.shape()[1];
   const double uniform = static_cast<double>(smoothing) / static_cast<double>(classes);
@@ -100,6 +100,22 @@ LossSums softmax_cross_entropy(CpuContext& /*context*/, const Tensor& logits,
   }
   sums.samples = valid;
   return sums;
+}
+
+void softmax_cross_entropy_into(CpuContext& context, const Tensor& logits, const Targets& targets,
+                                float smoothing, const Tensor& gradient,
+                                const float* gradient_scale, const Tensor& sums,
+                                std::byte* scratch) {
+  const LossSums found = softmax_cross_entropy(context, logits, targets, smoothing,
+                                               logits.shape()[0], gradient, scratch);
+  if (gradient.defined() && gradient_scale != nullptr) {
+    for (float& element : gradient.span<float>()) element *= *gradient_scale;
+  }
+  auto* out = sums.data<float>();
+  out[0] = static_cast<float>(found.loss);
+  out[1] = static_cast<float>(found.samples);
+  out[2] = static_cast<float>(found.top1);
+  out[3] = static_cast<float>(found.top5);
 }
 
 }  // namespace tandem

@@ -9,7 +9,9 @@ namespace tandem {
 
 AdamW::AdamW(AnyContext& context, std::int64_t arena_elements,
              std::span<const ParameterGroupSlice> slices, const AdamWOptions& options)
-    : Optimizer(context, arena_elements, slices), options_(options), blocks_(cut_blocks(slices)) {
+    : Optimizer(context, arena_elements, slices),
+      options_(options),
+      blocks_(block_table(context, slices)) {
   TANDEM_CHECK(
       options.beta1 >= 0.0 && options.beta1 < 1.0 && options.beta2 >= 0.0 && options.beta2 < 1.0,
       "betas of {} and {}", options.beta1, options.beta2);
@@ -24,6 +26,12 @@ std::vector<OptimizerState> AdamW::state() {
           {"exp_avg_sq", Tensor(second_moment_.data(), {arena_elements()})}};
 }
 
+void AdamW::fill(HostControl& control, float learning_rate) const {
+  Optimizer::fill(control, learning_rate);
+  control.beta1 = options_.beta1;
+  control.beta2 = options_.beta2;
+}
+
 void AdamW::update(AnyContext& context, float* parameters, const float* gradients,
                    const UpdateSettings& settings) {
   // In double: 1 - beta2^t loses most of a float's digits while t is small.
@@ -32,7 +40,7 @@ void AdamW::update(AnyContext& context, float* parameters, const float* gradient
   const double correction2 = 1.0 - std::pow(options_.beta2, t);
   const auto rate = static_cast<double>(settings.learning_rate);
   const AdamWUpdate update{
-      .blocks = blocks_,
+      .blocks = blocks_.rows(),
       .learning_rate = settings.learning_rate,
       .gradient_scale = settings.gradient_scale,
       .beta1 = static_cast<float>(options_.beta1),
@@ -45,7 +53,9 @@ void AdamW::update(AnyContext& context, float* parameters, const float* gradient
       .parameters = parameters,
       .gradients = gradients,
       .first_moment = reinterpret_cast<float*>(first_moment_.data()),
-      .second_moment = reinterpret_cast<float*>(second_moment_.data())};
+      .second_moment = reinterpret_cast<float*>(second_moment_.data()),
+      .control = settings.control,
+      .weights = settings.weights};
   std::visit([&](auto& device) { adamw_update(device, update); }, context);
 }
 

@@ -33,13 +33,14 @@ class AdamW final : public Optimizer {
   std::string_view kind() const override { return "adamw"; }
   /// {"exp_avg", m}, {"exp_avg_sq", v}: f32 of the arena's length, under torch's names.
   std::vector<OptimizerState> state() override;
+  void fill(HostControl& control, float learning_rate) const override;
 
  private:
   void update(AnyContext& context, float* parameters, const float* gradients,
               const UpdateSettings& settings) override;
 
   AdamWOptions options_;
-  std::vector<UpdateBlock> blocks_;
+  ContextTable<UpdateBlock> blocks_;
   Arena first_moment_;
   Arena second_moment_;
 };

@@ -27,7 +27,10 @@ void update_block(const AdamWUpdate& update, const UpdateBlock& block) {
 
 }  // namespace
 
-void adamw_update(CpuContext& context, const AdamWUpdate& update) {
+void adamw_update(CpuContext& context, const AdamWUpdate& given) {
+  if (skips(given.control)) return;
+  AdamWUpdate update = given;
+  follow(update.control, update);
   const auto count = static_cast<std::int64_t>(update.blocks.size());
 #pragma omp parallel for schedule(static) num_threads(context.threads())
   for (std::int64_t i = 0; i < count; ++i) {

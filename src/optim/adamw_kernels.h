@@ -3,12 +3,16 @@
 #include <span>
 
 #include "device/cpu_context.h"
+#include "optim/step_control.h"
 #include "optim/update_blocks.h"
+#include "tensor/tensor.h"
 
 namespace tandem {
 
+class CudaContext;
+
 /// One update of all blocks; see AdamW for the formula. What depends on the update's number alone
-/// is worked out before.
+/// is worked out before. Everything but the numbers lies in the context's memory.
 struct AdamWUpdate {
   std::span<const UpdateBlock> blocks;
   float learning_rate = 0.0F;
@@ -24,8 +28,19 @@ struct AdamWUpdate {
   const float* gradients = nullptr;
   float* first_moment = nullptr;
   float* second_moment = nullptr;
+  const StepControl* control = nullptr;  ///< as in UpdateSettings
+  Tensor weights{};                      ///< as in UpdateSettings
 };
 
+/// Puts what `control` says, unless null, in place of the update's own values.
+constexpr void follow(const StepControl* control, AdamWUpdate& update) {
+  if (control == nullptr) return;
+  follow(control, update.learning_rate, update.gradient_scale);
+  update.step_size = control->state.step_size;
+  update.inverse_root_correction = control->state.inverse_root_correction;
+}
+
 void adamw_update(CpuContext& context, const AdamWUpdate& update);
+void adamw_update(CudaContext& context, const AdamWUpdate& update);
 
 }  // namespace tandem

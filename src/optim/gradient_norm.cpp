@@ -1,6 +1,5 @@
 #include "optim/gradient_norm.h"
 
-#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -9,17 +8,18 @@
 namespace tandem {
 
 GradientNorm::GradientNorm(AnyContext& context, std::span<const ParameterGroupSlice> slices)
-    : context_(&context), blocks_(cut_blocks(slices)), sums_(blocks_.size()) {}
+    : context_(&context),
+      blocks_(block_table(context, slices)),
+      sums_(context, blocks_.rows().size(), "the gradients' norms"),
+      host_sums_(blocks_.rows().size()) {}
 
 double GradientNorm::measure(const Tensor& gradients) {
-  std::visit([&](auto& device) { square_sums(device, blocks_, gradients.data<float>(), sums_); },
-             *context_);
-  return std::sqrt(std::accumulate(sums_.begin(), sums_.end(), 0.0));
-}
-
-double clip_factor(double norm, double max_norm) {
-  constexpr double against_zero = 1e-6;
-  return std::min(1.0, max_norm / (norm + against_zero));
+  const std::span<double> sums = sums_.rows();
+  std::visit(
+      [&](auto& device) { square_sums(device, blocks_.rows(), gradients.data<float>(), sums); },
+      *context_);
+  copy_to_host(*context_, sums.data(), sums.size_bytes(), host_sums_.data());
+  return std::sqrt(std::accumulate(host_sums_.begin(), host_sums_.end(), 0.0));
 }
 
 }  // namespace tandem

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "device/arena.h"
+#include "optim/lars_kernels.h"
 #include "optim/optimizer.h"
 #include "optim/update_blocks.h"
 
@@ -37,15 +38,13 @@ class Lars final : public Optimizer {
  private:
   void update(AnyContext& context, float* parameters, const float* gradients,
               const UpdateSettings& settings) override;
-  /// The rate of each slice, trust ratio included.
-  void set_rates(const UpdateSettings& settings);
 
   LarsOptions options_;
-  std::vector<ParameterGroupSlice> slices_;
-  std::vector<UpdateBlock> blocks_;
-  std::vector<double> parameter_squares_;  // of each block
-  std::vector<double> gradient_squares_;
-  std::vector<float> rates_;  // of each slice
+  ContextTable<UpdateBlock> blocks_;
+  ContextTable<LarsSlice> slices_;
+  ContextTable<double> parameter_squares_;  // of each block
+  ContextTable<double> gradient_squares_;
+  ContextTable<float> rates_;  // of each slice
   Arena momentum_;
 };
 

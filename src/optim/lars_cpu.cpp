@@ -1,6 +1,7 @@
 #include <cstddef>
 
 #include "optim/lars_kernels.h"
+#include "optim/lars_rate.h"
 
 namespace tandem {
 namespace {
@@ -21,7 +22,24 @@ void update_block(const LarsUpdate& update, const UpdateBlock& block) {
 
 }  // namespace
 
-void lars_update(CpuContext& context, const LarsUpdate& update) {
+void lars_rates(CpuContext& /*context*/, const LarsRates& rates) {
+  for (std::size_t i = 0; i < rates.slices.size(); ++i) {
+    const LarsSlice& slice = rates.slices[i];
+    double parameters = 0.0;
+    double gradients = 0.0;
+    for (std::int64_t b = 0; b < slice.blocks; ++b) {
+      const auto block = static_cast<std::size_t>(slice.first_block + b);
+      parameters += rates.parameter_squares[block];
+      gradients += rates.gradient_squares[block];
+    }
+    rates.rates[i] = lars_rate(rates, slice, parameters, gradients);
+  }
+}
+
+void lars_update(CpuContext& context, const LarsUpdate& given) {
+  if (skips(given.control)) return;
+  LarsUpdate update = given;
+  if (update.control != nullptr) update.gradient_scale = update.control->state.factor;
   const auto count = static_cast<std::int64_t>(update.blocks.size());
 #pragma omp parallel for schedule(static) num_threads(context.threads())
   for (std::int64_t i = 0; i < count; ++i) {

@@ -1,6 +1,7 @@
 #include "optim/optimizer.h"
 
 #include "base/error.h"
+#include "device/memory.h"
 
 namespace tandem {
 namespace {
@@ -10,6 +11,15 @@ void check_arena(const Tensor& tensor, std::int64_t elements, std::string_view w
                name_of(tensor.dtype()));
   TANDEM_CHECK(tensor.elements() == elements, "an update of {} elements was given {} {}", elements,
                tensor.elements(), what);
+}
+
+void check_weights(const AnyContext& context, const Tensor& weights, const Tensor& parameters) {
+  if (!weights.defined() || weights.raw() == parameters.raw()) return;
+  TANDEM_CHECK(!is_host(context), "a CPU's parameters have no copy in {}",
+               name_of(weights.dtype()));
+  TANDEM_CHECK(weights.dtype() != DType::f32, "a copy of the parameters in their own type");
+  TANDEM_CHECK(weights.elements() >= parameters.elements(), "{} weights for {} parameters",
+               weights.elements(), parameters.elements());
 }
 
 }  // namespace
@@ -28,11 +38,23 @@ Optimizer::Optimizer(AnyContext& context, std::int64_t arena_elements,
   }
 }
 
-void Optimizer::step(Tensor parameters, Tensor gradients, const UpdateSettings& settings) {
+void Optimizer::enqueue(Tensor parameters, Tensor gradients, const UpdateSettings& settings) {
   check_arena(parameters, arena_elements_, "parameters");
   check_arena(gradients, arena_elements_, "gradients");
+  check_weights(*context_, settings.weights, parameters);
   update(*context_, parameters.data<float>(), gradients.data<float>(), settings);
-  ++steps_taken_;
+}
+
+void Optimizer::step(Tensor parameters, Tensor gradients, const UpdateSettings& settings) {
+  enqueue(parameters, gradients, settings);
+  count_step();
+}
+
+void Optimizer::fill(HostControl& control, float learning_rate) const {
+  control.learning_rate = learning_rate;
+  control.beta1 = 0.0;
+  control.beta2 = 0.0;
+  control.update = steps_taken_ + 1;
 }
 
 void Optimizer::set_steps_taken(std::int64_t steps) {

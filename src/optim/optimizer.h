@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "device/any_context.h"
+#include "optim/step_control.h"
 #include "tensor/tensor.h"
 
 namespace tandem {
@@ -33,6 +34,12 @@ struct UpdateSettings {
   /// Gradients are multiplied by this before anything else: 1/micro-batches, 1/loss scale,
   /// clipping.
   float gradient_scale = 1.0F;
+  /// Where not null: in the context's memory, filled by prepare_update() before; its values are
+  /// taken instead of those above when the kernels run, and nothing changes where it says skip.
+  const StepControl* control = nullptr;
+  /// Of a device: where the new parameters are written in bf16 or f16, too, at the same offsets.
+  /// Undefined, or the parameters themselves: nowhere.
+  Tensor weights{};
 };
 
 /// Updates the parameter arena in place from the gradient arena. State lies in arenas of the same
@@ -51,12 +58,21 @@ class Optimizer {
   /// One update. Both tensors are f32 and hold as many elements as the arena; gradients are only
   /// read. Throws Error where they do not fit.
   void step(Tensor parameters, Tensor gradients, const UpdateSettings& settings);
+  /// step() in two: the update, which a captured step records once and with a control, and its
+  /// count, which is due each time that it runs.
+  void enqueue(Tensor parameters, Tensor gradients, const UpdateSettings& settings);
+  void count_step() { ++steps_taken_; }
+
+  /// Writes what the coming update under a control needs of this optimizer: the learning rate,
+  /// the update's number, and what belongs to the rule.
+  virtual void fill(HostControl& control, float learning_rate) const;
 
   /// Views of the state, in a fixed order; writing them (after which set_steps_taken()) restores a
   /// checkpoint. Empty where the rule keeps none.
   virtual std::vector<OptimizerState> state() = 0;
 
-  /// Updates made so far, those before a restored checkpoint included.
+  /// Updates made so far, those that a control skipped and those before a restored checkpoint
+  /// included.
   std::int64_t steps_taken() const { return steps_taken_; }
   void set_steps_taken(std::int64_t steps);
 

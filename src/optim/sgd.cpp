@@ -5,7 +5,9 @@
 namespace tandem {
 Sgd::Sgd(AnyContext& context, std::int64_t arena_elements,
          std::span<const ParameterGroupSlice> slices, const SgdOptions& options)
-    : Optimizer(context, arena_elements, slices), options_(options), blocks_(cut_blocks(slices)) {
+    : Optimizer(context, arena_elements, slices),
+      options_(options),
+      blocks_(block_table(context, slices)) {
   TANDEM_CHECK(options.momentum >= 0.0F, "a momentum of {}", options.momentum);
   TANDEM_CHECK(!options.nesterov || options.momentum > 0.0F, "Nesterov's rule needs momentum");
   if (options.momentum > 0.0F) {
@@ -21,14 +23,16 @@ std::vector<OptimizerState> Sgd::state() {
 
 void Sgd::update(AnyContext& context, float* parameters, const float* gradients,
                  const UpdateSettings& settings) {
-  const SgdUpdate update{.blocks = blocks_,
+  const SgdUpdate update{.blocks = blocks_.rows(),
                          .learning_rate = settings.learning_rate,
                          .gradient_scale = settings.gradient_scale,
                          .momentum = options_.momentum,
                          .nesterov = options_.nesterov,
                          .parameters = parameters,
                          .gradients = gradients,
-                         .momentum_buffer = reinterpret_cast<float*>(momentum_.data())};
+                         .momentum_buffer = reinterpret_cast<float*>(momentum_.data()),
+                         .control = settings.control,
+                         .weights = settings.weights};
   std::visit([&](auto& device) { sgd_update(device, update); }, context);
 }
 

@@ -36,7 +36,7 @@ class Sgd final : public Optimizer {
               const UpdateSettings& settings) override;
 
   SgdOptions options_;
-  std::vector<UpdateBlock> blocks_;
+  ContextTable<UpdateBlock> blocks_;
   Arena momentum_;
 };
 

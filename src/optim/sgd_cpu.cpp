@@ -41,7 +41,10 @@ void update_blocks(CpuContext& context, const SgdUpdate& update) {
 
 }  // namespace
 
-void sgd_update(CpuContext& context, const SgdUpdate& update) {
+void sgd_update(CpuContext& context, const SgdUpdate& given) {
+  if (skips(given.control)) return;
+  SgdUpdate update = given;
+  follow(update.control, update.learning_rate, update.gradient_scale);
   if (update.momentum_buffer == nullptr) {
     update_blocks<Rule::plain>(context, update);
   } else if (update.nesterov) {

@@ -4,11 +4,16 @@
 #include <span>
 
 #include "device/cpu_context.h"
+#include "optim/step_control.h"
 #include "optim/update_blocks.h"
+#include "tensor/tensor.h"
 
 namespace tandem {
 
-/// One update of all blocks; see Sgd for the formula.
+class CudaContext;
+
+/// One update of all blocks; see Sgd for the formula. Everything but the numbers lies in the
+/// context's memory.
 struct SgdUpdate {
   std::span<const UpdateBlock> blocks;
   float learning_rate = 0.0F;
@@ -17,9 +22,12 @@ struct SgdUpdate {
   bool nesterov = false;
   float* parameters = nullptr;
   const float* gradients = nullptr;
-  float* momentum_buffer = nullptr;  ///< null: no momentum
+  float* momentum_buffer = nullptr;      ///< null: no momentum
+  const StepControl* control = nullptr;  ///< as in UpdateSettings
+  Tensor weights{};                      ///< as in UpdateSettings
 };
 
 void sgd_update(CpuContext& context, const SgdUpdate& update);
+void sgd_update(CudaContext& context, const SgdUpdate& update);
 
 }  // namespace tandem

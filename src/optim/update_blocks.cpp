@@ -4,10 +4,8 @@
 
 namespace tandem {
 
-std::vector<UpdateBlock> cut_blocks(std::span<const ParameterGroupSlice> slices) {
-  // 64 KiB of each arena: a few of them fit a core's second-level cache, and there are enough
-  // blocks to share out evenly.
-  constexpr std::int64_t block_elements = 16384;
+std::vector<UpdateBlock> cut_blocks(std::span<const ParameterGroupSlice> slices,
+                                    std::int64_t block_elements) {
   std::vector<UpdateBlock> blocks;
   for (std::size_t i = 0; i < slices.size(); ++i) {
     const ParameterGroupSlice& slice = slices[i];
@@ -17,6 +15,16 @@ std::vector<UpdateBlock> cut_blocks(std::span<const ParameterGroupSlice> slices)
     }
   }
   return blocks;
+}
+
+std::int64_t block_elements_of(const AnyContext& context) {
+  return is_host(context) ? host_block_elements : device_block_elements;
+}
+
+ContextTable<UpdateBlock> block_table(AnyContext& context,
+                                      std::span<const ParameterGroupSlice> slices) {
+  const std::vector<UpdateBlock> blocks = cut_blocks(slices, block_elements_of(context));
+  return {context, blocks, "the optimizer's table of blocks"};
 }
 
 }  // namespace tandem

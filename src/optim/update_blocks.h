@@ -4,21 +4,36 @@
 #include <span>
 #include <vector>
 
+#include "optim/context_table.h"
 #include "optim/optimizer.h"
 
 namespace tandem {
 
-/// A piece of a parameter slice: what one thread takes at a time. The cut depends on the slices
-/// alone, so every element is computed by the same instructions, and every sum taken in the same
-/// order, whatever the number of threads.
+/// A piece of a parameter slice: what one thread of a CPU, or one thread block of a GPU, takes at a
+/// time. The cut depends on the slices and the kind of context alone, so every element is computed
+/// by the same instructions, and every sum taken in the same order, whatever the number of threads.
 struct UpdateBlock {
   std::int64_t offset = 0;
-  std::int64_t elements = 0;
+  std::int64_t elements = 0;  ///< at most host_block_elements
   float weight_decay = 0.0F;
   std::size_t slice = 0;  ///< index of the slice that it is cut from
 };
 
-/// The blocks of all slices, in order.
-std::vector<UpdateBlock> cut_blocks(std::span<const ParameterGroupSlice> slices);
+/// 64 KiB of each arena: a few of them fit a core's second-level cache, and there are enough blocks
+/// to share out evenly.
+constexpr std::int64_t host_block_elements = 16384;
+/// Four 16-byte accesses to each arena by each of 256 threads.
+constexpr std::int64_t device_block_elements = 4096;
+
+/// The blocks of all slices, in order, none longer than `block_elements`.
+std::vector<UpdateBlock> cut_blocks(std::span<const ParameterGroupSlice> slices,
+                                    std::int64_t block_elements);
+
+/// How long blocks are that the context's kernels work on.
+std::int64_t block_elements_of(const AnyContext& context);
+
+/// The blocks of all slices as the context's kernels want them, in its memory.
+ContextTable<UpdateBlock> block_table(AnyContext& context,
+                                      std::span<const ParameterGroupSlice> slices);
 
 }  // namespace tandem

@@ -10,11 +10,10 @@ void check_memory(const Tensor& tensor, const char* operation) {
                operation, tensor.shape().text());
 }
 
-void check_reducible(const Tensor& tensor, const char* operation) {
-  const DType dtype = tensor.dtype();
-  TANDEM_CHECK(
-      dtype == DType::f32 || dtype == DType::i32 || dtype == DType::i64 || dtype == DType::u8,
-      "{}: {} elements can be moved, not reduced", operation, name_of(dtype));
+void check_reducible(const Communicator& communicator, const Tensor& tensor,
+                     const char* operation) {
+  TANDEM_CHECK(communicator.can_reduce(tensor.dtype()), "{}: {} elements can be moved, not reduced",
+               operation, name_of(tensor.dtype()));
 }
 
 void check_rank(const Communicator& communicator, int rank, const char* operation) {
@@ -51,6 +50,10 @@ void check_blocks(const Tensor& block, const Tensor& blocks, int count, const ch
 
 }  // namespace
 
+bool Communicator::can_reduce(DType dtype) const {
+  return dtype == DType::f32 || dtype == DType::i32 || dtype == DType::i64 || dtype == DType::u8;
+}
+
 void Communicator::send(const Tensor& tensor, int to) {
   check_memory(tensor, "send");
   check_peer(*this, to, "send");
@@ -71,19 +74,20 @@ void Communicator::broadcast(const Tensor& tensor, int root) {
 
 void Communicator::all_reduce(const Tensor& tensor, ReduceOp op) {
   check_memory(tensor, "all_reduce");
-  check_reducible(tensor, "all_reduce");
+  check_reducible(*this, tensor, "all_reduce");
   do_all_reduce(tensor, op);
 }
 
-std::unique_ptr<Request> Communicator::all_reduce_async(const Tensor& tensor, ReduceOp op) {
+std::unique_ptr<Request> Communicator::all_reduce_async(const Tensor& tensor, ReduceOp op,
+                                                        std::string_view label) {
   check_memory(tensor, "all_reduce_async");
-  check_reducible(tensor, "all_reduce_async");
-  return do_all_reduce_async(tensor, op);
+  check_reducible(*this, tensor, "all_reduce_async");
+  return do_all_reduce_async(tensor, op, label);
 }
 
 void Communicator::reduce(const Tensor& tensor, ReduceOp op, int root) {
   check_memory(tensor, "reduce");
-  check_reducible(tensor, "reduce");
+  check_reducible(*this, tensor, "reduce");
   check_rank(*this, root, "reduce");
   do_reduce(tensor, op, root);
 }
@@ -109,7 +113,7 @@ void Communicator::scatter(const Tensor& input, const Tensor& output, int root) 
 
 void Communicator::reduce_scatter(const Tensor& input, const Tensor& output, ReduceOp op) {
   check_blocks(output, input, size(), "reduce_scatter");
-  check_reducible(input, "reduce_scatter");
+  check_reducible(*this, input, "reduce_scatter");
   do_reduce_scatter(input, output, op);
 }
 
@@ -121,5 +125,22 @@ void Communicator::all_to_all(const Tensor& input, const Tensor& output) {
 }
 
 void Communicator::barrier() { do_barrier(); }
+
+void Communicator::sum_doubles(double* values, std::int64_t count) {
+  TANDEM_CHECK(count >= 0 && (count == 0 || values != nullptr),
+               "sum_doubles: {} values without memory", count);
+  do_sum_doubles(values, count);
+}
+
+void Communicator::do_sum_doubles(double*, std::int64_t) {
+  throw Error(fmt::format("sum_doubles: the communicator '{}' has none", name()));
+}
+
+void Communicator::wait_until(const std::function<bool()>& done,
+                              const std::function<std::string()>& /*what*/) {
+  // Nobody to lose patience with.
+  while (!done()) {
+  }
+}
 
 }  // namespace tandem

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -45,7 +46,8 @@ class CommunicationTimeout : public Error {
 ///   element count. The count alone matters, not how a shape spells it; zero elements are legal
 ///   everywhere, and a tensor without elements may have no memory.
 /// - Element counts are 64-bit: an implementation over a 32-bit interface splits the message.
-/// - f32, i32, i64 and u8 can be reduced; every dtype can be moved. Integer sums must not overflow.
+/// - f32, i32, i64 and u8 can be reduced, by device kinds f16 and bf16 too; every dtype can be
+///   moved. Integer sums must not overflow.
 /// - all_reduce leaves the same bits on every rank (max and min: of zeros of both signs and of NaNs
 ///   none is promised). The order of a sum is fixed by group, count and kind, so runs repeat; it
 ///   may differ between all_reduce and all_reduce_async.
@@ -61,9 +63,9 @@ class CommunicationTimeout : public Error {
 /// memory; its operations are enqueued after the work already enqueued there, and return before
 /// they are done. Its Request::test() asks an event, and its wait() makes the context's stream, not
 /// the host, wait; so code that touches a tensor only after wait(), through the context, is right
-/// for both. Hierarchical is constructed from two communicators (the co-located ranks', and the
-/// leaders') and composes these same operations. A new kind implements the do_ functions, which see
-/// only arguments that passed the checks here.
+/// for both. Its barrier() orders the streams, not the hosts. Hierarchical is constructed from two
+/// communicators (the co-located ranks', and the leaders') and composes these same operations. A
+/// new kind implements the do_ functions, which see only arguments that passed the checks here.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -75,6 +77,10 @@ class Communicator {
   virtual int size() const = 0;
   /// "self", "mpi", ...
   virtual std::string_view name() const = 0;
+  /// Whether this is a host kind: its tensors are in host memory, its operations done on return.
+  virtual bool is_host() const { return true; }
+  /// Whether elements of `dtype` can be reduced.
+  virtual bool can_reduce(DType dtype) const;
 
   /// Sends to another rank; may wait for its recv. Messages between two ranks arrive in order.
   /// Sending to oneself is an error.
@@ -87,8 +93,10 @@ class Communicator {
   /// Combines in place, result on every rank.
   void all_reduce(const Tensor& tensor, ReduceOp op);
   /// As all_reduce, returning at once. Several may be outstanding; every rank starts them in the
-  /// same order.
-  std::unique_ptr<Request> all_reduce_async(const Tensor& tensor, ReduceOp op);
+  /// same order. `label` is what a time-out's message calls the operation ("gradient bucket 1 of
+  /// 3"); its text outlives the request.
+  std::unique_ptr<Request> all_reduce_async(const Tensor& tensor, ReduceOp op,
+                                            std::string_view label = {});
   /// Combines into the root's tensor, in place; the other ranks' tensors keep their values.
   void reduce(const Tensor& tensor, ReduceOp op, int root);
   /// output (size() * input.elements()) = every rank's input, in rank order, on every rank.
@@ -105,6 +113,16 @@ class Communicator {
   void all_to_all(const Tensor& input, const Tensor& output);
   /// Returns once every rank has called it.
   void barrier();
+  /// Replaces each of `count` values by its sum over the ranks, the same bits on all of them, in
+  /// the memory that the communicator takes. Device kinds alone, and the group of one.
+  void sum_doubles(double* values, std::int64_t count);
+
+  /// Waits on the host until `done()` says so, for something that other ranks take part in, such as
+  /// what was enqueued on a device. Not collective. `done` is called over and over, so it pauses as
+  /// it sees fit. Throws as every operation does, CommunicationTimeout after the same time; `what`
+  /// then says what was waited for.
+  virtual void wait_until(const std::function<bool()>& done,
+                          const std::function<std::string()>& what);
 
   /// Tells the others that this rank is at work that they may be waiting for, so that their
   /// time-outs begin anew. Not collective and cheap: for calling now and then in such work.
@@ -118,7 +136,8 @@ class Communicator {
   virtual void do_recv(const Tensor& tensor, int from) = 0;
   virtual void do_broadcast(const Tensor& tensor, int root) = 0;
   virtual void do_all_reduce(const Tensor& tensor, ReduceOp op) = 0;
-  virtual std::unique_ptr<Request> do_all_reduce_async(const Tensor& tensor, ReduceOp op) = 0;
+  virtual std::unique_ptr<Request> do_all_reduce_async(const Tensor& tensor, ReduceOp op,
+                                                       std::string_view label) = 0;
   virtual void do_reduce(const Tensor& tensor, ReduceOp op, int root) = 0;
   virtual void do_all_gather(const Tensor& input, const Tensor& output) = 0;
   virtual void do_gather(const Tensor& input, const Tensor& output, int root) = 0;
@@ -126,6 +145,7 @@ class Communicator {
   virtual void do_reduce_scatter(const Tensor& input, const Tensor& output, ReduceOp op) = 0;
   virtual void do_all_to_all(const Tensor& input, const Tensor& output) = 0;
   virtual void do_barrier() = 0;
+  virtual void do_sum_doubles(double* values, std::int64_t count);
 };
 
 }  // namespace tandem

@@ -39,4 +39,21 @@ std::string ranks_text(std::span<const int> ranks) {
   return text;
 }
 
+std::string who_has_what(std::span<const std::string> texts) {
+  std::vector<std::string> kinds;
+  for (const std::string& text : texts) {
+    if (std::find(kinds.begin(), kinds.end(), text) == kinds.end()) kinds.push_back(text);
+  }
+  std::string message;
+  for (const std::string& kind : kinds) {
+    std::vector<int> ranks;
+    for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+      if (texts[rank] == kind) ranks.push_back(static_cast<int>(rank));
+    }
+    if (!message.empty()) message += "; ";
+    message += fmt::format("{} {} {}", ranks_text(ranks), ranks.size() == 1 ? "has" : "have", kind);
+  }
+  return message;
+}
+
 }  // namespace tandem

@@ -20,4 +20,7 @@ std::vector<std::int64_t> all_gather_values(Communicator& communicator,
 /// "rank 3", "ranks 0, 2 and 3", for messages.
 std::string ranks_text(std::span<const int> ranks);
 
+/// "rank 0 has A; ranks 1 and 2 have B", of every rank's text.
+std::string who_has_what(std::span<const std::string> texts);
+
 }  // namespace tandem

@@ -44,7 +44,8 @@ GradientBucketer::GradientBucketer(Communicator& communicator, const Tensor& gra
       slices_(std::move(slices)),
       buckets_(cut_buckets(slices_, options)),
       ready_(slices_.size()),
-      pending_(buckets_.size()) {
+      pending_(buckets_.size()),
+      stats_(no_stats(communicator)) {
   TANDEM_CHECK(gradients.dtype() == DType::f32, "gradients are {}, not f32",
                name_of(gradients.dtype()));
   TANDEM_CHECK(slices_.empty() || end_of(slices_.back()) <= gradients.elements(),
@@ -52,6 +53,7 @@ GradientBucketer::GradientBucketer(Communicator& communicator, const Tensor& gra
                end_of(slices_.back()), gradients.elements());
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     bucket_of_.insert(bucket_of_.end(), buckets_[b].last - buckets_[b].first, b);
+    labels_.push_back(fmt::format("gradient bucket {} of {}", b + 1, buckets_.size()));
   }
   requests_.reserve(buckets_.size());
 }
@@ -83,7 +85,7 @@ void GradientBucketer::launch_complete_buckets() {
     if (communicator_.size() == 1) continue;
     const Bucket& bucket = buckets_[next_];
     const Tensor message(gradients_.data<float>() + bucket.offset, {bucket.elements});
-    requests_.push_back(communicator_.all_reduce_async(message, ReduceOp::sum));
+    requests_.push_back(communicator_.all_reduce_async(message, ReduceOp::sum, labels_[next_]));
     stats_.bytes += static_cast<std::int64_t>(message.bytes());
     ++stats_.messages;
   }
@@ -108,12 +110,22 @@ void GradientBucketer::finish() {
   check_all_ready();
   const auto start = std::chrono::steady_clock::now();
   for (; oldest_ < requests_.size(); ++oldest_) requests_[oldest_]->wait();
-  stats_.exposed_seconds +=
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (stats_.exposed_seconds) {
+    *stats_.exposed_seconds +=
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
   requests_.clear();
   in_step_ = false;
 }
 
-ReductionStats GradientBucketer::take_stats() { return std::exchange(stats_, {}); }
+ReductionStats GradientBucketer::no_stats(const Communicator& communicator) {
+  ReductionStats stats;
+  if (communicator.is_host()) stats.exposed_seconds = 0.0;
+  return stats;
+}
+
+ReductionStats GradientBucketer::take_stats() {
+  return std::exchange(stats_, no_stats(communicator_));
+}
 
 }  // namespace tandem

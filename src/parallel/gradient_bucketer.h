@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -45,9 +46,11 @@ std::vector<Bucket> cut_buckets(std::span<const ParameterSlice> slices,
 
 /// What reduction cost since it was last asked for.
 struct ReductionStats {
-  std::int64_t bytes = 0;        ///< reduced by this rank, each byte counted once a step
-  std::int64_t messages = 0;     ///< buckets launched
-  double exposed_seconds = 0.0;  ///< spent in finish() waiting, not hidden behind computing
+  std::int64_t bytes = 0;     ///< reduced by this rank, each byte counted once a step
+  std::int64_t messages = 0;  ///< buckets launched
+  /// Spent in finish() waiting, not hidden behind computing. Absent where the communicator is a
+  /// device kind: the host does not wait there, so that it has no such time to tell.
+  std::optional<double> exposed_seconds{};
 };
 
 /// Sums gradients over ranks while backward still computes (Li et al. 2020, "PyTorch Distributed",
@@ -62,6 +65,11 @@ struct ReductionStats {
 ///
 /// Frozen parameters are left out of the slices. Gaps are reduced with their bucket, so they must
 /// hold finite numbers (arenas start as zeros). World size 1 launches nothing.
+///
+/// With a communicator of a device kind a step enqueues: ready(i) what is enqueued in its context
+/// so far computes the gradient, finish() makes the context's stream wait, and the whole step may
+/// be captured into a CUDA graph, whose launches then repeat it. Counts are then those of
+/// capturing.
 class GradientBucketer {
  public:
   /// `gradients`: the f32 arena, in the memory that the communicator takes; it and the communicator
@@ -87,11 +95,13 @@ class GradientBucketer {
  private:
   void launch_complete_buckets();
   void check_all_ready() const;
+  static ReductionStats no_stats(const Communicator& communicator);
 
   Communicator& communicator_;
   Tensor gradients_;
   std::vector<ParameterSlice> slices_;
   std::vector<Bucket> buckets_;
+  std::vector<std::string> labels_;     // by bucket, for messages
   std::vector<std::size_t> bucket_of_;  // by slice
 
   bool in_step_ = false;

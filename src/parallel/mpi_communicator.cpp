@@ -18,8 +18,9 @@ constexpr int message_tag = 0;
 
 class MpiRequest final : public Request {
  public:
-  MpiRequest(MpiWatch& watch, std::vector<MPI_Request> requests, std::int64_t elements)
-      : watch_(watch), requests_(std::move(requests)), elements_(elements) {}
+  MpiRequest(MpiWatch& watch, std::vector<MPI_Request> requests, std::int64_t elements,
+             std::string_view label)
+      : watch_(watch), requests_(std::move(requests)), elements_(elements), label_(label) {}
 
   bool test() override {
     int done = 0;
@@ -28,12 +29,13 @@ class MpiRequest final : public Request {
               "MPI_Testall");
     return done != 0;
   }
-  void wait() override { watch_.wait(requests_, "all_reduce_async", elements_); }
+  void wait() override { watch_.wait(requests_, "all_reduce_async", elements_, label_); }
 
  private:
   MpiWatch& watch_;
   std::vector<MPI_Request> requests_;
   std::int64_t elements_;
+  std::string_view label_;
 };
 
 }  // namespace
@@ -47,7 +49,7 @@ struct MpiCommunicator::Handle {
     MPI_Request request = MPI_REQUEST_NULL;
     check_mpi(start(&request), operation);
     MPI_Status status;
-    watch.wait({&request, 1}, operation, elements, &status);
+    watch.wait({&request, 1}, operation, elements, {}, &status);
     return status;
   }
 
@@ -78,6 +80,11 @@ MpiCommunicator::~MpiCommunicator() {
 }
 
 void MpiCommunicator::still_working() { handle_->watch.still_working(); }
+
+void MpiCommunicator::wait_until(const std::function<bool()>& done,
+                                 const std::function<std::string()>& what) {
+  handle_->watch.wait_until(done, what);
+}
 
 void MpiCommunicator::do_send(const Tensor& tensor, int to) {
   const auto send = [&](void* data, int count) {
@@ -125,7 +132,8 @@ void MpiCommunicator::do_all_reduce(const Tensor& tensor, ReduceOp op) {
                  });
 }
 
-std::unique_ptr<Request> MpiCommunicator::do_all_reduce_async(const Tensor& tensor, ReduceOp op) {
+std::unique_ptr<Request> MpiCommunicator::do_all_reduce_async(const Tensor& tensor, ReduceOp op,
+                                                              std::string_view label) {
   std::vector<MPI_Request> requests;
   for_each_piece(
       tensor, 0, tensor.elements(), options_.message_elements, [&](void* data, int count) {
@@ -133,7 +141,8 @@ std::unique_ptr<Request> MpiCommunicator::do_all_reduce_async(const Tensor& tens
                                  handle_->comm, &requests.emplace_back(MPI_REQUEST_NULL)),
                   "MPI_Iallreduce");
       });
-  return std::make_unique<MpiRequest>(handle_->watch, std::move(requests), tensor.elements());
+  return std::make_unique<MpiRequest>(handle_->watch, std::move(requests), tensor.elements(),
+                                      label);
 }
 
 void MpiCommunicator::do_reduce(const Tensor& tensor, ReduceOp op, int root) {

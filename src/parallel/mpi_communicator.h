@@ -30,13 +30,16 @@ class MpiCommunicator final : public Communicator {
   int size() const override { return size_; }
   std::string_view name() const override { return "mpi"; }
   void still_working() override;
+  void wait_until(const std::function<bool()>& done,
+                  const std::function<std::string()>& what) override;
 
  private:
   void do_send(const Tensor& tensor, int to) override;
   void do_recv(const Tensor& tensor, int from) override;
   void do_broadcast(const Tensor& tensor, int root) override;
   void do_all_reduce(const Tensor& tensor, ReduceOp op) override;
-  std::unique_ptr<Request> do_all_reduce_async(const Tensor& tensor, ReduceOp op) override;
+  std::unique_ptr<Request> do_all_reduce_async(const Tensor& tensor, ReduceOp op,
+                                               std::string_view label) override;
   void do_reduce(const Tensor& tensor, ReduceOp op, int root) override;
   void do_all_gather(const Tensor& input, const Tensor& output) override;
   void do_gather(const Tensor& input, const Tensor& output, int root) override;

@@ -27,7 +27,12 @@ void MpiWatch::free() {
 }
 
 void MpiWatch::wait(std::span<MPI_Request> requests, std::string_view operation,
-                    std::int64_t elements, MPI_Status* statuses) {
+                    std::int64_t elements, std::string_view label, MPI_Status* statuses) {
+  if (timeout_ == Seconds::zero()) {
+    check_mpi(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), statuses),
+              "MPI_Waitall");
+    return;
+  }
   const auto test = [&] {
     int done = 0;
     int code = MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, statuses);
@@ -41,22 +46,35 @@ void MpiWatch::wait(std::span<MPI_Request> requests, std::string_view operation,
     check_mpi(code, "MPI_Testall");
     return done != 0;
   };
+  poll(test, [&] {
+    return fmt::format("{}{}{} ({} elements)", operation, label.empty() ? "" : " of ", label,
+                       format_count(elements));
+  });
+}
+
+void MpiWatch::wait_until(const std::function<bool()>& done,
+                          const std::function<std::string()>& what) {
+  poll(done, what);
+}
+
+template <typename Done, typename What>
+void MpiWatch::poll(const Done& done, const What& what) {
   if (timeout_ == Seconds::zero()) {
-    check_mpi(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), statuses),
-              "MPI_Waitall");
+    while (!done()) {
+    }
     return;
   }
   const Seconds poll_interval = std::min(Seconds(0.1), timeout_ / 16);
   Clock::time_point start = Clock::now();
   Clock::time_point polled = start;
-  while (!test()) {
+  while (!done()) {
     const Clock::time_point now = Clock::now();
     if (now - polled < poll_interval) continue;
     // It is this process that stood still: the others had no chance to be heard.
     if (now - polled > timeout_ / 2) start = now;
     polled = now;
     if (receive()) start = now;
-    if (now - start > timeout_) fail(operation, elements);
+    if (now - start > timeout_) fail(what());
     if (now - start > timeout_ / 4 && now - last_sign_ > timeout_ / 4) send(waiting);
   }
   last_sign_ = Clock::now();
@@ -105,7 +123,7 @@ std::vector<int> MpiWatch::silent_ranks() const {
   return silent;
 }
 
-void MpiWatch::fail(std::string_view operation, std::int64_t elements) const {
+void MpiWatch::fail(std::string_view operation) const {
   const std::vector<int> silent = silent_ranks();
   int speaker = 0;
   while (std::ranges::count(silent, speaker) > 0) ++speaker;
@@ -113,8 +131,7 @@ void MpiWatch::fail(std::string_view operation, std::int64_t elements) const {
   // where it does not come to that.
   constexpr Seconds patience(12.0);  // a launcher may take seconds to end a job
   if (rank_ != speaker) std::this_thread::sleep_for(std::min(patience, 2.0 * timeout_));
-  const std::string what = fmt::format("waited {:g} s in {} ({} elements)", timeout_.count(),
-                                       operation, format_count(elements));
+  const std::string what = fmt::format("waited {:g} s in {}", timeout_.count(), operation);
   if (silent.empty()) {
     throw CommunicationTimeout(what +
                                " though all ranks give signs of life: they wait for one "

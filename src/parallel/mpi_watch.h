@@ -4,7 +4,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -24,9 +26,12 @@ class MpiWatch {
   void free();
 
   /// Returns once all requests are done. Throws CommunicationTimeout that names `operation`, its
-  /// `elements` and the silent ranks. `statuses`: as many as requests, or MPI_STATUSES_IGNORE.
+  /// `label` where it has one, its `elements` and the silent ranks. `statuses`: as many as
+  /// requests, or MPI_STATUSES_IGNORE.
   void wait(std::span<MPI_Request> requests, std::string_view operation, std::int64_t elements,
-            MPI_Status* statuses = MPI_STATUSES_IGNORE);
+            std::string_view label = {}, MPI_Status* statuses = MPI_STATUSES_IGNORE);
+  /// Returns once `done()` is true; `what()` is what CommunicationTimeout then names.
+  void wait_until(const std::function<bool()>& done, const std::function<std::string()>& what);
   /// Sends a sign of work where the others have heard nothing of this rank, be it that it took part
   /// in an operation, for a quarter of the time-out.
   void still_working();
@@ -36,10 +41,12 @@ class MpiWatch {
   using Seconds = std::chrono::duration<double>;
   enum Sign : int { waiting, working };  // the tags of the messages
 
+  template <typename Done, typename What>
+  void poll(const Done& done, const What& what);
   void send(Sign sign);
   /// Takes what has arrived; true where a sign of work was among it.
   bool receive();
-  [[noreturn]] void fail(std::string_view operation, std::int64_t elements) const;
+  [[noreturn]] void fail(std::string_view what) const;
   std::vector<int> silent_ranks() const;
 
   Seconds timeout_;

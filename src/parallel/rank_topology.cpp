@@ -90,6 +90,10 @@ const std::vector<int>& RankTopology::ranks_on_device(int device) const {
   return devices_.at(static_cast<std::size_t>(device));
 }
 
+const std::string& RankTopology::device_name(int device) const {
+  return places_.at(static_cast<std::size_t>(ranks_on_device(device).front())).device;
+}
+
 const std::string& RankTopology::host_name(int host) const {
   return places_.at(static_cast<std::size_t>(ranks_on_host(host).front())).host;
 }

@@ -46,6 +46,8 @@ class RankTopology {
   int devices() const { return static_cast<int>(devices_.size()); }
   int device_of(int rank) const;
   const std::vector<int>& ranks_on_device(int device) const;
+  /// The GPU's UUID; empty of a host's ranks without one.
+  const std::string& device_name(int device) const;
   /// This rank's place among the co-located ones of its device, and their number. The first is the
   /// device's leader.
   int colocated_rank() const { return position(device_of(rank_), devices_); }

@@ -31,24 +31,6 @@ std::size_t first_difference(std::span<const std::int64_t> table, std::size_t co
   return columns;
 }
 
-/// "rank 0 has A; ranks 1 and 2 have B".
-std::string who_has_what(const std::vector<std::string>& texts) {
-  std::vector<std::string> kinds;
-  for (const std::string& text : texts) {
-    if (std::find(kinds.begin(), kinds.end(), text) == kinds.end()) kinds.push_back(text);
-  }
-  std::string message;
-  for (const std::string& kind : kinds) {
-    std::vector<int> ranks;
-    for (std::size_t rank = 0; rank < texts.size(); ++rank) {
-      if (texts[rank] == kind) ranks.push_back(static_cast<int>(rank));
-    }
-    if (!message.empty()) message += "; ";
-    message += fmt::format("{} {} {}", ranks_text(ranks), ranks.size() == 1 ? "has" : "have", kind);
-  }
-  return message;
-}
-
 std::int64_t hash_value(const void* data, std::size_t bytes) {
   // No bytes may mean no address, which the hash's copies must not be given.
   return std::bit_cast<std::int64_t>(bytes == 0 ? std::uint64_t{0} : hash_bytes(data, bytes));

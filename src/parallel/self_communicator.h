@@ -17,7 +17,8 @@ class SelfCommunicator final : public Communicator {
   void do_recv(const Tensor& tensor, int from) override;
   void do_broadcast(const Tensor& tensor, int root) override;
   void do_all_reduce(const Tensor& tensor, ReduceOp op) override;
-  std::unique_ptr<Request> do_all_reduce_async(const Tensor& tensor, ReduceOp op) override;
+  std::unique_ptr<Request> do_all_reduce_async(const Tensor& tensor, ReduceOp op,
+                                               std::string_view label) override;
   void do_reduce(const Tensor& tensor, ReduceOp op, int root) override;
   void do_all_gather(const Tensor& input, const Tensor& output) override;
   void do_gather(const Tensor& input, const Tensor& output, int root) override;
@@ -25,6 +26,7 @@ class SelfCommunicator final : public Communicator {
   void do_reduce_scatter(const Tensor& input, const Tensor& output, ReduceOp op) override;
   void do_all_to_all(const Tensor& input, const Tensor& output) override;
   void do_barrier() override;
+  void do_sum_doubles(double* values, std::int64_t count) override;
 };
 
 }  // namespace tandem

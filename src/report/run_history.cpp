@@ -66,7 +66,11 @@ void add_train(const Json& json, std::int64_t step, double elapsed, RunHistory& 
                   .seconds = number(json, "seconds"),
                   .images_per_second = number(json, "images_per_second"),
                   .data_wait_seconds = number(json, "data_wait_seconds"),
-                  .exposed_communication_seconds = number(json, "exposed_communication_seconds")});
+                  .exposed_communication_seconds = number(json, "exposed_communication_seconds"),
+                  .sm_activity = number(json, "sm_activity"),
+                  .tensor_activity = number(json, "tensor_activity"),
+                  .dram_activity = number(json, "dram_activity"),
+                  .watts = number(json, "energy_joules") / number(json, "seconds")});
 }
 
 void add_evaluation(const Json& json, std::int64_t step, double elapsed, RunHistory& run) {

@@ -23,7 +23,12 @@ struct TrainRecord {
   double seconds = 0.0;
   double images_per_second = 0.0;
   double data_wait_seconds = 0.0;
-  double exposed_communication_seconds = 0.0;
+  double exposed_communication_seconds = 0.0;  ///< NaN where a device waits
+  // NaN on a CPU, and where the GPU does not tell.
+  double sm_activity = 0.0;
+  double tensor_activity = 0.0;
+  double dram_activity = 0.0;
+  double watts = 0.0;  ///< mean power of the interval
 };
 
 /// An "evaluation" record.

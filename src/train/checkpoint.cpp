@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <cstring>
+#include <deque>
 #include <optional>
 #include <set>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "tensor/host_tensor.h"
 #include "train/model_weights.h"
 #include "train/safetensors.h"
 
@@ -46,8 +48,8 @@ std::string state_name(const OptimizerState& state, const Parameter& parameter) 
   return fmt::format("{}{}.{}", optimizer_prefix, state.name, parameter.name);
 }
 
-float* state_of(const OptimizerState& state, const Parameter& parameter) {
-  return state.tensor.data<float>() + parameter.offset;
+float* state_of(const HostTensor& state, const Parameter& parameter) {
+  return state.tensor().data<float>() + parameter.offset;
 }
 
 template <typename T>
@@ -118,6 +120,7 @@ void load_optimizer(const SafetensorsFile& file, const ParameterStore& store,
                     Optimizer& optimizer) {
   require_same_trained(file, store, optimizer);
   for (const OptimizerState& state : optimizer.state()) {
+    HostTensor host(store.context(), state.tensor);
     for (const Parameter& parameter : store.trained()) {
       const NamedTensor& saved = file.at(state_name(state, parameter));
       if (saved.dtype != DType::f32 || saved.shape != parameter.shape) {
@@ -125,8 +128,9 @@ void load_optimizer(const SafetensorsFile& file, const ParameterStore& store,
                     file.path().string(), saved.name, name_of(saved.dtype), saved.shape.text(),
                     parameter.shape.text());
       }
-      std::memcpy(state_of(state, parameter), saved.data, saved.bytes());
+      std::memcpy(state_of(host, parameter), saved.data, saved.bytes());
     }
+    host.write_back();
   }
 }
 
@@ -146,10 +150,12 @@ void save_checkpoint(const std::filesystem::path& path, const ParameterStore& st
     averaged = WeightsExport::average(average->store());
     tensors.insert(tensors.end(), averaged->tensors().begin(), averaged->tensors().end());
   }
+  std::deque<HostTensor> states;
   for (const OptimizerState& state : optimizer.state()) {
+    const HostTensor& host = states.emplace_back(store.context(), state.tensor);
     for (const Parameter& parameter : store.trained()) {
       tensors.push_back(
-          {state_name(state, parameter), DType::f32, parameter.shape, state_of(state, parameter)});
+          {state_name(state, parameter), DType::f32, parameter.shape, state_of(host, parameter)});
     }
   }
   SafetensorsMetadata metadata{

@@ -7,8 +7,9 @@
 
 namespace tandem {
 
-/// Sums of doubles over the ranks of a communicator of a host kind: gathered, then added in rank
-/// order, so that doubles stay doubles and every rank gets the same bits.
+/// Sums of doubles over the ranks of a communicator. sum(), over a host kind: gathered, then added
+/// in rank order, so that doubles stay doubles and every rank gets the same bits. sum_on_device(),
+/// over a device kind: as Communicator::sum_doubles().
 class CommunicatorSum final : public RankSum {
  public:
   /// The communicator outlives this.
@@ -17,6 +18,7 @@ class CommunicatorSum final : public RankSum {
   int ranks() const override { return communicator_.size(); }
   void reserve(std::size_t count) override;
   void sum(std::span<double> values) override;
+  void sum_on_device(double* values, std::size_t count) override;
 
  private:
   Communicator& communicator_;

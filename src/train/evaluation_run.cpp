@@ -15,19 +15,32 @@
 #include "parallel/announced_work.h"
 #include "parallel/rank_topology.h"
 #include "parallel/replica_check.h"
+#include "tensor/host_tensor.h"
 #include "train/checkpoint.h"
 #include "train/model_weights.h"
+#include "train/run_device.h"
 #include "train/safetensors.h"
 
 namespace tandem {
+namespace {
+
+void broadcast_store(Communicator& communicator, ParameterStore& store) {
+  HostTensor values(store.context(), store.all_values());
+  HostTensor buffers(store.context(), store.all_buffers());
+  const std::vector<Tensor> state{values.tensor(), buffers.tensor()};
+  broadcast_state(communicator, state);
+  values.write_back();
+  buffers.write_back();
+  store.update_weights();
+}
+
+}  // namespace
 
 Evaluation evaluate_weights(const RunConfig& config, const std::filesystem::path& weights,
                             Communicator& communicator) {
   constexpr std::int64_t default_batch = 64;
   const RankTopology topology = RankTopology::gather(communicator);
-  AnyContext context(CpuContext(config.threads > 0
-                                    ? config.threads
-                                    : default_threads(read_machine(), topology.local_size())));
+  AnyContext context = open_run_device(config, read_machine(), topology, communicator);
   std::unique_ptr<Dataset> dataset;
   run_announced(communicator, [&] { dataset = open_test_dataset(config.data); });
   const Transform transform = make_transform(config.data, false);
@@ -35,7 +48,7 @@ Evaluation evaluate_weights(const RunConfig& config, const std::filesystem::path
       fuse(load_model(find_model(config.model), {.classes = dataset->classes(),
                                                  .channels = config.data.transform.channels,
                                                  .size = config.data.transform.size}));
-  ParameterStore store(graph, context, false);
+  ParameterStore store(graph, context, false, {}, config.precision);
   // Only rank 0 needs the file, and all ranks evaluate the same weights.
   const std::vector<PlanEntry> agreed{
       {.name = fmt::format("config of hash {:016x}", hash_text(config.text))},
@@ -53,12 +66,11 @@ Evaluation evaluate_weights(const RunConfig& config, const std::filesystem::path
       }
     });
   }
-  const std::vector<Tensor> state{store.all_values(), store.all_buffers()};
-  broadcast_state(communicator, state);
+  broadcast_store(communicator, store);
   const std::int64_t batch = config.eval_batch > 0 ? config.eval_batch : default_batch;
   Evaluator evaluator(*dataset, transform, graph, store, context, communicator,
                       std::min(batch, dataset->size()), config.data.workers,
-                      config.data.skip_bad_samples);
+                      config.data.skip_bad_samples, config.precision);
   return evaluator.run();
 }
 

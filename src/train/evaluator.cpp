@@ -13,12 +13,18 @@ namespace tandem {
 
 Evaluator::Evaluator(const Dataset& dataset, const Transform& transform, const Graph& graph,
                      ParameterStore& store, AnyContext& context, Communicator& communicator,
-                     std::int64_t batch, int workers, bool skip_bad)
+                     std::int64_t batch, int workers, bool skip_bad, Precision precision)
     : dataset_(dataset),
       transform_(transform),
       communicator_(communicator),
       plan_(graph, store, context,
-            {.batch = batch, .after_layer = [&communicator] { communicator.still_working(); }}),
+            {.batch = batch,
+             .precision = precision,
+             .after_layer = [&communicator] { communicator.still_working(); }}),
+      device_batch_(
+          context,
+          with_batch(Shape{1, graph.input()[1], graph.input()[2], graph.input()[3]}, batch),
+          precision),
       workers_(workers),
       skip_bad_(skip_bad) {}
 
@@ -45,7 +51,8 @@ std::optional<LossSums> Evaluator::run_share(const std::function<bool()>& stop) 
     if (batch == nullptr) return mine;
     bad_.insert(bad_.end(), batch->bad.begin(), batch->bad.end());
     if (batch->valid == 0) continue;
-    mine += plan_.forward(batch->images, {batch->labels}, batch->valid);
+    const DeviceBatch::View view = device_batch_.put(*batch);
+    mine += plan_.forward(view.images, {view.targets.labels}, batch->valid);
   }
   return std::nullopt;
 }

@@ -8,6 +8,7 @@
 #include "data/data_loader.h"
 #include "graph/step_plan.h"
 #include "parallel/communicator.h"
+#include "train/device_batch.h"
 
 namespace tandem {
 
@@ -29,7 +30,8 @@ class Evaluator {
   /// throwing. All of these outlive the evaluator.
   Evaluator(const Dataset& dataset, const Transform& transform, const Graph& graph,
             ParameterStore& store, AnyContext& context, Communicator& communicator,
-            std::int64_t batch, int workers, bool skip_bad = false);
+            std::int64_t batch, int workers, bool skip_bad = false,
+            Precision precision = Precision::fp32);
 
   /// Collective. Parameters and buffers must be the same on all ranks. Throws InputError where not
   /// one sample could be read.
@@ -50,6 +52,7 @@ class Evaluator {
   const Transform& transform_;
   Communicator& communicator_;
   StepPlan plan_;
+  DeviceBatch device_batch_;
   int workers_;
   bool skip_bad_;
   std::vector<BadSample> bad_;

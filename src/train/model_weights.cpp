@@ -76,13 +76,14 @@ struct Target {
   Tensor tensor;
 };
 
-std::vector<Target> targets_of(const ParameterStore& store, const NamePrefixes& skip = {}) {
+std::vector<Target> targets_of(const ParameterStore& store, const HostStore& host,
+                               const NamePrefixes& skip = {}) {
   std::vector<Target> targets;
   for (std::size_t i = 0; i < store.parameters().size(); ++i) {
-    targets.push_back({store.parameters()[i].name, store.value(i)});
+    targets.push_back({store.parameters()[i].name, host.value(i)});
   }
   for (std::size_t i = 0; i < store.buffers().size(); ++i) {
-    targets.push_back({store.buffers()[i].name, store.buffer(i)});
+    targets.push_back({store.buffers()[i].name, host.buffer(i)});
   }
   std::erase_if(targets, [&](const Target& target) { return skip.match(target.name); });
   return targets;
@@ -136,7 +137,8 @@ WeightsExport WeightsExport::average(const ParameterStore& store) {
 }
 
 void WeightsExport::add(const ParameterStore& store, const std::string& prefix) {
-  for (const Target& target : targets_of(store)) {
+  const HostStore& host = stores_.emplace_back(store);
+  for (const Target& target : targets_of(store, host)) {
     const Shape& shape = target.tensor.shape();
     const void* data = target.tensor.raw();
     if (shape.rank() == 4) {
@@ -179,7 +181,8 @@ std::vector<NamedTensor> weights_of(const SafetensorsFile& file, WhichWeights wh
 std::int64_t load_weights(const SafetensorsFile& file, ParameterStore& store,
                           const LoadOptions& options) {
   const std::vector<NamedTensor> tensors = weights_of(file, options.which);
-  const std::vector<Target> targets = targets_of(store, options.skip);
+  HostStore host(store);
+  const std::vector<Target> targets = targets_of(store, host, options.skip);
   std::vector<std::string> wrong = mismatches(tensors, targets, options.skip);
   if (!wrong.empty()) {
     constexpr std::size_t shown = 5;
@@ -201,6 +204,7 @@ std::int64_t load_weights(const SafetensorsFile& file, ParameterStore& store,
       std::memcpy(here, values.data(), target.tensor.bytes());
     }
   }
+  host.write_back(store);
   for (const NamedTensor& tensor : tensors) {
     if (!tensor.name.ends_with(batches_suffix) || tensor.dtype != DType::i64) continue;
     std::int64_t batches = 0;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/host_store.h"
 #include "graph/parameters.h"
 #include "train/safetensors.h"
 
@@ -17,7 +18,7 @@ inline constexpr std::string_view optimizer_prefix = "optimizer.";
 
 /// A model's parameters and running statistics under torchvision's names and in its layouts
 /// (convolution weights K, C, R, S), ready for write_safetensors(). Convolution weights are copies,
-/// everything else views the store, which must outlive this.
+/// everything else may view the store, which must outlive this.
 class WeightsExport {
  public:
   /// `batches` becomes every normalisation's num_batches_tracked.
@@ -31,6 +32,7 @@ class WeightsExport {
   WeightsExport() = default;
   void add(const ParameterStore& store, const std::string& prefix);
 
+  std::vector<HostStore> stores_;
   std::vector<NamedTensor> tensors_;
   std::deque<std::vector<float>> copies_;
   std::int64_t batches_ = 0;

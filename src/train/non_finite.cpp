@@ -9,10 +9,11 @@ namespace {
 
 /// The name of the first parameter whose slice of `arena` is not finite; empty where none is.
 std::string first_in(const ParameterStore& store, const Tensor& arena) {
+  if (all_finite(store.context(), arena)) return {};
   for (const Parameter& parameter : store.parameters()) {
     const std::int64_t elements = parameter.shape.elements();
     if (parameter.offset + elements > arena.elements()) continue;
-    if (!all_finite(Tensor(arena.data<float>() + parameter.offset, {elements}))) {
+    if (!all_finite(store.context(), Tensor(arena.data<float>() + parameter.offset, {elements}))) {
       return parameter.name;
     }
   }
@@ -32,12 +33,21 @@ std::string non_finite_weights(const ParameterStore& store, std::int64_t step) {
 }
 
 std::string non_finite_statistics(const ParameterStore& store) {
+  if (all_finite(store.context(), store.all_buffers())) return {};
   for (std::size_t i = 0; i < store.buffers().size(); ++i) {
-    if (!all_finite(store.buffer(i))) {
+    if (!all_finite(store.context(), store.buffer(i))) {
       return fmt::format("first so is '{}'", store.buffers()[i].name);
     }
   }
   return {};
+}
+
+std::string non_finite_cause(bool images_finite, const std::optional<std::string>& layer,
+                             int rank) {
+  const std::string place = rank < 0 ? "" : fmt::format(" on rank {}", rank);
+  if (!images_finite) return "first so are images of the batch" + place;
+  if (layer) return fmt::format("first so is the output of layer '{}'{}", *layer, place);
+  return "the model's output is finite" + place;
 }
 
 }  // namespace tandem

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "graph/parameters.h"
@@ -16,5 +17,9 @@ std::string non_finite_weights(const ParameterStore& store, std::int64_t step);
 
 /// The same for the running statistics.
 std::string non_finite_statistics(const ParameterStore& store);
+
+/// What to say of a loss that is not finite where the weights were: the images if they are not
+/// finite, else the first such layer. `rank` -1 where there is one rank alone.
+std::string non_finite_cause(bool images_finite, const std::optional<std::string>& layer, int rank);
 
 }  // namespace tandem

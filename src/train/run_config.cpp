@@ -1,5 +1,6 @@
 #include "train/run_config.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "base/error.h"
@@ -43,6 +44,18 @@ void read_start(const ConfigTable& table, RunConfig& config) {
   config.freeze_statistics = table.get_bool_or("freeze_statistics", true);
 }
 
+DeviceKind read_device(const ConfigTable& table) {
+  static const std::vector<std::string> names{"auto", "cpu", "cuda"};
+  const std::string chosen = table.get_choice_or("device", names[0], names);
+  return static_cast<DeviceKind>(std::ranges::find(names, chosen) - names.begin());
+}
+
+Precision read_precision(const ConfigTable& table) {
+  static const std::vector<std::string> names{"fp32", "tf32", "bf16", "fp16"};
+  const std::string chosen = table.get_choice_or("precision", names[0], names);
+  return static_cast<Precision>(std::ranges::find(names, chosen) - names.begin());
+}
+
 void read_train(const ConfigTable& table, RunConfig& config) {
   config.epochs = table.get_int("epochs", 1, 1'000'000);
   config.max_steps = table.get_int_or("max_steps", 0, 0, many);
@@ -57,6 +70,8 @@ void read_train(const ConfigTable& table, RunConfig& config) {
   config.eval_every = table.get_int_or("eval_every", 1, 1, many);
   config.eval_batch = table.get_int_or("eval_batch", 0, 0, 1 << 20);
   config.threads = static_cast<int>(table.get_int_or("threads", 0, 0, 4096));
+  config.device = read_device(table);
+  config.precision = read_precision(table);
   config.tensorboard = table.get_bool_or("tensorboard", true);
   read_start(table, config);
   config.sync_batch_norm = table.get_bool_or("sync_batch_norm", false);

@@ -7,9 +7,11 @@
 
 #include "base/config_table.h"
 #include "data/data_config.h"
+#include "device/open_context.h"
 #include "graph/name_prefixes.h"
 #include "optim/optimizer_config.h"
 #include "optim/schedule.h"
+#include "tensor/precision.h"
 #include "train/early_stop.h"
 #include "train/weight_average.h"
 
@@ -38,6 +40,10 @@ namespace tandem {
 /// | train.eval_every | epochs between two evaluations, default 1; the last epoch always has one |
 /// | train.eval_batch | samples a rank evaluates at once; default 0: as many as it trains on |
 /// | train.threads | compute threads a rank; default 0: the host's cores shared among its ranks |
+/// | train.device | "cpu", "cuda", or "auto", the default: cuda where Tandem was built with it and
+/// a
+///   GPU is seen |
+/// | train.precision | "fp32" (default), "tf32", "bf16" or "fp16"; others than fp32 on GPUs alone |
 /// | train.tensorboard | TensorBoard event files beside metrics.jsonl, default true |
 /// | train.init | weights to start from, default none: by train.seed |
 /// | train.init_skip | beginnings of names that start anew instead, default none |
@@ -76,6 +82,8 @@ struct RunConfig {
   std::int64_t eval_every = 1;
   std::int64_t eval_batch = 0;
   int threads = 0;
+  DeviceKind device = DeviceKind::automatic;
+  Precision precision = Precision::fp32;
   bool tensorboard = true;
   std::string init;
   NamePrefixes init_skip;

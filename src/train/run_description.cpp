@@ -29,8 +29,8 @@ void log_recipe(const RunConfig& config, const ParameterStore& store) {
 
 void log_description(const RunDescription& run) {
   const Graph& graph = run.replica.graph();
-  log_info("{}; {} compute thread{} each on {} ({} cores)", run.topology.text(), run.threads,
-           plural(static_cast<std::size_t>(run.threads)), run.machine.cpu_model, run.machine.cores);
+  log_info("{}; {} each on {} ({} cores), {}", run.topology.text(), run.device,
+           run.machine.cpu_model, run.machine.cores, name_of(run.config.precision));
   log_info("{}: {} parameters, {:.3f} GFLOPs an image, input {}x{}x{}, {} classes",
            run.config.model, format_count(graph.parameter_elements()),
            2e-9 * static_cast<double>(graph.multiply_adds()), graph.input()[1], graph.input()[2],
@@ -58,6 +58,8 @@ JsonLine start_record(const RunDescription& run) {
   record.integer("ranks", run.ranks)
       .integer("hosts", run.topology.hosts())
       .integer("threads_per_rank", run.threads)
+      .text("device", run.device)
+      .text("precision", std::string(name_of(run.config.precision)))
       .text("cpu", run.machine.cpu_model)
       .text("communicator", run.communicator)
       .text("model", run.config.model)

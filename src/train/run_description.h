@@ -21,7 +21,8 @@ struct RunDescription {
   const Datasets& datasets;
   const DistributedSampler& sampler;
   const Replica& replica;
-  int threads = 1;  ///< compute threads of this rank
+  std::string device;  ///< what this rank computes on, for people
+  int threads = 1;     ///< compute threads of this rank; 0 where a GPU computes
   std::size_t evaluation_bytes = 0;
   std::string_view communicator;
   int ranks = 1;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <string_view>
 #include <vector>
 
@@ -22,6 +23,31 @@ std::string_view name_of(RunEnding ending) {
       break;
   }
   return "stopped";
+}
+
+struct GpuField {
+  std::string_view name;
+  std::string_view tag;
+  std::optional<double> GpuActivity::*value;
+};
+constexpr std::array<GpuField, 5> gpu_fields{
+    {{"sm_activity", "gpu/sm_activity", &GpuActivity::sm_activity},
+     {"sm_occupancy", "gpu/sm_occupancy", &GpuActivity::sm_occupancy},
+     {"tensor_activity", "gpu/tensor_activity", &GpuActivity::tensor_activity},
+     {"dram_activity", "gpu/dram_activity", &GpuActivity::dram_activity},
+     {"energy_joules", "gpu/energy_joules", &GpuActivity::energy_joules}}};
+
+/// What cannot be read is said to be so: a zero would be an idle GPU.
+void add_gpu(const GpuActivity& activity, JsonLine& line, std::vector<EventScalar>& scalars) {
+  for (const GpuField& field : gpu_fields) {
+    const std::optional<double>& value = activity.*field.value;
+    if (value) {
+      line.real(field.name, *value);
+      scalars.push_back({field.tag, *value});
+    } else {
+      line.text(field.name, "unavailable");
+    }
+  }
 }
 
 }  // namespace
@@ -76,16 +102,21 @@ void RunRecord::train(std::int64_t epoch, std::int64_t step, const Interval& int
   line.integer("samples", interval.sums.samples)
       .real("seconds", interval.seconds)
       .real("images_per_second", images_per_second)
-      .real("data_wait_seconds", interval.data_wait_seconds)
-      .real("exposed_communication_seconds", interval.exposed_communication_seconds);
-  std::vector<EventScalar> scalars{
-      {"train/loss", loss},
-      {"train/top1", top1},
-      {"train/learning_rate", rate},
-      {"train/images_per_second", images_per_second},
-      {"train/data_wait_seconds", interval.data_wait_seconds},
-      {"train/exposed_communication_seconds", interval.exposed_communication_seconds}};
+      .real("data_wait_seconds", interval.data_wait_seconds);
+  if (interval.exposed_communication_seconds) {
+    line.real("exposed_communication_seconds", *interval.exposed_communication_seconds);
+  }
+  std::vector<EventScalar> scalars{{"train/loss", loss},
+                                   {"train/top1", top1},
+                                   {"train/learning_rate", rate},
+                                   {"train/images_per_second", images_per_second},
+                                   {"train/data_wait_seconds", interval.data_wait_seconds}};
+  if (interval.exposed_communication_seconds) {
+    scalars.push_back(
+        {"train/exposed_communication_seconds", *interval.exposed_communication_seconds});
+  }
   if (interval.gradient_norm) scalars.push_back({"train/gradient_norm", *interval.gradient_norm});
+  if (interval.gpu) add_gpu(*interval.gpu, line, scalars);
   write(line, step, scalars);
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "device/gpu_monitor.h"
 #include "train/checkpoint_store.h"
 #include "train/evaluator.h"
 #include "train/event_writer.h"
@@ -22,8 +23,11 @@ struct Interval {
   /// Of the last step, before clipping; absent where gradients are not clipped.
   std::optional<double> gradient_norm{};
   double seconds = 0.0;
-  double data_wait_seconds = 0.0;              ///< of rank 0: waiting for decoded batches
-  double exposed_communication_seconds = 0.0;  ///< of rank 0: waiting for gradients
+  double data_wait_seconds = 0.0;  ///< of rank 0: waiting for decoded batches
+  /// Of rank 0: waiting for gradients; absent where the device, not the host, waits for them.
+  std::optional<double> exposed_communication_seconds{};
+  /// Of rank 0's GPU over the interval; absent where the run computes on a CPU.
+  std::optional<GpuActivity> gpu{};
 };
 
 /// How a run ended. One that an exception or a kill ends leaves no such record.

@@ -14,16 +14,21 @@
 #include "base/log.h"
 #include "data/fingerprint.h"
 #include "device/machine.h"
+#include "device/memory.h"
+#include "device/pinned_allocator.h"
 #include "graph/model_file.h"
 #include "parallel/announced_work.h"
+#include "parallel/device_communicator.h"
 #include "parallel/rank_topology.h"
 #include "parallel/replica_check.h"
 #include "train/bad_samples.h"
+#include "train/device_input.h"
 #include "train/early_stop.h"
 #include "train/non_finite.h"
 #include "train/replica.h"
 #include "train/run_checkpoints.h"
 #include "train/run_description.h"
+#include "train/run_device.h"
 #include "train/run_lock.h"
 #include "train/run_record.h"
 #include "train/stop_signal.h"
@@ -47,19 +52,13 @@ class Trainer::Run {
         communicator_(communicator),
         topology_(RankTopology::gather(communicator)),
         machine_(read_machine()),
-        context_(CpuContext(config.threads > 0
-                                ? config.threads
-                                : default_threads(machine_, topology_.local_size()))),
+        context_(open_run_device(config, machine_, topology_, communicator)),
+        reduction_(make_device_communicator(context_, communicator)),
         datasets_(open_data()),
         train_data_(fingerprint_of(*datasets_.train)),
         train_transform_(make_transform(config.data, true)),
         test_transform_(make_transform(config.data, false)),
         sampler_(make_sampler()),
-        replica_(config, build_model(), sampler_.micro_batch(), context_, communicator),
-        evaluator_(*datasets_.test, test_transform_, replica_.graph(), replica_.evaluated_store(),
-                   context_, communicator,
-                   config.eval_batch > 0 ? config.eval_batch : sampler_.micro_batch(),
-                   config.data.workers, config.data.skip_bad_samples),
         loader_(*datasets_.train, train_transform_, training_batches(sampler_),
                 {.batch = static_cast<int>(sampler_.micro_batch()),
                  .workers = config.data.workers,
@@ -68,7 +67,16 @@ class Trainer::Run {
                  .on_bad_sample =
                      config.data.skip_bad_samples ? OnBadSample::replace : OnBadSample::fail,
                  .mix = config.data.mix,
+                 .raw = !is_host(context_),
+                 .allocate = pinned_allocator(context_),
+                 .hold = is_host(context_) ? 1 : DeviceInput::hold(config.accumulate),
                  .while_waiting = [this] { communicator_.still_working(); }}),
+        replica_(config, build_model(), sampler_.micro_batch(), context_, communicator,
+                 reduction_ ? *reduction_ : communicator, raw_input()),
+        evaluator_(*datasets_.test, test_transform_, replica_.graph(), replica_.evaluated_store(),
+                   context_, communicator,
+                   config.eval_batch > 0 ? config.eval_batch : sampler_.micro_batch(),
+                   config.data.workers, config.data.skip_bad_samples, config.precision),
         checkpoints_(place, config_),
         early_stop_(config.early_stop),
         bad_samples_(place.folder / "bad_samples.txt", communicator) {
@@ -161,6 +169,11 @@ class Trainer::Run {
     }
   }
 
+  std::optional<RawInput> raw_input() const {
+    if (is_host(context_)) return std::nullopt;
+    return RawInput{loader_.raw_layout(), InputSpec(train_transform_)};
+  }
+
   Graph build_model() const {
     const TransformOptions& input = config_.data.transform;
     return load_model(find_model(config_.model), {.classes = datasets_.train->classes(),
@@ -216,13 +229,20 @@ class Trainer::Run {
                                      .datasets = datasets_,
                                      .sampler = sampler_,
                                      .replica = replica_,
-                                     .threads = std::get<CpuContext>(context_).threads(),
+                                     .device = device_text(context_),
+                                     .threads = threads(),
                                      .evaluation_bytes = evaluator_.activation_bytes(),
                                      .communicator = communicator_.name(),
                                      .ranks = communicator_.size(),
                                      .first_step = position_.step};
     log_description(description);
     record_->start(start_record(description));
+  }
+
+  /// Compute threads of this rank; 0 where a GPU computes.
+  int threads() const {
+    const auto* cpu = std::get_if<CpuContext>(&context_);
+    return cpu == nullptr ? 0 : cpu->threads();
   }
 
   void begin_interval() {
@@ -238,7 +258,7 @@ class Trainer::Run {
         config_.schedule,
         {.steps_per_epoch = position_.steps_per_epoch, .total_steps = scheduled_steps()},
         config_.optimizer.learning_rate, position_.step);
-    const StepResult result = replica_.step(
+    StepResult result = replica_.step(
         [this]() -> const Batch& {
           const Batch* batch = loader_.next();
           TANDEM_CHECK(batch != nullptr, "the training data ended");
@@ -248,28 +268,32 @@ class Trainer::Run {
         static_cast<float>(rate), signal_.requested());
     ++position_.step;
     position_.batches += config_.accumulate;
-    if (!std::isfinite(result.sums.loss)) {
-      input_error("the loss is not finite at step {}: {}; lower optimizer.lr or check the data{}",
-                  position_.step, replica_.explain_non_finite_loss(), checkpoints_.newest_hint());
-    }
+    const bool epoch_done = position_.step_in_epoch() == 0 || position_.step == total;
+    const bool check_due = config_.check_every > 0 && position_.step % config_.check_every == 0;
+    bool save_due =
+        config_.checkpoint_every_steps > 0 && position_.step % config_.checkpoint_every_steps == 0;
+    const bool log_due = epoch_done || save_due || position_.step % config_.log_every == 0;
+    if (result.stop || check_due || log_due) result += replica_.settle();
+    require_finite_loss(result);
+    save_due |= result.stop;
     interval_.sums += result.sums;
     ++interval_.steps;
-    interval_.gradient_norm = result.gradient_norm;
+    if (result.gradient_norm) interval_.gradient_norm = result.gradient_norm;
     epoch_sums_ += result.sums;
-
-    const bool epoch_done = position_.step_in_epoch() == 0 || position_.step == total;
     show_progress(total, epoch_done);
-    const bool save_due = result.stop || (config_.checkpoint_every_steps > 0 &&
-                                          position_.step % config_.checkpoint_every_steps == 0);
     // Before a checkpoint too, so that the records of a resumed run begin where those before end.
-    if (epoch_done || save_due || position_.step % config_.log_every == 0) log_interval(rate);
-    if (config_.check_every > 0 && position_.step % config_.check_every == 0) {
-      replica_.check_bits();
-    }
+    if (log_due || save_due) log_interval(rate);
+    if (check_due) replica_.check_bits();
     if (epoch_done || save_due) record_bad_samples();
     if (epoch_done) return end_epoch(result.stop, save_due);
     if (save_due) pause_training([this] { save(); });
     return result.stop;
+  }
+
+  void require_finite_loss(const StepResult& result) {
+    if (result.failed_step == 0) return;
+    input_error("the loss is not finite at step {}: {}; lower optimizer.lr or check the data{}",
+                result.failed_step, replica_.explain_non_finite_loss(), checkpoints_.newest_hint());
   }
 
   /// The epoch, counted from 1, that the last step belonged to.
@@ -285,6 +309,7 @@ class Trainer::Run {
   }
 
   void show_progress(std::int64_t total, bool epoch_done) {
+    if (epoch_sums_.samples == 0) return;  // the first step is under way still
     const auto samples = static_cast<double>(epoch_sums_.samples);
     const double elapsed = seconds_since(started_) - paused_seconds_;
     const auto done = static_cast<double>(position_.step - first_step_);
@@ -345,7 +370,7 @@ class Trainer::Run {
 
   /// Returns whether this is the best evaluation so far; nothing where a signal broke it off.
   std::optional<bool> evaluate() {
-    replica_.broadcast_buffers();
+    replica_.prepare_evaluation();
     const std::optional<Evaluation> found =
         evaluator_.run_unless([this] { return signal_.requested(); });
     if (!found) return std::nullopt;
@@ -387,14 +412,15 @@ class Trainer::Run {
   RankTopology topology_;
   Machine machine_;
   AnyContext context_;
+  std::unique_ptr<Communicator> reduction_;  // over the device's memory; null on the CPU
   Datasets datasets_;
   DataFingerprint train_data_;
   Transform train_transform_;
   Transform test_transform_;
   DistributedSampler sampler_;
-  Replica replica_;
-  Evaluator evaluator_;
   DataLoader loader_;
+  Replica replica_;  // behind the loader, whose memory a device may still read
+  Evaluator evaluator_;
   std::optional<RunLock> lock_;  // before whatever reads or writes the folder; rank 0's
   RunCheckpoints checkpoints_;
   EarlyStop early_stop_;

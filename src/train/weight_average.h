@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "graph/parameters.h"
+#include "optim/step_control.h"
 
 namespace tandem {
 
@@ -24,15 +25,23 @@ class WeightAverage {
  public:
   /// `graph` and `frozen` as of the trained store; graph and context outlive this.
   WeightAverage(const Graph& graph, AnyContext& context, const NamePrefixes& frozen,
-                const WeightAverageConfig& config);
+                const WeightAverageConfig& config, Precision precision = Precision::fp32);
 
   void start_from(const ParameterStore& trained);
   /// `steps_taken`: the optimizer's updates so far, the one just made included. Allocates nothing.
   void update(const ParameterStore& trained, std::int64_t steps_taken);
+  /// The same with the weight and the skip of a step's control, enqueued.
+  void enqueue(const ParameterStore& trained, const StepControl* control);
+  /// What the average takes of the trained weights at update number `update`.
+  float weight_at(std::int64_t update) const {
+    return static_cast<float>(1.0 - config_.decay_at(update));
+  }
 
   ParameterStore& store() { return store_; }
 
  private:
+  void follow(const ParameterStore& trained, float weight, const StepControl* control);
+
   AnyContext* context_;
   WeightAverageConfig config_;
   ParameterStore store_;

@@ -45,9 +45,9 @@ TEST(Arena, MovesItsMemory) {
 
 TEST(Arena, RoundsOffsetsUp) {
   EXPECT_EQ(Arena::align(0), 0U);
-  EXPECT_EQ(Arena::align(1), 64U);
-  EXPECT_EQ(Arena::align(64), 64U);
-  EXPECT_EQ(Arena::align(65), 128U);
+  EXPECT_EQ(Arena::align(1), 256U);
+  EXPECT_EQ(Arena::align(256), 256U);
+  EXPECT_EQ(Arena::align(257), 512U);
 }
 
 TEST(Arena, NamesWhatThereIsNoMemoryFor) {

@@ -40,9 +40,9 @@ TEST(MemoryPlan, LiveBuffersNeverOverlap) {
     ASSERT_EQ(plan.offsets.size(), buffers.size());
     std::size_t total = 0;
     for (std::size_t a = 0; a < buffers.size(); ++a) {
-      EXPECT_EQ(plan.offsets[a] % 64, 0U);
+      EXPECT_EQ(plan.offsets[a] % 256, 0U);
       EXPECT_LE(plan.offsets[a] + buffers[a].bytes, plan.bytes);
-      total += (buffers[a].bytes + 63) / 64 * 64;
+      total += (buffers[a].bytes + 255) / 256 * 256;
       for (std::size_t b = 0; b < a; ++b) {
         const bool same_time =
             buffers[a].first <= buffers[b].last && buffers[b].first <= buffers[a].last;
@@ -58,12 +58,12 @@ TEST(MemoryPlan, LiveBuffersNeverOverlap) {
 
 TEST(MemoryPlan, BuffersOfOtherTimesShareTheirPlace) {
   const MemoryPlan plan = plan_memory(std::vector<BufferLifetime>{
-      {.bytes = 640, .first = 0, .last = 1},
-      {.bytes = 64, .first = 1, .last = 2},
-      {.bytes = 640, .first = 2, .last = 3},
+      {.bytes = 2560, .first = 0, .last = 1},
+      {.bytes = 256, .first = 1, .last = 2},
+      {.bytes = 2560, .first = 2, .last = 3},
   });
   EXPECT_EQ(plan.offsets[0], plan.offsets[2]);
-  EXPECT_EQ(plan.bytes, 704U);
+  EXPECT_EQ(plan.bytes, 2816U);
 }
 
 TEST(MemoryPlan, FillsHolesBetweenLargerBuffers) {

@@ -100,6 +100,7 @@ KernelResult run_kernel(const Layer& layer, const KernelData& data, const Kernel
   kernel->forward({.inputs = inputs,
                    .output = y,
                    .parameters = parameters,
+                   .weights = parameters,
                    .buffers = buffers,
                    .saved = saved,
                    .scratch = bench.memory(sizes.forward_scratch),
@@ -126,6 +127,7 @@ KernelResult run_kernel(const Layer& layer, const KernelData& data, const Kernel
                       .output_gradient = bench.tensor(output, data.output_gradient),
                       .input_gradients = gradients,
                       .parameters = parameters,
+                      .weights = parameters,
                       .parameter_gradients = parameter_gradients,
                       .saved = saved,
                       .scratch = bench.memory(sizes.backward_scratch)});

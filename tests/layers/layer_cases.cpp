@@ -1,7 +1,9 @@
 #include "layers/layer_cases.h"
 
+#include <cmath>
 #include <ostream>
 
+#include "base/philox.h"
 #include "layers/registry.h"
 
 namespace tandem {
@@ -16,6 +18,7 @@ const std::vector<LayerCase>& table() {
       {"add", "image", "", {{2, 5, 3, 7}, {2, 5, 3, 7}}},
       {"add", "matrix", "", {{3, 13}, {3, 13}}},
       {"add", "one", "", {{1, 1, 1, 1}, {1, 1, 1, 1}}},
+      {"add", "packs", "", {{3, 5, 7, 24}, {3, 5, 7, 24}}},
 
       {"relu", "image", "", {{2, 5, 3, 7}}},
       {"relu", "matrix", "", {{1, 19}}},
@@ -30,43 +33,58 @@ const std::vector<LayerCase>& table() {
       {"channel_scale", "image", "", {{2, 5, 3, 7}, {2, 1, 1, 7}}},
       {"channel_scale", "wide", "", {{3, 2, 3, 150}, {3, 1, 1, 150}}},
       {"channel_scale", "pixel", "", {{2, 1, 1, 5}, {2, 1, 1, 5}}},
+      {"channel_scale", "packs", "", {{3, 7, 5, 24}, {3, 1, 1, 24}}},
+      {"channel_scale", "pairs", "", {{2, 6, 9, 58}, {2, 1, 1, 58}}},
 
       {"channel_slice", "front", "count=3", {{2, 5, 3, 7}}},
       {"channel_slice", "middle", "first=2\ncount=4", {{2, 4, 3, 9}}},
       {"channel_slice", "half", "first=29\ncount=29", {{1, 3, 3, 58}}},
       {"channel_slice", "all", "count=5", {{1, 2, 2, 5}}},
+      {"channel_slice", "packs", "first=8\ncount=16", {{2, 5, 3, 32}}},
+      {"channel_slice", "pairs", "first=58\ncount=58", {{1, 4, 3, 116}}},
 
       {"shuffle_join", "equal", "", {{2, 5, 3, 7}, {2, 5, 3, 7}}},
       {"shuffle_join", "half", "", {{2, 3, 4, 58}, {2, 3, 4, 29}}},
       {"shuffle_join", "one", "", {{1, 1, 1, 2}, {1, 1, 1, 1}}},
+      {"shuffle_join", "packs", "", {{2, 5, 3, 16}, {2, 5, 3, 16}}},
+      {"shuffle_join", "half_packs", "", {{2, 3, 4, 24}, {2, 3, 4, 8}}},
 
       {"dropout", "matrix", "rate=0.4", {{5, 37}}},
       {"dropout", "image", "rate=0.2", {{3, 3, 5, 7}}},
       {"dropout", "none", "rate=0.0", {{2, 9}}},
+      {"dropout", "packs", "rate=0.3", {{3, 3, 5, 8}}},
       {"stochastic_depth", "image", "rate=0.5", {{9, 3, 2, 5}}},
       {"stochastic_depth", "rare", "rate=0.1", {{4, 5, 1, 3}}},
+      {"stochastic_depth", "packs", "rate=0.5", {{7, 3, 3, 16}}},
 
       {"linear", "bias", "out=10", {{4, 13}}},
       {"linear", "plain", "out=3\nbias=false", {{5, 8}}},
       {"linear", "one", "out=1", {{1, 1}}},
       {"linear", "fan_out", "out=6\ninit=\"fan_out\"", {{2, 5}}},
       {"linear", "wide", "out=33", {{2, 64}}},
+      {"linear", "many_rows", "out=24", {{300, 16}}},
 
       {"global_average_pool", "odd", "", {{2, 7, 5, 3}}},
       {"global_average_pool", "wide", "", {{1, 4, 4, 16}}},
       {"global_average_pool", "image", "keep_image=true", {{2, 4, 6, 5}}},
       {"global_average_pool", "pixel", "", {{3, 1, 1, 9}}},
+      {"global_average_pool", "packs", "", {{3, 7, 7, 24}}},
 
       {"average_pool", "plain", "kernel=2", {{2, 6, 4, 3}}},
       {"average_pool", "ragged", "kernel=3\nstride=2\npadding=1", {{2, 7, 6, 5}}},
       {"average_pool", "padded", "kernel=2\nstride=2\npadding=1", {{1, 6, 5, 8}}},
       {"average_pool", "overlap", "kernel=3\nstride=1", {{1, 5, 5, 1}}},
+      {"average_pool", "packs", "kernel=3\nstride=2\npadding=1", {{2, 7, 6, 24}}},
 
       {"max_pool", "plain", "kernel=2", {{2, 6, 4, 3}}},
       {"max_pool", "stem", "kernel=3\nstride=2\npadding=1", {{2, 9, 8, 16}}},
       {"max_pool", "ragged", "kernel=3\nstride=2", {{1, 8, 6, 5}}},
       {"max_pool", "gaps", "kernel=2\nstride=3", {{2, 7, 8, 3}}},
       {"max_pool", "below_zero", "kernel=3\nstride=2\npadding=1", {{1, 5, 7, 4}}, -50.0F, 1.0F},
+      {"max_pool", "packs", "kernel=3\nstride=2\npadding=1", {{2, 7, 10, 24}}},
+      {"max_pool", "halves", "kernel=2", {{2, 6, 5, 16}}},
+      {"max_pool", "overlap", "kernel=3\nstride=1\npadding=1", {{1, 5, 6, 16}}},
+      {"max_pool", "large", "kernel=17\nstride=2\npadding=3", {{1, 14, 13, 8}}},
 
       {"batch_norm", "odd", "", {{2, 5, 3, 7}}},
       {"batch_norm", "wide", "", {{4, 3, 3, 32}}},
@@ -109,6 +127,15 @@ const std::vector<LayerCase>& table() {
        "depthwise_five_stride",
        "out=19\nkernel=5\ngroups=19\nstride=2\npadding=2\nbias=true",
        {{2, 10, 7, 19}}},
+      {"conv2d",
+       "depthwise_five_stride_even",
+       "out=16\nkernel=5\ngroups=16\nstride=2\npadding=2",
+       {{2, 11, 12, 16}}},
+      {"conv2d", "depthwise_tall", "out=6\nkernel=3\ngroups=6\npadding=1", {{1, 37, 6, 6}}},
+      {"conv2d",
+       "depthwise_tiles",
+       "out=394\nkernel=3\ngroups=394\nstride=2\npadding=1",
+       {{1, 3, 2, 394}}},
       {"conv2d", "depthwise_seven", "out=24\nkernel=7\ngroups=24\npadding=3", {{1, 9, 10, 24}}},
       {"conv2d", "depthwise_small", "out=3\nkernel=3\ngroups=3\nbias=true", {{2, 5, 9, 3}}},
       {"conv2d", "depthwise_pixel", "out=16\nkernel=5\ngroups=16\npadding=2", {{3, 1, 1, 16}}},
@@ -124,6 +151,10 @@ const std::vector<LayerCase>& table() {
        "depth_multiplier",
        "out=6\nkernel=3\ngroups=3\npadding=1\nbias=true",
        {{1, 4, 4, 3}}},
+      {"conv2d", "many_groups", "out=48\nkernel=3\ngroups=3\nstride=2\npadding=1", {{2, 9, 8, 24}}},
+      {"conv2d", "wide_border", "out=4\nkernel=2\npadding=3", {{1, 4, 5, 3}}},
+      {"conv2d", "point_rows", "out=10\nkernel=1\nbias=true", {{3, 11, 13, 12}}},
+      {"conv2d", "point_wide", "out=72\nkernel=1\nbias=true", {{2, 5, 7, 40}}},
       {"conv2d", "bias", "out=8\nkernel=3\npadding=1\nbias=true", {{1, 4, 6, 8}}},
 
       {"conv_bn", "plain", "out=5\nkernel=3\npadding=1", {{2, 6, 5, 3}}},
@@ -166,6 +197,12 @@ const std::vector<LayerCase>& table() {
   return rows;
 }
 
+std::vector<float> draw(RandomStream& random, std::int64_t count, float mean, float deviation) {
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (float& value : values) value = mean + deviation * random.normal();
+  return values;
+}
+
 }  // namespace
 
 void PrintTo(const LayerCase& row, std::ostream* out) { *out << row.kind << " " << row.name; }
@@ -179,6 +216,27 @@ LayerPtr make_layer(const LayerCase& row) {
   LayerPtr layer = kind->from_config(keys);
   keys.finish();
   return layer;
+}
+
+KernelData make_data(const LayerCase& row, const Layer& layer) {
+  RandomStream random(7, row.kind + row.name);
+  KernelData data{.input_shapes = row.inputs};
+  for (const Shape& shape : row.inputs) {
+    data.inputs.push_back(draw(random, shape.elements(), row.mean, row.deviation));
+  }
+  for (const ParameterSpec& spec : layer.parameters(row.inputs)) {
+    const float mean = spec.role == ParameterRole::norm && spec.name.ends_with("weight") ? 1 : 0;
+    data.parameters.push_back(draw(random, spec.shape.elements(), mean, 0.4F));
+  }
+  for (const BufferSpec& spec : layer.buffers(row.inputs)) {
+    std::vector<float> values = draw(random, spec.shape.elements(), 0.0F, 0.5F);
+    if (spec.name == "running_var") {
+      for (float& value : values) value = 0.5F + std::fabs(value);
+    }
+    data.buffers.push_back(std::move(values));
+  }
+  data.output_gradient = draw(random, layer.output_shape(row.inputs).elements(), 0.0F, 1.0F);
+  return data;
 }
 
 }  // namespace tandem

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "layers/kernel_run.h"
 #include "layers/layer.h"
 
 namespace tandem {
@@ -31,5 +32,8 @@ std::span<const LayerCase> layer_cases();
 
 /// The row's layer, made as a model file would make it.
 LayerPtr make_layer(const LayerCase& row);
+
+/// Random inputs, parameters, buffers and output gradient for the row, the same ones in every run.
+KernelData make_data(const LayerCase& row, const Layer& layer);
 
 }  // namespace tandem

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <limits>
 
-#include "base/philox.h"
 #include "layers/kernel_run.h"
 #include "layers/reference.h"
 #include "layers/registry.h"
@@ -20,33 +19,6 @@ TEST(LayerCases, EveryKindHasARow) {
                                     [&](const LayerCase& row) { return row.kind == kind.name; }))
         << kind.name << " has no row in layer_cases.cpp";
   }
-}
-
-std::vector<float> draw(RandomStream& random, std::int64_t count, float mean, float deviation) {
-  std::vector<float> values(static_cast<std::size_t>(count));
-  for (float& value : values) value = mean + deviation * random.normal();
-  return values;
-}
-
-KernelData make_data(const LayerCase& row, const Layer& layer) {
-  RandomStream random(7, row.kind + row.name);
-  KernelData data{.input_shapes = row.inputs};
-  for (const Shape& shape : row.inputs) {
-    data.inputs.push_back(draw(random, shape.elements(), row.mean, row.deviation));
-  }
-  for (const ParameterSpec& spec : layer.parameters(row.inputs)) {
-    const float mean = spec.role == ParameterRole::norm && spec.name.ends_with("weight") ? 1 : 0;
-    data.parameters.push_back(draw(random, spec.shape.elements(), mean, 0.4F));
-  }
-  for (const BufferSpec& spec : layer.buffers(row.inputs)) {
-    std::vector<float> values = draw(random, spec.shape.elements(), 0.0F, 0.5F);
-    if (spec.name == "running_var") {
-      for (float& value : values) value = 0.5F + std::fabs(value);
-    }
-    data.buffers.push_back(std::move(values));
-  }
-  data.output_gradient = draw(random, layer.output_shape(row.inputs).elements(), 0.0F, 1.0F);
-  return data;
 }
 
 DoubleTensor to_double(const Shape& shape, const std::vector<float>& values) {

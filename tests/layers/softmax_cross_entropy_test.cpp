@@ -35,7 +35,7 @@ Outcome run(std::vector<float> logits, std::vector<std::int32_t> labels, float s
     targets.weights = Tensor(partners.weights.data(), {batch});
   }
   outcome.sums = softmax_cross_entropy(context, Tensor(logits.data(), shape), targets, smoothing,
-                                       valid, Tensor(outcome.gradient.data(), shape));
+                                       valid, Tensor(outcome.gradient.data(), shape), nullptr);
   return outcome;
 }
 
@@ -191,8 +191,9 @@ TEST(SoftmaxCrossEntropy, GradientMayBeLeftOut) {
   AnyContext context(std::in_place_type<CpuContext>, 1);
   std::vector<float> logits{0.0F, 0.0F};
   std::int32_t label = 1;
-  const LossSums sums = softmax_cross_entropy(context, Tensor(logits.data(), {1, 2}),
-                                              {Tensor(&label, {1}, DType::i32)}, 0.0F, 1, Tensor());
+  const LossSums sums =
+      softmax_cross_entropy(context, Tensor(logits.data(), {1, 2}),
+                            {Tensor(&label, {1}, DType::i32)}, 0.0F, 1, Tensor(), nullptr);
   EXPECT_NEAR(sums.loss, std::log(2.0), 1e-12);
 }
 
@@ -260,7 +261,7 @@ TEST(SoftmaxCrossEntropy, ShapesThatDoNotFitAreErrors) {
   const Tensor weights(logits.data(), {2});
   const Tensor none;
   const auto loss = [&](const Targets& targets, std::int64_t valid, const Tensor& gradient) {
-    softmax_cross_entropy(context, two_rows, targets, 0.0F, valid, gradient);
+    softmax_cross_entropy(context, two_rows, targets, 0.0F, valid, gradient, nullptr);
   };
   EXPECT_THROW(loss({three}, 2, none), Error);
   EXPECT_THROW(loss({two}, 3, none), Error);

@@ -19,6 +19,9 @@ namespace tandem {
 
 /// The communicator of all ranks.
 Communicator& world();
+/// Another of the same kind and ranks that splits nearly every message; null where the kind splits
+/// none.
+Communicator* splitting_world();
 
 /// A message without the rank that Error appends, the part that ranks must agree upon.
 inline std::string without_rank(const std::string& message) {

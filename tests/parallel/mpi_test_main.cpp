@@ -7,13 +7,14 @@
 
 #include "parallel/mpi_session.h"
 #include "parallel/mpi_test.h"
+#include "parallel/test_worlds.h"
 
 namespace tandem {
 namespace {
 
 constexpr unsigned case_seconds = 60;
 
-Communicator* world_of_tests = nullptr;
+TestWorlds* worlds_of_tests = nullptr;
 
 /// Says which rank failed where, and ends the job as soon as the ranks may have left step.
 class RankListener final : public testing::EmptyTestEventListener {
@@ -48,21 +49,22 @@ bool started_as_told() {
 }
 
 int run(const MpiSession& session) {
-  const std::unique_ptr<Communicator> communicator = session.make_world();
-  world_of_tests = communicator.get();
+  const std::unique_ptr<TestWorlds> worlds = make_test_worlds(session);
+  worlds_of_tests = worlds.get();
   if (!started_as_told()) return 1;
   testing::TestEventListeners& listeners = testing::UnitTest::GetInstance()->listeners();
-  if (communicator->rank() != 0) delete listeners.Release(listeners.default_result_printer());
+  if (world().rank() != 0) delete listeners.Release(listeners.default_result_printer());
   listeners.Append(new RankListener(session));
   std::vector<std::int32_t> failed{RUN_ALL_TESTS()};
   alarm(case_seconds);  // for leaving MPI
-  communicator->all_reduce(view(failed), ReduceOp::max);
+  world().all_reduce(view(failed), ReduceOp::max);
   return failed[0];
 }
 
 }  // namespace
 
-Communicator& world() { return *world_of_tests; }
+Communicator& world() { return worlds_of_tests->world(); }
+Communicator* splitting_world() { return worlds_of_tests->splitting(); }
 
 }  // namespace tandem
 

@@ -1,4 +1,5 @@
 #include <chrono>
+#include <string>
 #include <thread>
 
 #include "parallel/announced_work.h"
@@ -50,6 +51,51 @@ TEST(MpiWatch, AnnouncedWorkThrowsWhatItThrew) {
   const std::string message = message_of<InputError>(
       [] { run_announced(world(), [] { input_error("the disk is full"); }); });
   EXPECT_EQ(message, "the disk is full");
+}
+
+TEST(MpiWatch, WaitsUntilWhateverItIsAskedForIsDone) {
+  for (const double patience : {timeout, 0.0}) {
+    MpiCommunicator group({.timeout_seconds = patience});
+    int calls = 0;
+    group.wait_until([&] { return ++calls == 1000; }, [] { return std::string("counting"); });
+    EXPECT_EQ(calls, 1000);
+  }
+}
+
+TEST(MpiWatch, NamesWhatItWasAskedToWaitFor) {
+  if (world().size() > 1) {
+    MpiCommunicator group({.timeout_seconds = timeout});
+    const int silent = group.size() - 1;
+    if (group.rank() == silent) {
+      sleep(2.5 * timeout);
+    } else {
+      const std::string message = message_of<CommunicationTimeout>([&] {
+        group.wait_until([] { return false; }, [] { return std::string("the end of a step"); });
+      });
+      EXPECT_EQ(message, "waited 1.5 s in the end of a step for rank " + std::to_string(silent) +
+                             ", which gives no sign of life");
+    }
+    world().barrier();
+  }
+}
+
+TEST(MpiWatch, NamesTheLabelOfAnOperation) {
+  if (world().size() > 1) {
+    MpiCommunicator group({.timeout_seconds = timeout});
+    std::vector<float> values(1234);
+    const auto reduce = [&] {
+      group.all_reduce_async(view(values), ReduceOp::sum, "gradient bucket 1 of 3")->wait();
+    };
+    if (group.rank() == 0) {
+      sleep(2.5 * timeout);
+      reduce();
+    } else {
+      EXPECT_EQ(message_of<CommunicationTimeout>(reduce),
+                "waited 1.5 s in all_reduce_async of gradient bucket 1 of 3 (1,234 elements) for "
+                "rank 0, which gives no sign of life");
+    }
+    world().barrier();
+  }
 }
 
 TEST(MpiWatch, WithoutATimeOutWaitsOn) {

@@ -29,6 +29,20 @@ TEST_F(ReportTest, ReadsRecordsConfigAndEnvironment) {
   EXPECT_TRUE(run.notes.empty());
 }
 
+TEST_F(ReportTest, WhatAGpuDidNotTellIsNoNumber) {
+  const RunHistory run = read_run(make_run(
+      "a", train(10, "3") + train(20, "2",
+                                  R"("sm_activity": 0.75, "tensor_activity": "unavailable", )"
+                                  R"("dram_activity": 0.0, "energy_joules": 700.0, )")));
+  ASSERT_EQ(run.train.size(), 2U);
+  EXPECT_TRUE(std::isnan(run.train[0].sm_activity));
+  EXPECT_TRUE(std::isnan(run.train[0].watts));
+  EXPECT_EQ(run.train[1].sm_activity, 0.75);
+  EXPECT_TRUE(std::isnan(run.train[1].tensor_activity));
+  EXPECT_EQ(run.train[1].dram_activity, 0.0);
+  EXPECT_EQ(run.train[1].watts, 350.0);
+}
+
 TEST_F(ReportTest, SkippedSamplesAddUp) {
   const RunHistory run = read_run(
       make_run("a", train(10, "3") + bad_samples(10, 2, 1) + bad_samples(10, 1, 2) +

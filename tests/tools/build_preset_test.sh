@@ -57,3 +57,11 @@ expect "tests with both" $'needs_a\nneeds_b' "$(tests)"
 # Nothing is left out: nothing to look for again.
 build
 if grep -q Configuring "$work/log"; then echo "configured for nothing" >&2 && exit 1; fi
+# The CUDA backend's headers have come.
+sleep 0.1
+mkdir -p "$work/build/cudnn_frontend"
+echo 1 >"$work/build/cudnn_frontend/version"
+build
+if ! grep -q Configuring "$work/log"; then echo "new headers were not seen" >&2 && exit 1; fi
+build
+if grep -q Configuring "$work/log"; then echo "old headers were seen again" >&2 && exit 1; fi

@@ -57,6 +57,44 @@ TEST_F(RunRecordTest, TheGradientNormIsWhereItWasMeasured) {
   EXPECT_EQ(scalars("train/loss"), (std::vector<float>{1.5F, 1.5F, 1.5F}));
 }
 
+TEST_F(RunRecordTest, WhatAGpuDoesNotTellIsUnavailable) {
+  RunRecord record(folder_, small_run(), true, 0);
+  Interval on_gpu = interval({});
+  on_gpu.gpu = GpuActivity{
+      .sm_activity = 0.75, .sm_occupancy = 0.5, .tensor_activity = 0.0, .energy_joules = 312.5};
+  record.train(1, 1, interval({}), 0.1);
+  record.train(1, 2, on_gpu, 0.1);
+  on_gpu.gpu = GpuActivity{};
+  record.train(1, 3, on_gpu, 0.1);
+  EXPECT_FALSE(records().at(0).contains("sm_activity"));
+  EXPECT_FALSE(records().at(0).contains("energy_joules"));
+  const nlohmann::json told = records().at(1);
+  EXPECT_EQ(told["sm_activity"], 0.75);
+  EXPECT_EQ(told["sm_occupancy"], 0.5);
+  EXPECT_EQ(told["tensor_activity"], 0.0);
+  EXPECT_EQ(told["dram_activity"], "unavailable");
+  EXPECT_EQ(told["energy_joules"], 312.5);
+  for (const char* field :
+       {"sm_activity", "sm_occupancy", "tensor_activity", "dram_activity", "energy_joules"}) {
+    EXPECT_EQ(records().at(2)[field], "unavailable") << field;
+  }
+  EXPECT_EQ(scalars("gpu/sm_activity"), std::vector<float>{0.75F});
+  EXPECT_EQ(scalars("gpu/tensor_activity"), std::vector<float>{0.0F});
+  EXPECT_TRUE(scalars("gpu/dram_activity").empty());
+  EXPECT_EQ(scalars("gpu/energy_joules"), std::vector<float>{312.5F});
+}
+
+TEST_F(RunRecordTest, TimeThatTheHostDidNotWaitIsNotTold) {
+  RunRecord record(folder_, small_run(), true, 0);
+  Interval waited = interval({});
+  waited.exposed_communication_seconds = 0.25;
+  record.train(1, 1, waited, 0.1);
+  record.train(1, 2, interval({}), 0.1);
+  EXPECT_EQ(records().at(0)["exposed_communication_seconds"], 0.25);
+  EXPECT_FALSE(records().at(1).contains("exposed_communication_seconds"));
+  EXPECT_EQ(scalars("train/exposed_communication_seconds"), std::vector<float>{0.25F});
+}
+
 TEST_F(RunRecordTest, SkippedSamplesAreScalarsWhereTheyMayBeSkipped) {
   RunConfig config = small_run();
   config.data.skip_bad_samples = true;

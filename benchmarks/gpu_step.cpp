@@ -1,0 +1,119 @@
+#include "gpu_step.h"
+
+#include <chrono>
+#include <vector>
+
+#include "base/philox.h"
+#include "device/memory.h"
+#include "graph/fusion.h"
+#include "graph/model_file.h"
+#include "optim/sgd.h"
+#include "tensor/convert.h"
+#include "tensor/host_tensor.h"
+
+namespace tandem {
+namespace {
+
+constexpr float learning_rate = 0.01F;
+constexpr float weight_decay = 1e-4F;
+/// Half precision's small gradients are lifted by this and lowered again in the update.
+constexpr float fp16_scale = 1024.0F;
+
+Graph load(const GpuStepOptions& options) {
+  return fuse(
+      load_model(find_model(options.model), {.classes = options.classes, .size = options.size}));
+}
+
+std::unique_ptr<Optimizer> make_sgd(AnyContext& context, const ParameterStore& store) {
+  std::vector<ParameterGroupSlice> slices;
+  for (const Parameter& parameter : store.trained()) {
+    slices.push_back({.offset = parameter.offset,
+                      .elements = parameter.shape.elements(),
+                      .weight_decay = weight_decay});
+  }
+  return std::make_unique<Sgd>(context, store.all_gradients().elements(), slices,
+                               SgdOptions{.momentum = 0.9F});
+}
+
+}  // namespace
+
+GpuStep::GpuStep(AnyContext& context, const GpuStepOptions& options)
+    : context_(&context),
+      graph_(load(options)),
+      store_(graph_, context, true, {}, options.precision) {
+  const auto start = std::chrono::steady_clock::now();
+  plan_ = std::make_unique<StepPlan>(graph_, store_, context,
+                                     StepPlanOptions{.batch = options.batch,
+                                                     .training = true,
+                                                     .precision = options.precision,
+                                                     .after_layer = options.after_layer});
+  synchronize(context);
+  plan_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  optimizer_ = make_sgd(context, store_);
+  store_.initialize(1);
+  make_batch(options);
+}
+
+void GpuStep::make_batch(const GpuStepOptions& options) {
+  const Shape shape{options.batch, options.size, options.size, graph_.input().extents().back()};
+  const DType dtype = activation_dtype(options.precision);
+  RandomStream random(7);
+  std::vector<float> pixels(static_cast<std::size_t>(shape.elements()));
+  for (float& pixel : pixels) pixel = random.uniform(-1.0F, 1.0F);
+  images_ = Tensor(nullptr, shape, dtype);
+  images_memory_ = Arena(*context_, images_.bytes(), "the images");
+  images_ = Tensor(images_memory_.data(), shape, dtype);
+  const Arena wide(*context_, pixels.size() * sizeof(float), "the images as f32");
+  copy_to_device(*context_, pixels.data(), pixels.size() * sizeof(float), wide.data());
+  convert(*context_, Tensor(wide.data(), shape), images_);
+  synchronize(*context_);
+
+  std::vector<std::int32_t> labels(static_cast<std::size_t>(options.batch));
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    labels[i] = static_cast<std::int32_t>(static_cast<std::int64_t>(i) % options.classes);
+  }
+  // The loss's sums, the place of the step's first sample, the gradients' scale, and the labels.
+  const std::size_t label_bytes = labels.size() * sizeof(std::int32_t);
+  small_memory_ = Arena(*context_, 3 * Arena::alignment + label_bytes, "the labels");
+  std::byte* place = small_memory_.data();
+  sums_ = Tensor(place, {4});
+  random_ = {.seed = 1,
+             .base_on_device = reinterpret_cast<const std::uint64_t*>(place + Arena::alignment)};
+  if (options.precision == Precision::fp16) {
+    auto* scale = reinterpret_cast<float*>(place + 2 * Arena::alignment);
+    copy_to_device(*context_, &fp16_scale, sizeof(float), scale);
+    gradient_scale_on_device_ = scale;
+    gradient_scale_ = 1.0F / fp16_scale;
+  }
+  labels_ = Tensor(place + 3 * Arena::alignment, {options.batch}, DType::i32);
+  copy_to_device(*context_, labels.data(), label_bytes, labels_.raw());
+}
+
+void GpuStep::enqueue_forward() {
+  plan_->enqueue_forward(images_, {.labels = labels_}, random_, gradient_scale_on_device_, sums_);
+}
+
+void GpuStep::enqueue_backward() { plan_->backward(false, {}); }
+
+void GpuStep::enqueue_update() {
+  optimizer_->step(store_.trained_values(), store_.all_gradients(),
+                   {.learning_rate = learning_rate, .gradient_scale = gradient_scale_});
+  store_.update_weights();
+}
+
+double GpuStep::loss() const {
+  const HostTensor sums(*context_, sums_);
+  const auto* values = sums.tensor().data<float>();
+  return static_cast<double>(values[0]) / static_cast<double>(values[1]);
+}
+
+std::size_t GpuStep::state_bytes() const {
+  std::size_t bytes =
+      store_.all_values().bytes() + store_.all_gradients().bytes() + store_.all_buffers().bytes();
+  if (store_.all_weights().raw() != store_.all_values().raw())
+    bytes += store_.all_weights().bytes();
+  for (const OptimizerState& state : optimizer_->state()) bytes += state.tensor.bytes();
+  return bytes;
+}
+
+}  // namespace tandem

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "device/cuda_graph.h"
+#include "graph/parameters.h"
+#include "graph/step_plan.h"
+#include "optim/optimizer.h"
+
+namespace tandem {
+
+struct GpuStepOptions {
+  std::string model = "resnet18";
+  std::int64_t size = 32;
+  std::int64_t classes = 10;
+  std::int64_t batch = 128;
+  Precision precision = Precision::bf16;
+  /// As in StepPlanOptions.
+  std::function<void()> after_layer{};
+};
+
+/// A training step on one fixed batch of noise that lies on the GPU: SGD with momentum 0.9 and
+/// weight decay 1e-4 at a learning rate of 0.01. Each part is only enqueued, so that it can be
+/// captured.
+class GpuStep {
+ public:
+  /// Lays out the model, chooses kernels, makes the batch. `context` is a CUDA one and outlives it.
+  GpuStep(AnyContext& context, const GpuStepOptions& options);
+
+  void enqueue_forward();
+  void enqueue_backward();
+  void enqueue_update();
+  void enqueue() {
+    enqueue_forward();
+    enqueue_backward();
+    enqueue_update();
+  }
+
+  /// The mean loss of the last forward pass, which it waits for.
+  double loss() const;
+
+  CudaContext& cuda() const { return std::get<CudaContext>(*context_); }
+  const Graph& graph() const { return graph_; }
+  /// Building the plan: above all timing kernels to choose among them.
+  double plan_seconds() const { return plan_seconds_; }
+  /// Of parameters, their copies, gradients, statistics and optimizer state.
+  std::size_t state_bytes() const;
+  /// Of activations, their gradients and scratch.
+  std::size_t activation_bytes() const { return plan_->activation_bytes(); }
+  /// Of the images, as the model gets them.
+  std::size_t batch_bytes() const { return images_.bytes(); }
+
+ private:
+  void make_batch(const GpuStepOptions& options);
+
+  AnyContext* context_;
+  Graph graph_;
+  ParameterStore store_;
+  double plan_seconds_ = 0.0;
+  std::unique_ptr<StepPlan> plan_;
+  std::unique_ptr<Optimizer> optimizer_;
+  Arena images_memory_;
+  Arena small_memory_;
+  Tensor images_;
+  Tensor labels_;
+  Tensor sums_;
+  StepRandom random_;
+  float gradient_scale_ = 1.0F;
+  const float* gradient_scale_on_device_ = nullptr;
+};
+
+}  // namespace tandem

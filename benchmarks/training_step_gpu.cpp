@@ -1,0 +1,271 @@
+// Times whole training steps (forward, backward, optimizer) on one GPU on one fixed batch that lies
+// there, as one CUDA graph, and prints lines of JSON; with --layers the time of every layer too.
+// training_step_torch_gpu.py is its counterpart, compare_gpu.py runs both.
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "device/gpu_monitor.h"
+#include "layer_times.h"
+
+namespace tandem {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  GpuStepOptions step;
+  int device = 0;
+  int warmup = 5;
+  int steps = 0;
+  double seconds = 1.0;
+  bool wait = false;
+  bool layers = false;
+  std::string sort = "time";
+  std::size_t rows = 40;
+  Ceilings ceilings;
+  std::string json;
+};
+
+/// The step captured whole, and in parts to tell their shares.
+class Bench {
+ public:
+  explicit Bench(const Options& options)
+      : options_(options),
+        context_(CudaContext(options.device)),
+        free_before_(cuda().free_bytes()) {
+    GpuStepOptions step = options.step;
+    if (options.layers) step.after_layer = [this] { layers_.mark(); };
+    step_.emplace(context_, step);
+    // Outside a graph first: kernels are loaded, and errors show where they are.
+    step_->enqueue();
+    first_loss_ = step_->loss();
+    step_->enqueue();
+    cuda().synchronize();
+    whole_.emplace(cuda(), [this] { step_->enqueue(); });
+    forward_.emplace(cuda(), [this] { step_->enqueue_forward(); });
+    backward_.emplace(cuda(), [this] { step_->enqueue_backward(); });
+    update_.emplace(cuda(), [this] { step_->enqueue_update(); });
+    for (int i = 0; i < options.warmup; ++i) whole_->launch();
+    cuda().synchronize();
+    monitor_.emplace(cuda().device().uuid);
+  }
+
+  /// What was prepared and what it takes.
+  Json facts() const {
+    const std::size_t free = cuda().free_bytes();
+    return {{"engine", "tandem"},
+            {"model", options_.step.model},
+            {"size", options_.step.size},
+            {"batch", options_.step.batch},
+            {"classes", options_.step.classes},
+            {"precision", name_of(options_.step.precision)},
+            {"gpu", cuda().device().name},
+            {"plan_seconds", step_->plan_seconds()},
+            {"state_bytes", step_->state_bytes()},
+            {"activation_bytes", step_->activation_bytes()},
+            {"batch_bytes", step_->batch_bytes()},
+            {"device_bytes", free_before_ > free ? free_before_ - free : 0}};
+  }
+
+  /// Replays in chunks of about 25 ms, each timed by events.
+  Json measure(double seconds) {
+    const double rough = time_chunk(3);
+    const int chunk =
+        options_.steps > 0 ? options_.steps : std::clamp(static_cast<int>(0.025 / rough), 1, 1000);
+    std::vector<double> step_seconds;
+    monitor_->begin();
+    for (double spent = 0.0; spent < seconds || step_seconds.size() < 3;) {
+      step_seconds.push_back(time_chunk(chunk));
+      spent += chunk * step_seconds.back();
+    }
+    const GpuActivity activity = monitor_->end();
+    std::ranges::sort(step_seconds);
+    const double median = step_seconds[step_seconds.size() / 2];
+    const double loss = step_->loss();
+    TANDEM_CHECK(std::isfinite(loss), "the loss is {}", loss);
+    const auto batch = static_cast<double>(options_.step.batch);
+    const double operations = 6.0 * batch * static_cast<double>(step_->graph().multiply_adds());
+    return {{"images_per_second", batch / median},
+            {"milliseconds", 1e3 * median},
+            {"milliseconds_range", {1e3 * step_seconds.front(), 1e3 * step_seconds.back()}},
+            {"chunks", step_seconds.size()},
+            {"steps", step_seconds.size() * static_cast<std::size_t>(chunk)},
+            {"tflops", 1e-12 * operations / median},
+            {"first_loss", first_loss_},
+            {"loss", loss},
+            {"sm_activity", told(activity.sm_activity)},
+            {"sm_occupancy", told(activity.sm_occupancy)},
+            {"tensor_activity", told(activity.tensor_activity)},
+            {"dram_activity", told(activity.dram_activity)},
+            {"energy_joules", told(activity.energy_joules)}};
+  }
+
+  /// Medians of the parts, launched in turns as they follow each other in a step.
+  Json parts() {
+    constexpr int rounds = 15;
+    std::vector<std::vector<double>> seconds(3);
+    std::vector<CudaEvent> moments(4);
+    for (int i = 0; i < rounds; ++i) {
+      moments[0].record(cuda());
+      int part = 0;
+      for (auto* graph : {&forward_, &backward_, &update_}) {
+        (*graph)->launch();
+        moments[static_cast<std::size_t>(++part)].record(cuda());
+      }
+      moments.back().synchronize();
+      for (std::size_t p = 0; p < 3; ++p) {
+        seconds[p].push_back(moments[p + 1].seconds_since(moments[p]));
+      }
+    }
+    const auto milliseconds = [&](std::size_t p) {
+      std::ranges::sort(seconds[p]);
+      return 1e3 * seconds[p][rounds / 2];
+    };
+    return {{"forward_milliseconds", milliseconds(0)},
+            {"backward_milliseconds", milliseconds(1)},
+            {"update_milliseconds", milliseconds(2)}};
+  }
+
+  StepTimes layers() { return layers_.measure(*step_, options_.step, options_.ceilings, 21); }
+
+ private:
+  CudaContext& cuda() const { return std::get<CudaContext>(context_); }
+  static Json told(const std::optional<double>& value) {
+    return value ? Json(*value) : Json("unavailable");
+  }
+
+  /// Seconds of one step, the mean over `steps` of them.
+  double time_chunk(int steps) {
+    first_.record(cuda());
+    for (int i = 0; i < steps; ++i) whole_->launch();
+    last_.record(cuda());
+    last_.synchronize();
+    return last_.seconds_since(first_) / steps;
+  }
+
+  const Options& options_;
+  mutable AnyContext context_;
+  std::size_t free_before_;
+  LayerTimer layers_;
+  std::optional<GpuStep> step_;
+  std::optional<CudaGraph> whole_;
+  std::optional<CudaGraph> forward_;
+  std::optional<CudaGraph> backward_;
+  std::optional<CudaGraph> update_;
+  std::optional<GpuMonitor> monitor_;
+  CudaEvent first_;
+  CudaEvent last_;
+  double first_loss_ = 0.0;
+};
+
+Json layers_json(const StepTimes& times) {
+  Json list = Json::array();
+  for (const LayerTime& layer : times.layers) {
+    list.push_back({{"name", layer.name},
+                    {"what", layer.what},
+                    {"output", layer.output},
+                    {"forward_seconds", layer.forward_seconds},
+                    {"backward_seconds", layer.backward_seconds},
+                    {"floor_seconds", layer.floor_seconds},
+                    {"forward_bytes", layer.cost.forward_bytes},
+                    {"backward_bytes", layer.cost.backward_bytes},
+                    {"forward_operations", layer.cost.forward_operations},
+                    {"backward_operations", layer.cost.backward_operations}});
+  }
+  return list;
+}
+
+void run(const Options& options) {
+  std::ofstream file;
+  if (!options.json.empty()) {
+    file.open(options.json, std::ios::app);
+    if (!file) input_error("cannot open {}", options.json);
+  }
+  const auto tell = [&](const Json& record) {
+    std::cout << record.dump() << std::endl;
+    if (file.is_open()) file << record.dump() << std::endl;
+  };
+
+  Bench bench(options);
+  Json facts = bench.facts();
+  if (options.wait) {
+    tell(facts);
+    for (double seconds = 0.0; std::cin >> seconds;) tell(bench.measure(seconds));
+    return;
+  }
+  facts.update(bench.measure(options.seconds));
+  facts.update(bench.parts());
+  if (options.layers) {
+    const StepTimes times = bench.layers();
+    std::cout << layer_table(times, options.sort == "lost", options.rows);
+    std::cout << fmt::format("without recorded moments a step takes {:.1f} us\n",
+                             1e3 * facts["milliseconds"].get<double>());
+    if (file.is_open()) facts["layers"] = layers_json(times);
+  }
+  tell(facts);
+}
+
+Precision named(const std::string& name) {
+  for (const Precision each : {Precision::fp32, Precision::tf32, Precision::bf16}) {
+    if (name == name_of(each)) return each;
+  }
+  return Precision::fp16;
+}
+
+void add_options(CLI::App& app, Options& options) {
+  app.add_option("model", options.step.model, "A zoo model or a model file")->capture_default_str();
+  app.add_option("--size", options.step.size, "Pixels a side")->capture_default_str();
+  app.add_option("--classes", options.step.classes, "Classes")->capture_default_str();
+  app.add_option("--batch", options.step.batch, "Samples")->capture_default_str();
+  app.add_option_function<std::string>(
+         "--precision", [&](const std::string& name) { options.step.precision = named(name); },
+         "fp32, tf32, bf16 or fp16")
+      ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}))
+      ->default_str("bf16");
+  app.add_option("--device", options.device, "Which CUDA device")->capture_default_str();
+  app.add_option("--warmup", options.warmup, "Steps not timed")->capture_default_str();
+  app.add_option("--steps", options.steps, "Steps timed at once (default: about 25 ms of them)");
+  app.add_option("--seconds", options.seconds, "Time to measure for")->capture_default_str();
+  app.add_flag("--wait", options.wait,
+               "After preparing, measure once for each number of seconds on standard input");
+  app.add_flag("--layers", options.layers, "Time every layer and print a table");
+  app.add_option("--sort", options.sort, "The table's layers by time, or by time lost to the floor")
+      ->check(CLI::IsMember({"time", "lost"}))
+      ->capture_default_str();
+  app.add_option("--rows", options.rows, "Layers in the table")->capture_default_str();
+  app.add_option("--bytes-per-second", options.ceilings.bytes_per_second,
+                 "The card's copy rate, for the floors; device_ceilings measures it")
+      ->capture_default_str();
+  app.add_option("--operations-per-second", options.ceilings.operations_per_second,
+                 "Its rate of matrix products")
+      ->capture_default_str();
+  app.add_option("--json", options.json, "A file to append the JSON to; the layers too");
+}
+
+}  // namespace
+}  // namespace tandem
+
+int main(int argc, char** argv) {
+  using namespace tandem;
+  try {
+    Options options;
+    CLI::App app("Times training steps on a fixed batch on one GPU");
+    add_options(app, options);
+    CLI11_PARSE(app, argc, argv);
+    run(options);
+    return 0;
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << '\n';
+    return 1;
+  }
+}

@@ -1,0 +1,158 @@
+#include "device/cuda_context.h"
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "device/cuda_check.h"
+#include "device/cuda_libraries.h"
+
+namespace tandem {
+namespace {
+
+/// "GPU-12345678-..." from CUDA's 16 bytes, as nvidia-smi writes it.
+std::string uuid_text(const cudaUUID_t& uuid) {
+  std::string text = "GPU-";
+  for (int i = 0; i < 16; ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += fmt::format("{:02x}", static_cast<unsigned char>(uuid.bytes[i]));
+  }
+  return text;
+}
+
+/// CUDA's versions are 1000 * major + 10 * minor.
+std::string version_text(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+void require_driver() {
+  int driver = 0;
+  TANDEM_CUDA_CHECK(cudaDriverGetVersion(&driver));
+  if (driver == 0)
+    input_error("no NVIDIA driver is loaded; install one, or choose device = \"cpu\"");
+  // Within a major version older drivers run newer toolkits' programs.
+  if (driver / 1000 < CUDART_VERSION / 1000) {
+    input_error(
+        "the NVIDIA driver supports CUDA {}, but Tandem was built with {}; update the driver, "
+        "or choose device = \"cpu\"",
+        version_text(driver), version_text(CUDART_VERSION));
+  }
+}
+
+CudaDevice read_device(int index) {
+  require_driver();
+  const int count = cuda_device_count();
+  if (index < 0 || index >= count) {
+    input_error("there is no CUDA device {}: {} seen; look at nvidia-smi and CUDA_VISIBLE_DEVICES",
+                index, count);
+  }
+  cudaDeviceProp properties{};
+  TANDEM_CUDA_CHECK(cudaGetDeviceProperties(&properties, index));
+  return {.index = index,
+          .name = properties.name,
+          .uuid = uuid_text(properties.uuid),
+          .capability = 10 * properties.major + properties.minor,
+          .multiprocessors = properties.multiProcessorCount,
+          .memory_bytes = properties.totalGlobalMem,
+          .l2_bytes = static_cast<std::size_t>(properties.l2CacheSize)};
+}
+
+/// Other devices, other shares of one and other versions of the libraries have other kernels that
+/// are fastest.
+std::filesystem::path choices_file(const CudaDevice& device) {
+  const std::filesystem::path folder = cache_folder();
+  if (folder.empty()) return {};
+  return folder /
+         file_name_of(fmt::format("kernels-{}-{}sm-cudnn{}-cublas{}.txt", device.name,
+                                  device.multiprocessors, cudnnGetVersion(), cublasLtGetVersion()));
+}
+
+}  // namespace
+
+void cuda_failed(cudaError_t status, const char* expression, const char* file, int line) {
+  system_error("CUDA failed: {} ({}) in {} at {}:{}", cudaGetErrorString(status),
+               cudaGetErrorName(status), expression, file, line);
+}
+
+void cudnn_failed(cudnnStatus_t status, const char* expression, const char* file, int line) {
+  system_error("cuDNN failed: {} in {} at {}:{}", cudnnGetErrorString(status), expression, file,
+               line);
+}
+
+void cublas_failed(cublasStatus_t status, const char* expression, const char* file, int line) {
+  system_error("cuBLAS failed: {} in {} at {}:{}", cublasLtGetStatusString(status), expression,
+               file, line);
+}
+
+CudaContext::Libraries::Libraries(const CudaDevice& device)
+    : choices(choices_file(device)), device_(device.index) {
+  TANDEM_CUDA_CHECK(cudaSetDevice(device_));
+  TANDEM_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  TANDEM_CUDA_CHECK(cudnnCreate(&cudnn));
+  TANDEM_CUDA_CHECK(cudnnSetStream(cudnn, stream));
+  TANDEM_CUDA_CHECK(cublasLtCreate(&cublas));
+}
+
+// What fails here failed before, and was said then.
+CudaContext::Libraries::~Libraries() {
+  (void)cudaSetDevice(device_);
+  (void)cudaStreamSynchronize(stream);
+  (void)cublasLtDestroy(cublas);
+  (void)cudnnDestroy(cudnn);
+  (void)cudaStreamDestroy(stream);
+}
+
+CudaContext::CudaContext(int device)
+    : device_(read_device(device)), libraries_(std::make_unique<Libraries>(device_)) {}
+CudaContext::~CudaContext() = default;
+CudaContext::CudaContext(CudaContext&&) noexcept = default;
+CudaContext& CudaContext::operator=(CudaContext&&) noexcept = default;
+
+void CudaContext::activate() const { TANDEM_CUDA_CHECK(cudaSetDevice(device_.index)); }
+
+CUstream_st* CudaContext::stream() const { return libraries_->stream; }
+
+void CudaContext::synchronize() const {
+  TANDEM_CUDA_CHECK(cudaStreamSynchronize(libraries_->stream));
+}
+
+void* CudaContext::allocate(std::size_t bytes) {
+  activate();
+  void* memory = nullptr;
+  const cudaError_t status = cudaMalloc(&memory, bytes == 0 ? 1 : bytes);
+  if (status == cudaErrorMemoryAllocation) {
+    (void)cudaGetLastError();
+    throw OutOfDeviceMemory(
+        fmt::format("out of memory on {}: {} could not be allocated, {} are free", device_.name,
+                    format_bytes(bytes), format_bytes(free_bytes())));
+  }
+  TANDEM_CUDA_CHECK(status);
+  return memory;
+}
+
+void CudaContext::deallocate(void* memory) noexcept { (void)cudaFree(memory); }
+
+std::size_t CudaContext::free_bytes() const {
+  activate();
+  std::size_t free = 0;
+  std::size_t total = 0;
+  TANDEM_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+  return free;
+}
+
+int cuda_device_count() {
+  int count = 0;
+  // Without a driver this is an error, and there are none.
+  if (cudaGetDeviceCount(&count) != cudaSuccess) {
+    (void)cudaGetLastError();
+    return 0;
+  }
+  return count;
+}
+
+std::vector<CudaDevice> cuda_devices() {
+  std::vector<CudaDevice> devices;
+  for (int index = 0; index < cuda_device_count(); ++index) devices.push_back(read_device(index));
+  return devices;
+}
+
+}  // namespace tandem

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+
+/// CUDA's stream, whose handle is a pointer to this.
+struct CUstream_st;
+
+namespace tandem {
+
+/// What a CUDA device is, read once.
+struct CudaDevice {
+  int index = 0;  ///< among the devices that this process sees
+  std::string name;
+  std::string uuid;    ///< "GPU-...", of the whole card or the MIG instance
+  int capability = 0;  ///< compute capability, 90 for 9.0
+  int multiprocessors = 0;
+  std::size_t memory_bytes = 0;
+  std::size_t l2_bytes = 0;
+};
+
+/// A device has not the memory that was asked for; what() names the sizes.
+class OutOfDeviceMemory : public Error {
+ public:
+  explicit OutOfDeviceMemory(const std::string& message) : Error(message) {}
+};
+
+/// A CUDA device as a place to compute: memory, the stream that kernels are enqueued on, the
+/// handles of cuDNN and cuBLASLt. Work is done in the stream's order, after the call that enqueued
+/// it has returned; synchronize() waits for it.
+///
+/// One context is used by one thread at a time. Errors of CUDA throw SystemError; an error of a
+/// kernel may show in a later call.
+class CudaContext {
+ public:
+  /// Throws InputError where there is no such device, or the driver is too old for the toolkit that
+  /// Tandem was built with.
+  explicit CudaContext(int device);
+  ~CudaContext();
+  CudaContext(CudaContext&&) noexcept;
+  CudaContext& operator=(CudaContext&&) noexcept;
+
+  const CudaDevice& device() const { return device_; }
+  /// Makes this device that of the calling thread; a plan calls this before it runs.
+  void activate() const;
+
+  CUstream_st* stream() const;
+  /// Waits until everything enqueued so far is done. Throws SystemError where it failed.
+  void synchronize() const;
+
+  /// 256-byte aligned device memory, not cleared. Throws OutOfDeviceMemory where there
+  /// is none.
+  void* allocate(std::size_t bytes);
+  void deallocate(void* memory) noexcept;
+  /// Device memory that nobody uses, in bytes.
+  std::size_t free_bytes() const;
+
+  /// Handles of the libraries; complete in device/cuda_libraries.h, which only sources include.
+  struct Libraries;
+  Libraries& libraries() { return *libraries_; }
+
+ private:
+  CudaDevice device_;
+  std::unique_ptr<Libraries> libraries_;
+};
+
+/// How many CUDA devices this process sees; 0 without a driver.
+int cuda_device_count();
+/// All of them, in their order.
+std::vector<CudaDevice> cuda_devices();
+
+}  // namespace tandem

@@ -1,0 +1,37 @@
+#pragma once
+
+// Included by sources only.
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+#include <cudnn.h>
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "device/cuda_context.h"
+#include "device/kernel_choices.h"
+
+namespace tandem {
+
+struct CudaContext::Libraries {
+  cudaStream_t stream = nullptr;
+  cudnnHandle_t cudnn = nullptr;  ///< bound to `stream`
+  cublasLtHandle_t cublas = nullptr;
+  /// Kernels chosen by timing, for this device and these versions of the libraries.
+  KernelChoices choices;
+  /// What was prepared under a key of `choices` and is in use, so that layers of equal shapes share
+  /// it.
+  std::map<std::string, std::weak_ptr<const void>> prepared;
+
+  explicit Libraries(const CudaDevice& device);
+  ~Libraries();
+  Libraries(const Libraries&) = delete;
+  Libraries& operator=(const Libraries&) = delete;
+
+ private:
+  int device_;
+};
+
+}  // namespace tandem

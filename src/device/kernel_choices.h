@@ -1,0 +1,58 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tandem {
+
+/// Which of several kernels was fastest for what is to be computed: names under keys, kept in one
+/// text file between runs. Keys and names are one line each and hold no tab.
+///
+/// Several processes may use one file: it is replaced whole, and a writer first takes over what
+/// others wrote. A file that cannot be read or written costs a warning and the choosing, nothing
+/// else.
+class KernelChoices {
+ public:
+  /// In memory alone.
+  KernelChoices() = default;
+  explicit KernelChoices(std::filesystem::path file);
+  /// Writes what is not written yet.
+  ~KernelChoices();
+  KernelChoices(const KernelChoices&) = delete;
+  KernelChoices& operator=(const KernelChoices&) = delete;
+
+  const std::filesystem::path& file() const { return file_; }
+
+  std::optional<std::string> find(std::string_view key) const;
+  /// Remembers a choice; the file gets it at once or, where many follow each other, a little later.
+  void record(const std::string& key, const std::string& name);
+  /// How many choices this process made itself.
+  std::size_t made() const { return made_; }
+
+ private:
+  using Names = std::map<std::string, std::string, std::less<>>;
+
+  Names read() const;
+  void write() noexcept;
+
+  std::filesystem::path file_;
+  Names names_;
+  Names unwritten_;
+  std::size_t made_ = 0;
+  bool writable_ = true;
+  std::chrono::steady_clock::time_point written_{};
+};
+
+/// The folder that such files go to: $TANDEM_CACHE_DIR, $XDG_CACHE_HOME/tandem or ~/.cache/tandem;
+/// empty where none of these is set.
+std::filesystem::path cache_folder();
+
+/// `text` with all but letters, digits, '.' and '-' replaced, for a file's name.
+std::string file_name_of(std::string_view text);
+
+}  // namespace tandem

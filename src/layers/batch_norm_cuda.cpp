@@ -1,0 +1,181 @@
+#include "layers/batch_norm_cuda.h"
+
+#include <algorithm>
+
+#include "device/arena.h"
+#include "device/cuda_context.h"
+#include "device/memory_kernels.h"
+#include "layers/batch_norm_kernels_cuda.h"
+
+namespace tandem {
+namespace {
+
+std::size_t channel_bytes(std::int64_t channels, std::size_t each) {
+  return Arena::align(static_cast<std::size_t>(channels) * each);
+}
+
+}  // namespace
+
+CudaBatchNorm::CudaBatchNorm(CudaContext& context, const Setup& setup)
+    : context_(&context), setup_(setup) {
+  if (!setup_.training) return;
+  if (setup_.fixed_statistics) setup_.ranks = nullptr;
+  if (setup_.ranks != nullptr) {
+    setup_.ranks->reserve(static_cast<std::size_t>(2 * setup_.shape.channels));
+  }
+  partial_bytes_ = batch_norm_partial_bytes(context, setup_.shape, setup_.dtype);
+  const std::size_t bytes =
+      batch_norm_counters(context, setup_.shape, setup_.dtype) * sizeof(unsigned);
+  counters_ = static_cast<unsigned*>(context.allocate(bytes));
+  set_to_zero(context, counters_, bytes);
+}
+
+CudaBatchNorm::~CudaBatchNorm() {
+  if (counters_ != nullptr) context_->deallocate(counters_);
+}
+
+std::size_t CudaBatchNorm::saved() const {
+  return setup_.training ? BatchNormTable::bytes(setup_.shape.channels) : 0;
+}
+
+std::size_t CudaBatchNorm::rank_bytes() const {
+  return setup_.ranks == nullptr ? 0 : channel_bytes(setup_.shape.channels, 2 * sizeof(double));
+}
+
+std::size_t CudaBatchNorm::forward_scratch() const {
+  if (!setup_.training) return BatchNormTable::bytes(setup_.shape.channels);
+  return batch_statistics() ? partial_bytes_ + rank_bytes() : 0;
+}
+
+std::size_t CudaBatchNorm::backward_scratch() const {
+  if (!setup_.training) return 0;
+  return partial_bytes_ + rank_bytes() + 2 * channel_bytes(setup_.shape.channels, sizeof(float));
+}
+
+double CudaBatchNorm::all_rows() const {
+  const auto rows = static_cast<double>(setup_.shape.rows);
+  return setup_.ranks == nullptr ? rows : rows * setup_.ranks->ranks();
+}
+
+void CudaBatchNorm::forward(const Forward& args) {
+  const std::int64_t channels = setup_.shape.channels;
+  const BatchNormStatistics statistics{
+      .weight = args.weight.data<float>(),
+      .bias = args.bias.data<float>(),
+      .running_mean = args.running_mean.data<float>(),
+      .running_variance = args.running_variance.data<float>(),
+      .table = BatchNormTable::at(setup_.training ? args.saved : args.scratch, channels),
+      .rows = all_rows(),
+      .epsilon = setup_.options.epsilon,
+      .momentum = setup_.options.momentum};
+  if (!batch_statistics()) {
+    batch_norm_running_table(*context_, channels, statistics);
+  } else {
+    auto* sums = setup_.ranks == nullptr ? nullptr
+                                         : reinterpret_cast<double*>(args.scratch + partial_bytes_);
+    batch_norm_statistics(*context_, setup_.shape, args.x, statistics,
+                          {.partials = args.scratch, .counters = counters_, .rank_sums = sums});
+    if (sums != nullptr) {
+      setup_.ranks->sum_on_device(sums, static_cast<std::size_t>(2 * channels));
+      batch_norm_finish_statistics(*context_, channels, statistics, sums);
+    }
+  }
+  batch_norm_apply(*context_, setup_.shape, args.x, statistics.table, args.residual,
+                   args.activation, args.y);
+}
+
+void CudaBatchNorm::backward(const Backward& args) {
+  const std::int64_t channels = setup_.shape.channels;
+  std::byte* at = args.scratch + partial_bytes_;
+  auto* sums = setup_.ranks == nullptr ? nullptr : reinterpret_cast<double*>(at);
+  at += rank_bytes();
+  const BatchNormGradients gradients{
+      .table = BatchNormTable::at(args.saved, channels),
+      .weight_gradient = args.weight_gradient.data<float>(),
+      .bias_gradient = args.bias_gradient.data<float>(),
+      .slope = reinterpret_cast<float*>(at),
+      .offset = reinterpret_cast<float*>(at + channel_bytes(channels, sizeof(float))),
+      .rows = all_rows(),
+      .fixed_statistics = setup_.fixed_statistics};
+  const BatchNormWork work{.partials = args.scratch, .counters = counters_, .rank_sums = sums};
+
+  // Behind a residual the derivative takes a tensor to read, so the gradient behind the activation
+  // is kept: as the residual's gradient, which it is, else where the output's gradient was.
+  const bool stored =
+      args.residual_gradient.defined() || (args.residual && args.activation != Activation::none);
+  const Tensor dz =
+      args.residual_gradient.defined() ? args.residual_gradient : args.output_gradient;
+  const Activation left = stored ? Activation::none : args.activation;
+  if (stored) {
+    batch_norm_sum_residual_gradients(*context_, setup_.shape, args.x, args.y, args.output_gradient,
+                                      args.activation, dz, gradients, work);
+  } else {
+    batch_norm_sum_gradients(*context_, setup_.shape, args.x, dz, left, gradients, work);
+  }
+  if (sums != nullptr) {
+    setup_.ranks->sum_on_device(sums, static_cast<std::size_t>(2 * channels));
+    batch_norm_finish_gradients(*context_, channels, gradients, sums);
+  }
+  if (!args.input_gradient.defined()) return;
+  batch_norm_input_gradient(*context_, setup_.shape, args.x, dz, left, gradients,
+                            args.input_gradient);
+}
+
+namespace {
+
+class BatchNormCudaKernel : public LayerKernel {
+ public:
+  BatchNormCudaKernel(CudaContext& context, const BatchNormOptions& options,
+                      const KernelRequest& request)
+      : norm_(context, {.shape = rows_of(request.output),
+                        .options = options,
+                        .dtype = request.dtype(),
+                        .training = request.training,
+                        .fixed_statistics = request.fixed_statistics,
+                        .ranks = request.rank_sum}) {}
+
+  KernelMemory memory() const override {
+    return {.saved = norm_.saved(),
+            .forward_scratch = norm_.forward_scratch(),
+            .backward_scratch = norm_.backward_scratch()};
+  }
+
+  void forward(const ForwardArgs& args) override {
+    norm_.forward({.x = args.inputs[0],
+                   .y = args.output,
+                   .weight = args.parameters[0],
+                   .bias = args.parameters[1],
+                   .running_mean = args.buffers[0],
+                   .running_variance = args.buffers[1],
+                   .saved = args.saved,
+                   .scratch = args.scratch});
+  }
+
+  void backward(const BackwardArgs& args) override {
+    norm_.backward({.x = args.inputs[0],
+                    .output_gradient = args.output_gradient,
+                    .input_gradient = args.input_gradients[0],
+                    .weight_gradient = args.parameter_gradients[0],
+                    .bias_gradient = args.parameter_gradients[1],
+                    .saved = args.saved,
+                    .scratch = args.scratch});
+  }
+
+ private:
+  static BatchNormShape rows_of(const Shape& output) {
+    const std::int64_t channels = output[output.rank() - 1];
+    return {.rows = output.elements() / channels, .channels = channels};
+  }
+
+  CudaBatchNorm norm_;
+};
+
+}  // namespace
+
+std::unique_ptr<LayerKernel> make_batch_norm_kernel(CudaContext& context,
+                                                    const BatchNormOptions& options,
+                                                    const KernelRequest& request) {
+  return std::make_unique<BatchNormCudaKernel>(context, options, request);
+}
+
+}  // namespace tandem

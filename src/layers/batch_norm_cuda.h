@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstddef>
+
+#include "layers/activation.h"
+#include "layers/batch_norm.h"
+
+namespace tandem {
+
+/// Batch normalisation of NHWC rows on a CUDA device, fused with what usually follows it: a
+/// residual sum and an activation. Two kernels forward, statistics and result, and two backward; x
+/// is read twice in both. Enqueued on the context's stream; results are the same bits from run to
+/// run.
+///
+/// One object normalises one tensor at a time: its kernels count their finished blocks in memory of
+/// its own. Tensors are of one dtype, tables and parameters f32.
+class CudaBatchNorm {
+ public:
+  struct Setup {
+    BatchNormShape shape;
+    BatchNormOptions options;
+    DType dtype = DType::f32;
+    bool training = false;
+    bool fixed_statistics = false;  ///< in training: the running ones
+    RankSum* ranks = nullptr;       ///< as KernelRequest::rank_sum
+  };
+
+  CudaBatchNorm(CudaContext& context, const Setup& setup);
+  ~CudaBatchNorm();
+  CudaBatchNorm(const CudaBatchNorm&) = delete;
+  CudaBatchNorm& operator=(const CudaBatchNorm&) = delete;
+
+  std::size_t saved() const;
+  std::size_t forward_scratch() const;
+  std::size_t backward_scratch() const;
+
+  struct Forward {
+    Tensor x;
+    Tensor residual{};  ///< undefined: none
+    Activation activation = Activation::none;
+    Tensor y;  ///< may be x
+    Tensor weight;
+    Tensor bias;
+    Tensor running_mean;
+    Tensor running_variance;
+    std::byte* saved = nullptr;
+    std::byte* scratch = nullptr;
+  };
+  /// y = activation(batch_norm(x) + residual).
+  void forward(const Forward& args);
+
+  struct Backward {
+    Tensor x;
+    Activation activation = Activation::none;
+    bool residual = false;       ///< whether one was added
+    Tensor y{};                  ///< the result; read behind a residual and an activation alone
+    Tensor output_gradient;      ///< may be overwritten
+    Tensor residual_gradient{};  ///< undefined where not wanted
+    Tensor input_gradient{};     ///< undefined where not wanted; may be output_gradient
+    Tensor weight_gradient;
+    Tensor bias_gradient;
+    std::byte* saved = nullptr;
+    std::byte* scratch = nullptr;
+  };
+  void backward(const Backward& args);
+
+ private:
+  bool batch_statistics() const { return setup_.training && !setup_.fixed_statistics; }
+  std::size_t rank_bytes() const;
+  double all_rows() const;
+
+  CudaContext* context_;
+  Setup setup_;
+  std::size_t partial_bytes_ = 0;  ///< in training
+  unsigned* counters_ = nullptr;   ///< in training
+};
+
+std::unique_ptr<LayerKernel> make_batch_norm_kernel(CudaContext& context,
+                                                    const BatchNormOptions& options,
+                                                    const KernelRequest& request);
+
+}  // namespace tandem

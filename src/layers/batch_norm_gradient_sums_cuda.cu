@@ -1,0 +1,212 @@
+#include "device/cuda_check.h"
+#include "layers/batch_norm_plan_cuda.cuh"
+
+namespace tandem {
+namespace {
+
+/// BatchNormGradients as kernels use it.
+struct Finish {
+  BatchNormGradients to;
+  double per_row;  ///< 1 / rows
+};
+
+Finish finish_of(const BatchNormGradients& to) { return {to, 1.0 / to.rows}; }
+
+/// dx = scale (dz - mean(dz) - (x - mean) deviation^2 mean(dz (x - mean))).
+__device__ __forceinline__ void finish_input(const Finish& finish, int channel, double sum,
+                                             double product) {
+  const BatchNormGradients& to = finish.to;
+  const auto deviation = static_cast<double>(to.table.inverse_deviation[channel]);
+  const auto scale = static_cast<double>(to.table.scale[channel]);
+  const double slope = -scale * deviation * deviation * product * finish.per_row;
+  const double offset =
+      -scale * sum * finish.per_row - slope * static_cast<double>(to.table.mean[channel]);
+  to.slope[channel] = static_cast<float>(slope);
+  to.offset[channel] = static_cast<float>(offset);
+}
+
+/// The sums are this rank's: parameters' gradients are summed over ranks later.
+__device__ __forceinline__ void finish_channel(const Finish& finish, int channels, int channel,
+                                               double sum, double product, double* rank_sums) {
+  const BatchNormGradients& to = finish.to;
+  to.bias_gradient[channel] = static_cast<float>(sum);
+  to.weight_gradient[channel] =
+      static_cast<float>(product * static_cast<double>(to.table.inverse_deviation[channel]));
+  if (to.fixed_statistics) {
+    // They do not move with x, so nothing comes back through them.
+    to.slope[channel] = 0.0F;
+    to.offset[channel] = 0.0F;
+  } else if (rank_sums != nullptr) {
+    rank_sums[channel] = sum;
+    rank_sums[channels + channel] = product;
+  } else {
+    finish_input(finish, channel, sum, product);
+  }
+}
+
+__global__ void finish_kernel(int channels, Finish finish, const double* rank_sums) {
+  const int channel = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (channel >= channels) return;
+  finish_input(finish, channel, rank_sums[channel], rank_sums[channels + channel]);
+}
+
+template <typename T, int V, Activation A>
+__global__ void __launch_bounds__(sum_threads, 1)
+    sum_kernel(RowTiles tiles, const T* __restrict__ x, const T* __restrict__ output_gradient,
+               Finish finish, ChannelSums sums, double* rank_sums) {
+  constexpr int unroll = 4;
+  __shared__ __align__(16) float shared[2 * V * sum_threads];
+  const TilePlace place = tile_place(tiles);
+  float first[V] = {};
+  float second[V] = {};
+  if (place.inside) {
+    const BatchNormTable& table = finish.to.table;
+    float mean[V];
+    float scale[V];
+    float shift[V];
+    load_channels<V>(tiles, place.pack, table.mean, mean);
+    if constexpr (A != Activation::none) {
+      load_channels<V>(tiles, place.pack, table.scale, scale);
+      load_channels<V>(tiles, place.pack, table.shift, shift);
+    }
+    const auto add = [&](int i, float value, float gradient) {
+      float dz = gradient;
+      if constexpr (A != Activation::none) {
+        dz = activation_gradient_at<A>(fmaf(value, scale[i], shift[i]), gradient);
+      }
+      first[i] += dz;
+      second[i] = fmaf(dz, value - mean[i], second[i]);
+    };
+    const int begin = place.pack * V;
+    Pack<T, V> in[unroll];
+    Pack<T, V> gradient[unroll];
+    for_rows<unroll, true>(
+        tiles, place.lane,
+        [&](int u, std::int64_t offset) {
+          in[u] = Pack<T, V>::load(x + begin + offset);
+          gradient[u] = Pack<T, V>::load(output_gradient + begin + offset);
+        },
+        [&](int u, std::int64_t) {
+#pragma unroll
+          for (int i = 0; i < V; ++i) add(i, in[u].get(i), gradient[u].get(i));
+        });
+    for_tail<V>(tiles, place, [&](int i, std::int64_t at) {
+      add(i, to_float(x[at]), to_float(output_gradient[at]));
+    });
+  }
+  finish_sums<V>(tiles, place, first, second, shared, sums,
+                 [&](int channel, double sum, double product) {
+                   finish_channel(finish, tiles.channels, channel, sum, product, rank_sums);
+                 });
+}
+
+/// No __restrict__ for the gradients: they may be the same.
+template <typename T, int V, Activation A>
+__global__ void __launch_bounds__(sum_threads, 1)
+    sum_residual_kernel(RowTiles tiles, const T* __restrict__ x, const T* __restrict__ y,
+                        const T* output_gradient, T* residual_gradient, Finish finish,
+                        ChannelSums sums, double* rank_sums) {
+  constexpr int unroll = 4;
+  constexpr bool masked = A != Activation::none;
+  __shared__ __align__(16) float shared[2 * V * sum_threads];
+  const TilePlace place = tile_place(tiles);
+  float first[V] = {};
+  float second[V] = {};
+  if (place.inside) {
+    float mean[V];
+    load_channels<V>(tiles, place.pack, finish.to.table.mean, mean);
+    const auto add = [&](int i, float value, float result, float gradient) {
+      const float dz = activation_gradient<A>(result, gradient);
+      first[i] += dz;
+      second[i] = fmaf(dz, value - mean[i], second[i]);
+      return dz;
+    };
+    const int begin = place.pack * V;
+    Pack<T, V> in[unroll];
+    Pack<T, V> result[masked ? unroll : 1];
+    Pack<T, V> gradient[unroll];
+    for_rows<unroll, true>(
+        tiles, place.lane,
+        [&](int u, std::int64_t offset) {
+          in[u] = Pack<T, V>::load(x + begin + offset);
+          if constexpr (masked) result[u] = Pack<T, V>::load(y + begin + offset);
+          gradient[u] = Pack<T, V>::load(output_gradient + begin + offset);
+        },
+        [&](int u, std::int64_t offset) {
+          Pack<T, V> out;
+#pragma unroll
+          for (int i = 0; i < V; ++i) {
+            out.set(i, add(i, in[u].get(i), masked ? result[masked ? u : 0].get(i) : 0.0F,
+                           gradient[u].get(i)));
+          }
+          out.store(residual_gradient + begin + offset);
+        });
+    for_tail<V>(tiles, place, [&](int i, std::int64_t at) {
+      float at_result = 0.0F;
+      if constexpr (masked) at_result = to_float(y[at]);
+      residual_gradient[at] =
+          from_float<T>(add(i, to_float(x[at]), at_result, to_float(output_gradient[at])));
+    });
+  }
+  finish_sums<V>(tiles, place, first, second, shared, sums,
+                 [&](int channel, double sum, double product) {
+                   finish_channel(finish, tiles.channels, channel, sum, product, rank_sums);
+                 });
+}
+
+}  // namespace
+
+void batch_norm_sum_gradients(CudaContext& context, const BatchNormShape& shape, const Tensor& x,
+                              const Tensor& output_gradient, Activation activation,
+                              const BatchNormGradients& gradients, const BatchNormWork& work) {
+  const bool aligned = packs_aligned(x.raw(), output_gradient.raw());
+  with_packs(x.dtype(), aligned, [&](auto element, auto pack) {
+    with_activation(activation, [&](auto chosen) {
+      using T = decltype(element);
+      constexpr int V = decltype(pack)::value;
+      const RowTiles tiles = gradient_tiles(context, shape, V);
+      sum_kernel<T, V, decltype(chosen)::value>
+          <<<grid_of(tiles), sum_threads, 0, context.stream()>>>(
+              tiles, static_cast<const T*>(x.raw()), static_cast<const T*>(output_gradient.raw()),
+              finish_of(gradients), channel_sums_of(work), work.rank_sums);
+      TANDEM_CUDA_CHECK_LAUNCH();
+    });
+  });
+}
+
+void batch_norm_sum_residual_gradients(CudaContext& context, const BatchNormShape& shape,
+                                       const Tensor& x, const Tensor& y,
+                                       const Tensor& output_gradient, Activation activation,
+                                       const Tensor& residual_gradient,
+                                       const BatchNormGradients& gradients,
+                                       const BatchNormWork& work) {
+  const bool aligned =
+      packs_aligned(x.raw(), y.raw(), output_gradient.raw(), residual_gradient.raw());
+  with_packs(x.dtype(), aligned, [&](auto element, auto pack) {
+    with_activation(activation, [&](auto chosen) {
+      using T = decltype(element);
+      constexpr int V = decltype(pack)::value;
+      constexpr Activation A = decltype(chosen)::value;
+      if constexpr (derivative_needs_input(A)) {
+        throw Error("the derivative of an activation of a sum, from the sum's result");
+      } else {
+        const RowTiles tiles = gradient_tiles(context, shape, V);
+        sum_residual_kernel<T, V, A><<<grid_of(tiles), sum_threads, 0, context.stream()>>>(
+            tiles, static_cast<const T*>(x.raw()), static_cast<const T*>(y.raw()),
+            static_cast<const T*>(output_gradient.raw()), static_cast<T*>(residual_gradient.raw()),
+            finish_of(gradients), channel_sums_of(work), work.rank_sums);
+        TANDEM_CUDA_CHECK_LAUNCH();
+      }
+    });
+  });
+}
+
+void batch_norm_finish_gradients(CudaContext& context, std::int64_t channels,
+                                 const BatchNormGradients& gradients, const double* rank_sums) {
+  constexpr int threads = 128;
+  finish_kernel<<<blocks_for(channels, threads), threads, 0, context.stream()>>>(
+      static_cast<int>(channels), finish_of(gradients), rank_sums);
+  TANDEM_CUDA_CHECK_LAUNCH();
+}
+
+}  // namespace tandem

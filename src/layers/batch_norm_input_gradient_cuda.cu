@@ -1,0 +1,72 @@
+#include "device/cuda_check.h"
+#include "layers/batch_norm_plan_cuda.cuh"
+
+namespace tandem {
+namespace {
+
+/// No __restrict__ for the gradients: they may be the same.
+template <typename T, int V, Activation A>
+__global__ void __launch_bounds__(elementwise_threads, 3)
+    input_gradient_kernel(RowTiles tiles, const T* __restrict__ x, const T* output_gradient,
+                          BatchNormGradients gradients, T* input_gradient) {
+  constexpr int unroll = 2;
+  const TilePlace place = tile_place(tiles);
+  if (!place.inside) return;
+  float scale[V];
+  float shift[V];
+  float slope[V];
+  float offset[V];
+  load_channels<V>(tiles, place.pack, gradients.table.scale, scale);
+  if constexpr (A != Activation::none) {
+    load_channels<V>(tiles, place.pack, gradients.table.shift, shift);
+  }
+  load_channels<V>(tiles, place.pack, gradients.slope, slope);
+  load_channels<V>(tiles, place.pack, gradients.offset, offset);
+  const auto one = [&](int i, float value, float gradient) {
+    float dz = gradient;
+    if constexpr (A != Activation::none) {
+      dz = activation_gradient_at<A>(fmaf(value, scale[i], shift[i]), gradient);
+    }
+    return fmaf(scale[i], dz, fmaf(slope[i], value, offset[i]));
+  };
+  const int begin = place.pack * V;
+  Pack<T, V> in[unroll];
+  Pack<T, V> gradient[unroll];
+  for_rows<unroll, false>(
+      tiles, place.lane,
+      [&](int u, std::int64_t row) {
+        in[u] = Pack<T, V>::load(x + begin + row);
+        gradient[u] = Pack<T, V>::load(output_gradient + begin + row);
+      },
+      [&](int u, std::int64_t row) {
+        Pack<T, V> out;
+#pragma unroll
+        for (int i = 0; i < V; ++i) out.set(i, one(i, in[u].get(i), gradient[u].get(i)));
+        out.store(input_gradient + begin + row);
+      });
+  for_tail<V>(tiles, place, [&](int i, std::int64_t at) {
+    input_gradient[at] = from_float<T>(one(i, to_float(x[at]), to_float(output_gradient[at])));
+  });
+}
+
+}  // namespace
+
+void batch_norm_input_gradient(CudaContext& context, const BatchNormShape& shape, const Tensor& x,
+                               const Tensor& output_gradient, Activation activation,
+                               const BatchNormGradients& gradients, const Tensor& input_gradient) {
+  const bool aligned = packs_aligned(x.raw(), output_gradient.raw(), input_gradient.raw());
+  with_packs(x.dtype(), aligned, [&](auto element, auto pack) {
+    with_activation(activation, [&](auto chosen) {
+      using T = decltype(element);
+      constexpr int V = decltype(pack)::value;
+      const RowTiles tiles = elementwise_tiles(context, shape, V);
+      input_gradient_kernel<T, V, decltype(chosen)::value>
+          <<<grid_of(tiles), elementwise_threads, 0, context.stream()>>>(
+              tiles, static_cast<const T*>(x.raw()), static_cast<const T*>(output_gradient.raw()),
+              gradients, static_cast<T*>(input_gradient.raw()));
+      TANDEM_CUDA_CHECK_LAUNCH();
+    });
+  });
+}
+
+}  // namespace tandem

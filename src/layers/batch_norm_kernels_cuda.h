@@ -1,0 +1,98 @@
+#pragma once
+
+// The kernels of batch normalisation on a CUDA device. Included by sources only.
+
+#include <cstddef>
+
+#include "layers/activation.h"
+#include "layers/batch_norm.h"
+
+namespace tandem {
+
+/// Floats of each channel, in arrays that are 16-byte aligned.
+struct BatchNormTable {
+  float* mean = nullptr;
+  float* inverse_deviation = nullptr;
+  float* scale = nullptr;  ///< weight * inverse_deviation
+  float* shift = nullptr;  ///< bias - mean * scale
+
+  static std::size_t bytes(std::int64_t channels);
+  /// The arrays laid into 16-byte aligned memory.
+  static BatchNormTable at(std::byte* memory, std::int64_t channels);
+};
+
+/// What sums over rows need beside their operands.
+struct BatchNormWork {
+  std::byte* partials = nullptr;  ///< batch_norm_partial_bytes(), 16-byte aligned
+  /// batch_norm_counters() of them, zero before and after each kernel.
+  unsigned* counters = nullptr;
+  /// Where not null: the sums of this rank, two doubles a channel, are put there and nothing is
+  /// finished; batch_norm_finish_…() does, once they have become those of all ranks.
+  double* rank_sums = nullptr;
+};
+
+std::size_t batch_norm_partial_bytes(const CudaContext& context, const BatchNormShape& shape,
+                                     DType dtype);
+std::size_t batch_norm_counters(const CudaContext& context, const BatchNormShape& shape,
+                                DType dtype);
+
+/// What becomes of the sums over x.
+struct BatchNormStatistics {
+  const float* weight = nullptr;
+  const float* bias = nullptr;
+  float* running_mean = nullptr;
+  float* running_variance = nullptr;
+  BatchNormTable table{};
+  double rows = 0.0;  ///< of all ranks
+  float epsilon = 0.0F;
+  float momentum = 0.0F;
+};
+
+/// The table of x's channels, and the running statistics updated. Sums are of x minus its first
+/// row, so that no mean is too far from zero for the variance.
+void batch_norm_statistics(CudaContext& context, const BatchNormShape& shape, const Tensor& x,
+                           const BatchNormStatistics& statistics, const BatchNormWork& work);
+void batch_norm_finish_statistics(CudaContext& context, std::int64_t channels,
+                                  const BatchNormStatistics& statistics, const double* rank_sums);
+/// The table from the running statistics, which stay as they are.
+void batch_norm_running_table(CudaContext& context, std::int64_t channels,
+                              const BatchNormStatistics& statistics);
+
+/// y = activation(x * scale + shift (+ residual)); an undefined residual is none; y may be x.
+void batch_norm_apply(CudaContext& context, const BatchNormShape& shape, const Tensor& x,
+                      const BatchNormTable& table, const Tensor& residual, Activation activation,
+                      const Tensor& y);
+
+/// What becomes of the sums over the gradients.
+struct BatchNormGradients {
+  BatchNormTable table{};
+  float* weight_gradient = nullptr;
+  float* bias_gradient = nullptr;
+  /// dx = scale * dz + slope * x + offset, with dz the gradient behind the fused activation.
+  float* slope = nullptr;
+  float* offset = nullptr;
+  double rows = 0.0;              ///< of all ranks
+  bool fixed_statistics = false;  ///< mean and deviation did not come from x
+};
+
+/// Sums of dz and dz * (x - mean). The derivative of a fused activation is found from the
+/// normalised x, and dz is not stored.
+void batch_norm_sum_gradients(CudaContext& context, const BatchNormShape& shape, const Tensor& x,
+                              const Tensor& output_gradient, Activation activation,
+                              const BatchNormGradients& gradients, const BatchNormWork& work);
+/// The same where a residual was added before the activation: its derivative is found from the
+/// result y, and dz, which is the residual's gradient, is stored. It may be output_gradient.
+void batch_norm_sum_residual_gradients(CudaContext& context, const BatchNormShape& shape,
+                                       const Tensor& x, const Tensor& y,
+                                       const Tensor& output_gradient, Activation activation,
+                                       const Tensor& residual_gradient,
+                                       const BatchNormGradients& gradients,
+                                       const BatchNormWork& work);
+void batch_norm_finish_gradients(CudaContext& context, std::int64_t channels,
+                                 const BatchNormGradients& gradients, const double* rank_sums);
+/// dx; it may be output_gradient. The activation's derivative is found from the normalised x.
+void batch_norm_input_gradient(CudaContext& context, const BatchNormShape& shape, const Tensor& x,
+                               const Tensor& output_gradient, Activation activation,
+                               const BatchNormGradients& gradients, const Tensor& input_gradient);
+
+}  // namespace tandem

@@ -1,0 +1,141 @@
+#include "device/cuda_check.h"
+#include "device/cuda_context.h"
+#include "layers/batch_norm_kernels_cuda.h"
+#include "layers/batch_norm_plan_cuda.cuh"
+
+namespace tandem {
+namespace {
+
+/// BatchNormStatistics as kernels use it.
+struct Finish {
+  BatchNormStatistics to;
+  double per_row;   ///< 1 / rows
+  double unbiased;  ///< rows / (rows - 1)
+};
+
+Finish finish_of(const BatchNormStatistics& to) {
+  return {to, 1.0 / to.rows, to.rows > 1.0 ? to.rows / (to.rows - 1.0) : 1.0};
+}
+
+__device__ __forceinline__ void set_table(const BatchNormStatistics& to, int channel, float mean,
+                                          float variance) {
+  const float deviation = 1.0F / sqrtf(variance + to.epsilon);
+  const float scale = to.weight[channel] * deviation;
+  to.table.mean[channel] = mean;
+  to.table.inverse_deviation[channel] = deviation;
+  to.table.scale[channel] = scale;
+  to.table.shift[channel] = to.bias[channel] - mean * scale;
+}
+
+__device__ __forceinline__ float blend(float momentum, float old, double batch) {
+  const auto share = static_cast<double>(momentum);
+  return static_cast<float>((1.0 - share) * static_cast<double>(old) + share * batch);
+}
+
+__device__ __forceinline__ void finish_channel(const Finish& finish, int channel, double mean,
+                                               double mean_of_squares, double pivot) {
+  // fmax would make a zero of NaN.
+  double variance = mean_of_squares - mean * mean;
+  variance = variance < 0.0 ? 0.0 : variance;
+  const double center = pivot + mean;
+  const BatchNormStatistics& to = finish.to;
+  set_table(to, channel, static_cast<float>(center), static_cast<float>(variance));
+  to.running_mean[channel] = blend(to.momentum, to.running_mean[channel], center);
+  to.running_variance[channel] =
+      blend(to.momentum, to.running_variance[channel], variance * finish.unbiased);
+}
+
+/// A rank's pivot is its own, so what travels are sums of x and x^2, in double: with floats for x
+/// there is no mean so far from zero that their difference would be lost.
+__device__ __forceinline__ void store_rank_sums(double* sums, int channels, int channel,
+                                                double rows, double first, double second,
+                                                double pivot) {
+  sums[channel] = first + rows * pivot;
+  sums[channels + channel] = second + pivot * (2.0 * first + rows * pivot);
+}
+
+template <typename T, int V>
+__global__ void __launch_bounds__(sum_threads, 2)
+    statistics_kernel(RowTiles tiles, double rows, const T* __restrict__ x, Finish finish,
+                      ChannelSums sums, double* rank_sums) {
+  constexpr int unroll = 4;
+  __shared__ __align__(16) float shared[2 * V * sum_threads];
+  const TilePlace place = tile_place(tiles);
+  float first[V] = {};
+  float second[V] = {};
+  if (place.inside) {
+    float pivot[V];
+    for_channels<V>(tiles, place.pack,
+                    [&](int i, int channel) { pivot[i] = to_float(x[channel]); });
+    const auto add = [&](int i, float value) {
+      const float d = value - pivot[i];
+      first[i] += d;
+      second[i] = fmaf(d, d, second[i]);
+    };
+    const T* from = x + place.pack * V;
+    Pack<T, V> in[unroll];
+    for_rows<unroll, true>(
+        tiles, place.lane,
+        [&](int u, std::int64_t offset) { in[u] = Pack<T, V>::load(from + offset); },
+        [&](int u, std::int64_t) {
+#pragma unroll
+          for (int i = 0; i < V; ++i) add(i, in[u].get(i));
+        });
+    for_tail<V>(tiles, place, [&](int i, std::int64_t at) { add(i, to_float(x[at])); });
+  }
+  finish_sums<V>(
+      tiles, place, first, second, shared, sums, [&](int channel, double sum, double squares) {
+        const auto pivot = static_cast<double>(to_float(x[channel]));
+        if (rank_sums != nullptr) {
+          store_rank_sums(rank_sums, tiles.channels, channel, rows, sum, squares, pivot);
+        } else {
+          finish_channel(finish, channel, sum * finish.per_row, squares * finish.per_row, pivot);
+        }
+      });
+}
+
+__global__ void finish_kernel(int channels, Finish finish, const double* rank_sums) {
+  const int channel = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (channel >= channels) return;
+  finish_channel(finish, channel, rank_sums[channel] * finish.per_row,
+                 rank_sums[channels + channel] * finish.per_row, 0.0);
+}
+
+__global__ void running_table_kernel(int channels, BatchNormStatistics to) {
+  const int channel = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (channel >= channels) return;
+  set_table(to, channel, to.running_mean[channel], to.running_variance[channel]);
+}
+
+constexpr int channel_threads = 128;
+
+}  // namespace
+
+void batch_norm_statistics(CudaContext& context, const BatchNormShape& shape, const Tensor& x,
+                           const BatchNormStatistics& statistics, const BatchNormWork& work) {
+  with_packs(x.dtype(), packs_aligned(x.raw()), [&](auto element, auto pack) {
+    using T = decltype(element);
+    constexpr int V = decltype(pack)::value;
+    const RowTiles tiles = statistics_tiles(context, shape, V);
+    statistics_kernel<T, V><<<grid_of(tiles), sum_threads, 0, context.stream()>>>(
+        tiles, static_cast<double>(shape.rows), static_cast<const T*>(x.raw()),
+        finish_of(statistics), channel_sums_of(work), work.rank_sums);
+    TANDEM_CUDA_CHECK_LAUNCH();
+  });
+}
+
+void batch_norm_finish_statistics(CudaContext& context, std::int64_t channels,
+                                  const BatchNormStatistics& statistics, const double* rank_sums) {
+  finish_kernel<<<blocks_for(channels, channel_threads), channel_threads, 0, context.stream()>>>(
+      static_cast<int>(channels), finish_of(statistics), rank_sums);
+  TANDEM_CUDA_CHECK_LAUNCH();
+}
+
+void batch_norm_running_table(CudaContext& context, std::int64_t channels,
+                              const BatchNormStatistics& statistics) {
+  running_table_kernel<<<blocks_for(channels, channel_threads), channel_threads, 0,
+                         context.stream()>>>(static_cast<int>(channels), statistics);
+  TANDEM_CUDA_CHECK_LAUNCH();
+}
+
+}  // namespace tandem

@@ -1,0 +1,158 @@
+#pragma once
+
+// Two sums per channel over all rows in one kernel: each thread sums its rows, each block its
+// threads, and the last block that gets done all blocks. The order of the additions depends on the
+// shape alone.
+
+#include "layers/row_tiles_cuda.cuh"
+
+namespace tandem {
+
+/// Of kernels that sum over channels.
+constexpr int sum_threads = 512;
+
+/// Memory of such a kernel.
+struct ChannelSums {
+  float* partials = nullptr;     ///< channel_sum_floats()
+  unsigned* counters = nullptr;  ///< RowTiles::tiles of them, zero before and after
+};
+
+inline std::size_t channel_sum_floats(const RowTiles& tiles) {
+  return std::size_t{2} * static_cast<std::size_t>(tiles.chunks) *
+         static_cast<std::size_t>(tiles.period);
+}
+
+/// Tiles of a kernel that sums; no more than `max_blocks` blocks where the channels allow it.
+inline RowTiles channel_sum_tiles(const BatchNormShape& shape, int pack, int max_blocks) {
+  // Narrow tiles leave few blocks, each with many rows, for the last block to sum.
+  return make_row_tiles(shape, {.pack = pack,
+                                .threads = sum_threads,
+                                .max_width = pack == 1 ? 32 : 8,
+                                .rows_per_thread = 2,
+                                .max_blocks = max_blocks});
+}
+
+namespace channel_sums {
+
+/// Most channels that a block sums: those of a tile.
+constexpr int max_columns = 64;
+
+/// Adds up a block's threads and stores the sums as the block's part.
+template <int V>
+__device__ __forceinline__ void store_block(const RowTiles& tiles, const TilePlace& place,
+                                            const float (&first)[V], const float (&second)[V],
+                                            float* shared, float* partials) {
+  const int thread = static_cast<int>(threadIdx.x);
+  const int width = tiles.width * V;
+  if (place.lane < tiles.lanes) {
+    float* mine = shared + thread * V;
+#pragma unroll
+    for (int i = 0; i < V; ++i) {
+      mine[i] = first[i];
+      mine[tiles.lanes * width + i] = second[i];
+    }
+  }
+  __syncthreads();
+  const int columns = 2 * width;
+  const int segments = sum_threads / columns;
+  const int column = thread % columns;
+  const int segment = thread / columns;
+  float sum = 0.0F;
+  if (segment < segments) {
+    const bool is_second = column >= width;
+    const float* from = shared + (is_second ? (tiles.lanes - 1) * width + column : column);
+#pragma unroll 4
+    for (int lane = segment; lane < tiles.lanes; lane += segments) sum += from[lane * width];
+  }
+  __syncthreads();
+  shared[thread] = sum;
+  __syncthreads();
+  if (thread < columns) {
+    float total = 0.0F;
+    for (int s = 0; s < segments; ++s) total += shared[s * columns + thread];
+    const int quantity = thread >= width ? 1 : 0;
+    const int at = static_cast<int>(blockIdx.x) * width + thread - quantity * width;
+    if (at < tiles.period) {
+      partials[(std::int64_t{blockIdx.y} * 2 + quantity) * tiles.period + at] = total;
+    }
+  }
+}
+
+/// Whether this block is the last of `blocks` to come here; what the others wrote before is then
+/// visible to it.
+__device__ __forceinline__ bool is_last(unsigned* counter, unsigned blocks) {
+  __shared__ bool last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    last = atomicAdd(counter, 1U) == blocks - 1;
+    if (last) *counter = 0;
+  }
+  __syncthreads();
+  if (last) __threadfence();
+  return last;
+}
+
+/// Adds up all blocks' parts of channels [begin, end) and calls `finish(channel, first, second)`
+/// with each one's sums.
+template <typename Finish>
+__device__ __forceinline__ void sum_blocks(const RowTiles& tiles, int begin, int end,
+                                           const float* partials, float* shared,
+                                           const Finish& finish) {
+  const int thread = static_cast<int>(threadIdx.x);
+  const int parts = tiles.chunks << tiles.fold;
+  const int mask = (1 << tiles.fold) - 1;
+  for (int from = begin; from < end; from += max_columns) {
+    const int count = min(max_columns, end - from);
+    const int columns = 2 * count;
+    const int segments = sum_threads / columns;
+    const int segment = thread / columns;
+    const int column = thread - segment * columns;
+    const int quantity = column >= count ? 1 : 0;
+    const float* part =
+        partials + std::int64_t{quantity} * tiles.period + from + column - quantity * count;
+    float sum = 0.0F;
+    if (segment < segments) {
+#pragma unroll 8
+      for (int i = segment; i < parts; i += segments) {
+        sum += __ldcg(part + std::int64_t{i >> tiles.fold} * 2 * tiles.period +
+                      (i & mask) * tiles.channels);
+      }
+    }
+    __syncthreads();
+    shared[thread] = sum;
+    __syncthreads();
+    if (thread < count) {
+      double first = 0.0;
+      double second = 0.0;
+      for (int s = 0; s < segments; ++s) {
+        first += static_cast<double>(shared[s * columns + thread]);
+        second += static_cast<double>(shared[s * columns + count + thread]);
+      }
+      finish(from + thread, first, second);
+    }
+  }
+}
+
+}  // namespace channel_sums
+
+/// Ends a kernel of sum_threads threads whose threads each hold two sums of each channel of their
+/// pack, zero in those without one: `finish(channel, first, second)` is called once for each
+/// channel with the sums over all. `shared` has 2 * V * sum_threads floats.
+template <int V, typename Finish>
+__device__ __forceinline__ void finish_sums(const RowTiles& tiles, const TilePlace& place,
+                                            const float (&first)[V], const float (&second)[V],
+                                            float* shared, const ChannelSums& sums,
+                                            const Finish& finish) {
+  channel_sums::store_block<V>(tiles, place, first, second, shared, sums.partials);
+  // Rows taken together spread a channel over several tiles.
+  const bool by_tile = tiles.fold == 0;
+  unsigned* counter = sums.counters + (by_tile ? blockIdx.x : 0U);
+  if (!channel_sums::is_last(counter, by_tile ? gridDim.y : gridDim.x * gridDim.y)) return;
+  const int width = tiles.width * V;
+  const int begin = by_tile ? static_cast<int>(blockIdx.x) * width : 0;
+  const int end = by_tile ? min(begin + width, tiles.channels) : tiles.channels;
+  channel_sums::sum_blocks(tiles, begin, end, sums.partials, shared, finish);
+}
+
+}  // namespace tandem

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "layers/conv2d.h"
+
+namespace tandem {
+
+/// The three convolutions of one layer on a CUDA device, prepared: kernels are chosen and nothing
+/// is allocated or decided any more. x, y and their gradients NHWC and weights KRSC of the
+/// activations' dtype; weight gradients f32. All is enqueued on the context's stream. Scratch is
+/// 256-byte aligned and for one call. Included by sources only.
+class CudaConvolution {
+ public:
+  struct Mode {
+    Precision precision = Precision::fp32;
+    bool input_gradient = false;   ///< whether backward_data will be called
+    bool weight_gradient = false;  ///< whether backward_weights will be called
+  };
+
+  virtual ~CudaConvolution() = default;
+  virtual std::size_t forward_scratch() const { return 0; }
+  virtual std::size_t backward_data_scratch() const { return 0; }
+  virtual std::size_t backward_weights_scratch() const { return 0; }
+
+  /// y = x * weight; all of y is overwritten.
+  virtual void forward(const Tensor& x, const Tensor& weight, const Tensor& y,
+                       std::byte* scratch) = 0;
+  /// dx overwritten.
+  virtual void backward_data(const Tensor& dy, const Tensor& weight, const Tensor& dx,
+                             std::byte* scratch) = 0;
+  /// dw, f32, overwritten.
+  virtual void backward_weights(const Tensor& x, const Tensor& dy, const Tensor& dw,
+                                std::byte* scratch) = 0;
+};
+
+/// Depthwise convolutions get Tandem's own kernels, all others cuDNN's.
+std::unique_ptr<CudaConvolution> make_cuda_convolution(CudaContext& context,
+                                                       const Conv2dOptions& options,
+                                                       const Shape& input, const Shape& output,
+                                                       const CudaConvolution::Mode& mode);
+
+/// One group a channel, `options.groups` == input channels == output channels; any window.
+std::unique_ptr<CudaConvolution> make_cuda_depthwise_convolution(CudaContext& context,
+                                                                 const Conv2dOptions& options,
+                                                                 const Shape& input,
+                                                                 const Shape& output,
+                                                                 const CudaConvolution::Mode& mode);
+
+}  // namespace tandem

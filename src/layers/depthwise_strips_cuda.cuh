@@ -1,0 +1,183 @@
+#pragma once
+
+// What the strips' kernels share: pairs of channels, lines of pixels, weights in registers.
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "layers/depthwise_conv_cuda.h"
+#include "layers/depthwise_strips_cuda.h"
+#include "tensor/cuda_elements.cuh"
+
+namespace tandem::cuda_depthwise {
+
+/// Two neighbouring channels as they lie in memory.
+template <typename T>
+struct PairOf {
+  using Type = std::uint32_t;
+};
+template <>
+struct PairOf<float> {
+  using Type = float2;
+};
+template <typename T>
+using Pair = typename PairOf<T>::Type;
+
+template <typename T>
+__device__ __forceinline__ float2 to_floats(Pair<T> pair);
+template <>
+__device__ __forceinline__ float2 to_floats<float>(float2 pair) {
+  return pair;
+}
+template <>
+__device__ __forceinline__ float2 to_floats<__half>(std::uint32_t pair) {
+  return __half22float2(*reinterpret_cast<const __half2*>(&pair));
+}
+template <>
+__device__ __forceinline__ float2 to_floats<__nv_bfloat16>(std::uint32_t pair) {
+  return {__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000U)};
+}
+
+template <typename T>
+__device__ __forceinline__ void store_pair(float2 value, T* to);
+template <>
+__device__ __forceinline__ void store_pair(float2 value, float* to) {
+  *reinterpret_cast<float2*>(to) = value;
+}
+template <>
+__device__ __forceinline__ void store_pair(float2 value, __half* to) {
+  *reinterpret_cast<__half2*>(to) = __floats2half2_rn(value.x, value.y);
+}
+template <>
+__device__ __forceinline__ void store_pair(float2 value, __nv_bfloat16* to) {
+  *reinterpret_cast<__nv_bfloat162*>(to) = __floats2bfloat162_rn(value.x, value.y);
+}
+
+__device__ __forceinline__ void multiply_add(float2& sum, float2 a, float2 b) {
+  sum.x = fmaf(a.x, b.x, sum.x);
+  sum.y = fmaf(a.y, b.y, sum.y);
+}
+
+/// The same value, of which the compiler knows nothing: it would keep the value's multiples, which
+/// are cheap to make, in registers through a loop that has none to spare.
+__device__ __forceinline__ int forget(int value) {
+  asm volatile("" : "+r"(value));
+  return value;
+}
+
+/// from + count * step, in one instruction where `count` is known when compiling.
+template <typename T>
+__device__ __forceinline__ T* moved(T* from, int count, int step) {
+  using Byte = std::conditional_t<std::is_const_v<T>, const char, char>;
+  return reinterpret_cast<T*>(reinterpret_cast<Byte*>(from) +
+                              std::int64_t{count * static_cast<int>(sizeof(T))} * step);
+}
+
+/// Pixels beside each other, `channels` elements apart; zero where the mask's bit is.
+template <typename T, int Count>
+__device__ __forceinline__ void load_line(Pair<T> (&line)[Count], const T* from, int channels,
+                                          unsigned mask) {
+  const int step = forget(channels);
+#pragma unroll
+  for (int i = 0; i < Count; ++i) {
+    line[i] =
+        (mask >> i & 1U) != 0 ? *reinterpret_cast<const Pair<T>*>(moved(from, i, step)) : Pair<T>{};
+  }
+}
+
+template <typename T, int Count>
+__device__ __forceinline__ void widen(float2 (&to)[Count], const Pair<T> (&line)[Count]) {
+#pragma unroll
+  for (int i = 0; i < Count; ++i) to[i] = to_floats<T>(line[i]);
+}
+
+template <int Count>
+__device__ __forceinline__ void clear(float2 (&line)[Count]) {
+#pragma unroll
+  for (int i = 0; i < Count; ++i) line[i] = {0.0F, 0.0F};
+}
+
+/// Bit i: whether column first + i is one of `columns`.
+template <int Count>
+__device__ __forceinline__ unsigned columns_mask(int first, int columns) {
+  unsigned mask = 0;
+#pragma unroll
+  for (int i = 0; i < Count; ++i) {
+    if (static_cast<unsigned>(first + i) < static_cast<unsigned>(columns)) mask |= 1U << i;
+  }
+  return mask;
+}
+
+/// The first channel of this thread's pair, which may lie beyond the last.
+__device__ __forceinline__ int own_channel(const StripPlan& plan) {
+  return 2 *
+         (static_cast<int>(blockIdx.x) % plan.tiles * plan.pairs + static_cast<int>(threadIdx.x));
+}
+/// This thread's first item, and how far it is to the next.
+__device__ __forceinline__ int first_item(const StripPlan& plan) {
+  return static_cast<int>(blockIdx.x) / plan.tiles * plan.lanes + static_cast<int>(threadIdx.y);
+}
+__device__ __forceinline__ int item_step(const StripPlan& plan) { return plan.blocks * plan.lanes; }
+
+/// A strip of an image: rows [first, last), `column` and the next ones.
+struct StripItem {
+  int image, first, last, column;
+};
+__device__ __forceinline__ StripItem strip_item(const StripPlan& plan, int index, int width,
+                                                int rows) {
+  const int strip = index % plan.strips;
+  const int above = index / plan.strips;
+  const int first = above % plan.chunks * plan.chunk_rows;
+  return {above / plan.chunks, first, min(first + plan.chunk_rows, rows), strip * width};
+}
+
+/// The weights of this thread's pair, through shared memory: a tile's weights lie together, but one
+/// channel's taps lie in a row. All threads of the block call it.
+template <typename T, int Taps, int MostPairs>
+__device__ __forceinline__ void load_weights(const StripPlan& plan, int channels, const T* weight,
+                                             bool flipped, float2 (&own)[Taps]) {
+  __shared__ T shared[MostPairs * 2 * Taps];
+  const int tile_channel = own_channel(plan) - 2 * static_cast<int>(threadIdx.x);
+  const int count = min(plan.pairs * 2, channels - tile_channel) * Taps;
+  const int threads = plan.pairs * plan.lanes;
+  for (int i = static_cast<int>(threadIdx.y) * plan.pairs + static_cast<int>(threadIdx.x);
+       i < count; i += threads) {
+    shared[i] = weight[tile_channel * Taps + i];
+  }
+  __syncthreads();
+  const T* taps = shared + static_cast<int>(threadIdx.x) * 2 * Taps;
+#pragma unroll
+  for (int i = 0; i < Taps; ++i) {
+    const int tap = flipped ? Taps - 1 - i : i;
+    own[i] = {to_float(taps[tap]), to_float(taps[Taps + tap])};
+  }
+}
+
+/// Threads of a block, and blocks that a multiprocessor has registers for: a thread keeps weights,
+/// sums and lines, up to 112 registers for 3x3 windows and 168 for 5x5 ones, in f32 a few more.
+template <typename T, int Kernel>
+struct BlockOf {
+  static constexpr bool narrow = sizeof(T) == 2;
+  static constexpr int threads = Kernel == 3 ? (narrow ? 192 : 256) : (narrow ? 192 : 160);
+  static constexpr int resident_blocks = Kernel == 3 && narrow ? 3 : 2;
+};
+
+/// Calls `use` with the window of `problem` as compile-time integers: kernel and stride.
+template <int Value>
+struct Constant {
+  static constexpr int value = Value;
+};
+template <typename Use>
+void with_kernel(int kernel, Use&& use) {
+  if (kernel == 3) {
+    use(Constant<3>{});
+  } else {
+    use(Constant<5>{});
+  }
+}
+
+}  // namespace tandem::cuda_depthwise

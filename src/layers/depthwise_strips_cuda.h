@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+
+// How the strips' kernels share out their work. A thread owns a pair of neighbouring channels,
+// whose weights it keeps in registers, and walks down a strip of a few columns of an image, so that
+// each row is read once. Threads beside each other in x own neighbouring pairs. An image's height
+// may be cut into chunks to make enough work for the device.
+
+namespace tandem::cuda_depthwise {
+
+struct StripPlan {
+  int tiles;       ///< of channel pairs; a block works on one
+  int pairs;       ///< in a tile: a block's threads in x
+  int lanes;       ///< items that a block works on at once: its threads in y
+  int blocks;      ///< per tile
+  int strips;      ///< side by side in an image
+  int chunks;      ///< one below the other
+  int chunk_rows;  ///< the last may have fewer
+  int items;       ///< batch * chunks * strips, strips fastest
+};
+
+/// What a kernel fixes.
+struct StripKernel {
+  int columns;          ///< of a strip
+  int threads;          ///< of a block at most
+  int resident_blocks;  ///< that a multiprocessor holds at once, about
+  /// Whether the grid is what the device holds at once, so that few blocks leave partial sums.
+  bool one_wave;
+};
+
+/// Strips over `batch` images of `rows` x `columns` (the pixels that strips are counted in) and an
+/// even number of channels.
+StripPlan plan_strips(const StripKernel& kernel, int batch, int rows, int columns, int channels,
+                      int multiprocessors);
+
+}  // namespace tandem::cuda_depthwise

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+
+namespace tandem {
+
+class CudaContext;
+
+/// Device memory of a measurement, freed with it.
+class TimingBuffer {
+ public:
+  /// Throws Error where there is not as much.
+  TimingBuffer(CudaContext& context, std::size_t bytes);
+  ~TimingBuffer();
+  TimingBuffer(const TimingBuffer&) = delete;
+  TimingBuffer& operator=(const TimingBuffer&) = delete;
+
+  std::byte* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  CudaContext* context_;
+  std::byte* data_;
+  std::size_t bytes_;
+};
+
+/// Fills the buffer with small numbers that read as finite ones in f32, f16 and bf16 alike: powers
+/// and clocks, and so times, differ for zeros. Enqueued.
+void fill_for_timing(CudaContext& context, const TimingBuffer& buffer);
+
+/// Milliseconds of one `enqueue` on the context's stream, the median of several measurements of
+/// a captured CUDA graph of several of them: the host's part does not count. Where the first run
+/// takes clearly longer than `best`, that is the answer. nullopt where it throws SystemError or
+/// cannot be captured. Prepare-time only: synchronises.
+std::optional<float> time_kernels(CudaContext& context, const std::function<void()>& enqueue,
+                                  float best);
+
+}  // namespace tandem

@@ -1,0 +1,110 @@
+#include <algorithm>
+#include <memory>
+
+#include "device/cuda_context.h"
+#include "layers/bias_cuda.h"
+#include "layers/cublas_matmul.h"
+#include "layers/linear.h"
+#include "layers/plan_tuner.h"
+
+namespace tandem {
+namespace {
+
+/// The layer is a convolution of images of one pixel.
+ConvolutionProblem as_convolution(ConvolutionOperation operation, const KernelRequest& request) {
+  return {.operation = operation,
+          .precision = request.precision,
+          .batch = request.inputs[0][0],
+          .channels = request.inputs[0][1],
+          .out_channels = request.output[1]};
+}
+
+/// y = x W^T + b in one kernel, or null where cuBLAS has none.
+std::unique_ptr<CublasMatmul> make_biased_product(CudaContext& context,
+                                                  const KernelRequest& request) {
+  const std::int64_t rows = request.inputs[0][0];
+  const std::int64_t in = request.inputs[0][1];
+  const std::int64_t out = request.output[1];
+  auto product = std::make_unique<CublasMatmul>(
+      context, MatmulProblem{.left = {.rows = rows, .columns = in},
+                             .right = {.rows = out, .columns = in, .transposed = true},
+                             .precision = request.precision,
+                             .result = request.dtype(),
+                             .bias = true});
+  return product->supported() ? std::move(product) : nullptr;
+}
+
+class LinearCudaKernel final : public LayerKernel {
+ public:
+  LinearCudaKernel(CudaContext& context, bool bias, const KernelRequest& request)
+      : context_(&context), bias_(bias), bias_gradient_(bias && request.wants_parameter(1)) {
+    using Operation = ConvolutionOperation;
+    const auto choose = [&](Operation operation) {
+      return choose_plan(context, as_convolution(operation, request));
+    };
+    if (bias) biased_ = make_biased_product(context, request);
+    if (biased_ == nullptr) forward_ = choose(Operation::forward);
+    memory_.forward_scratch = biased_ != nullptr ? biased_->scratch() : forward_->scratch();
+    if (request.training && request.input_gradients[0]) {
+      data_ = choose(Operation::data_gradient);
+      use_backward(data_->scratch());
+    }
+    if (request.wants_parameter(0)) {
+      weights_ = choose(Operation::weight_gradient);
+      use_backward(weights_->scratch());
+    }
+    if (bias_gradient_) use_backward(column_sums_scratch(request.output[0], request.output[1]));
+  }
+
+  KernelMemory memory() const override { return memory_; }
+
+  void forward(const ForwardArgs& args) override {
+    const void* x = args.inputs[0].raw();
+    const void* weight = args.weights[0].raw();
+    if (biased_ != nullptr) {
+      biased_->run(x, weight, args.weights[1].raw(), args.output.raw(), args.scratch);
+      return;
+    }
+    forward_->run(x, weight, args.output.raw(), args.scratch);
+    if (bias_) add_bias(*context_, args.parameters[1], args.output);
+  }
+
+  void backward(const BackwardArgs& args) override {
+    const Tensor& gradient = args.output_gradient;
+    if (data_ != nullptr) {
+      data_->run(gradient.raw(), args.weights[0].raw(), args.input_gradients[0].raw(),
+                 args.scratch);
+    }
+    if (weights_ != nullptr) {
+      weights_->run(args.inputs[0].raw(), gradient.raw(), args.parameter_gradients[0].raw(),
+                    args.scratch);
+    }
+    if (bias_gradient_) {
+      column_sums(*context_, gradient, args.parameter_gradients[1], args.scratch);
+    }
+  }
+
+ private:
+  /// The parts of backward run one after another and share their scratch.
+  void use_backward(std::size_t bytes) {
+    memory_.backward_scratch = std::max(memory_.backward_scratch, bytes);
+  }
+
+  CudaContext* context_;
+  bool bias_;
+  bool bias_gradient_;
+  std::unique_ptr<CublasMatmul> biased_;  ///< else forward_, and the bias after it
+  ConvolutionPlanPtr forward_;
+  ConvolutionPlanPtr data_;
+  ConvolutionPlanPtr weights_;
+  KernelMemory memory_;
+};
+
+}  // namespace
+
+std::unique_ptr<LayerKernel> make_linear_kernel(CudaContext& context, bool bias,
+                                                const KernelRequest& request) {
+  return std::make_unique<LinearCudaKernel>(context, bias, request);
+}
+
+}  // namespace tandem

@@ -1,0 +1,44 @@
+#include "layers/row_tiles_cuda.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace tandem {
+namespace {
+
+/// The largest extent of a grid in y.
+constexpr std::int64_t max_chunks = 65535;
+
+std::int64_t divide_up(std::int64_t count, std::int64_t by) { return (count + by - 1) / by; }
+
+}  // namespace
+
+RowTiles make_row_tiles(const BatchNormShape& shape, const RowTileLimits& limits) {
+  TANDEM_CHECK(shape.channels > 0 && shape.channels < (std::int64_t{1} << 24),
+               "{} channels to normalise", shape.channels);
+  RowTiles tiles;
+  tiles.channels = static_cast<int>(shape.channels);
+  while ((tiles.channels << tiles.fold) % limits.pack != 0) ++tiles.fold;
+  tiles.period = tiles.channels << tiles.fold;
+  tiles.rows = shape.rows >> tiles.fold;
+  tiles.tail =
+      static_cast<int>((shape.rows - (tiles.rows << tiles.fold)) * std::int64_t{tiles.channels});
+  tiles.packs = tiles.period / limits.pack;
+
+  const auto packs = std::int64_t{tiles.packs};
+  std::int64_t width = divide_up(packs, divide_up(packs, limits.max_width));
+  // An even width keeps the tiles of 16-byte packs on the borders of memory's 32-byte sectors.
+  if (width < packs) width += width % 2;
+  tiles.width = static_cast<int>(width);
+  tiles.tiles = static_cast<int>(divide_up(packs, width));
+  tiles.lanes = limits.threads / tiles.width;
+  const std::int64_t wanted =
+      divide_up(tiles.rows, std::int64_t{tiles.lanes} * limits.rows_per_thread);
+  const std::int64_t most =
+      std::clamp<std::int64_t>(limits.max_blocks / tiles.tiles, 1, max_chunks);
+  tiles.chunks = static_cast<int>(std::clamp<std::int64_t>(wanted, 1, most));
+  return tiles;
+}
+
+}  // namespace tandem

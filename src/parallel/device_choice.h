@@ -1,0 +1,32 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "parallel/communicator.h"
+#include "parallel/rank_topology.h"
+
+namespace tandem {
+
+/// Collective, over a host kind. The GPU that this rank takes, as an index into `visible`: the
+/// UUIDs of the GPUs that this process sees, in CUDA's order. The ranks of a host choose in their
+/// order, each the first GPU that it sees and none before it took: the r-th where all of them see
+/// the same ones, its own where a launcher gave each rank one. Throws the same InputError on all
+/// ranks where one finds none.
+int choose_device(Communicator& host, std::span<const std::string> visible);
+
+/// Throws InputError where two ranks compute on one GPU, which NCCL refuses.
+void check_one_rank_per_device(const RankTopology& topology);
+
+/// Something that must be the same on every rank.
+struct DeviceFact {
+  std::string name;    ///< "cuDNN"
+  std::string value;   ///< "9.19.0"
+  std::string remedy;  ///< what to do where it differs
+};
+
+/// Collective, over a host kind: throws the same InputError on all ranks where the first fact that
+/// differs does, naming what which ranks have. The facts' names are the same everywhere.
+void check_same_facts(Communicator& host, std::span<const DeviceFact> facts);
+
+}  // namespace tandem

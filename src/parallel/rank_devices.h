@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "device/any_context.h"
+#include "parallel/device_choice.h"
+
+namespace tandem {
+
+/// UUIDs of the GPUs that this process sees, in CUDA's order, for choose_device(); none where
+/// Tandem was built without CUDA.
+std::vector<std::string> visible_gpus();
+
+/// Collective, over a host kind: the GPU that choose_device() chooses, with its errors. Throws
+/// InputError where Tandem was built without CUDA.
+AnyContext open_rank_gpu(Communicator& host);
+
+/// What of the context's device and its libraries must be the same on every rank, for
+/// check_same_facts(): GPU model, versions of CUDA, cuDNN and NCCL. Of the CPU nothing.
+std::vector<DeviceFact> device_facts(const AnyContext& context);
+
+}  // namespace tandem

@@ -1,0 +1,52 @@
+#include <cuda_runtime_api.h>
+#include <cudnn.h>
+#include <nccl.h>
+
+#include "device/cuda_check.h"
+#include "device/open_context.h"
+#include "parallel/nccl_check.h"
+#include "parallel/rank_devices.h"
+
+namespace tandem {
+namespace {
+
+std::string cuda_version() {
+  int version = 0;
+  TANDEM_CUDA_CHECK(cudaRuntimeGetVersion(&version));
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+std::string nccl_version() {
+  int version = 0;
+  check_nccl(ncclGetVersion(&version), nullptr, "ncclGetVersion");
+  return fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
+}
+
+std::string cudnn_version() {
+  const std::size_t version = cudnnGetVersion();
+  return fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
+}
+
+}  // namespace
+
+std::vector<std::string> visible_gpus() {
+  std::vector<std::string> uuids;
+  for (const CudaDevice& device : cuda_devices()) uuids.push_back(device.uuid);
+  return uuids;
+}
+
+AnyContext open_rank_gpu(Communicator& host) {
+  return open_gpu(choose_device(host, visible_gpus()));
+}
+
+std::vector<DeviceFact> device_facts(const AnyContext& context) {
+  const auto* gpu = std::get_if<CudaContext>(&context);
+  if (gpu == nullptr) return {};
+  const std::string remedy = "install the same version on every host";
+  return {{"the GPU", gpu->device().name, "start all ranks on GPUs of one model"},
+          {"CUDA", cuda_version(), remedy},
+          {"cuDNN", cudnn_version(), remedy},
+          {"NCCL", nccl_version(), remedy}};
+}
+
+}  // namespace tandem

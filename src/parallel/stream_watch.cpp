@@ -1,0 +1,50 @@
+#include "parallel/stream_watch.h"
+
+#include <cuda_runtime_api.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "device/cuda_check.h"
+#include "device/cuda_context.h"
+
+namespace tandem {
+namespace {
+
+/// Calls `query()` until it no longer says that the device is not ready.
+template <typename Query>
+void wait_while_not_ready(Communicator& communicator, std::string_view what, const Query& query) {
+  using Clock = std::chrono::steady_clock;
+  // A sleep ends late, and the device may have nothing to do until then; steps take less than this.
+  constexpr auto attentive = std::chrono::milliseconds(200);
+  const Clock::time_point start = Clock::now();
+  const auto done = [&] {
+    const cudaError_t status = query();
+    if (status != cudaErrorNotReady) {
+      TANDEM_CUDA_CHECK(status);
+      return true;
+    }
+    (void)cudaGetLastError();  // that is an answer, no error
+    if (Clock::now() - start < attentive) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+    return false;
+  };
+  communicator.wait_until(done, [&] { return std::string(what); });
+}
+
+}  // namespace
+
+void wait_for_event(Communicator& communicator, CUevent_st* event, std::string_view what) {
+  wait_while_not_ready(communicator, what, [&] { return cudaEventQuery(event); });
+}
+
+void wait_for_device(Communicator& communicator, const CudaContext& context,
+                     std::string_view what) {
+  wait_while_not_ready(communicator, what, [&] { return cudaStreamQuery(context.stream()); });
+}
+
+}  // namespace tandem

@@ -1,0 +1,270 @@
+#include <cuda_runtime_api.h>
+
+#include <cmath>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "device/arena.h"
+#include "device/cuda_check.h"
+#include "device/cuda_event.h"
+#include "device/cuda_graph.h"
+#include "device/pinned.h"
+#include "layers/add.h"
+#include "optim/context_table.h"
+#include "optim/step_control_kernels.h"
+#include "parallel/stream_watch.h"
+#include "tensor/finite.h"
+#include "train/device_input.h"
+#include "train/non_finite.h"
+#include "train/parameter_groups.h"
+#include "train/step_runner.h"
+
+namespace tandem {
+namespace {
+
+/// What a step leaves for the host, read when the following step is under way.
+struct Found {
+  float sums[4];  // loss, samples, top1, top5, over all ranks and micro-batches
+  float stop;     // how many ranks asked to stop
+  StepState state;
+};
+
+/// Steps on a CUDA device: everything that one step does is captured into one graph and launched
+/// again and again; what changes lies in device memory (optim/step_control.h). The first step runs
+/// as it is, so that all code is loaded before the capture.
+class CapturedStep final : public StepRunner {
+ public:
+  CapturedStep(CudaContext& context, const StepParts& parts)
+      : context_(context),
+        parts_(parts),
+        accumulate_(parts.config.accumulate),
+        rules_{.clip_norm = parts.config.optimizer.clip_norm,
+               .loss_scaling = parts.config.precision == Precision::fp16},
+        blocks_(parts.context,
+                cut_blocks(parameter_groups(parts.config.optimizer, parts.store),
+                           device_block_elements),
+                "the update's blocks"),
+        block_sums_(parts.context, blocks_.rows().size(), "the gradient's norm"),
+        control_(parts.context, 1, "a step's control"),
+        statistics_(parts.context, statistics_count, "a step's statistics"),
+        micro_sums_(parts.context, 4, "a micro-batch's statistics"),
+        found_{PinnedMemory<Found>(), PinnedMemory<Found>()},
+        host_control_{PinnedMemory<HostControl>(), PinnedMemory<HostControl>()},
+        stop_{PinnedMemory<float>(), PinnedMemory<float>()} {
+    const Shape images = with_batch(parts.input, parts.plan.batch());
+    images_ = Tensor(nullptr, images, activation_dtype(parts.config.precision));
+    image_memory_ = Arena(parts.context, images_.bytes(), "a batch");
+    images_ = Tensor(image_memory_.data(), images, images_.dtype());
+    for (int micro = 0; micro < accumulate_; ++micro) {
+      previous_.emplace_back(parts.context, parts.raw->layout.bytes(), "a batch");
+    }
+    StepControl first{};
+    if (rules_.loss_scaling) first.state.loss_scale.scale = LossScale::first;
+    copy_to_device(parts.context, &first, sizeof first, control_.rows().data());
+  }
+
+  StepResult step(const NextBatch& next_batch, float learning_rate, bool stop_requested) override {
+    // Travels while the step before computes.
+    for (int micro = 0; micro < accumulate_; ++micro) input_.upload(next_batch().raw);
+    for (int micro = 0; micro < accumulate_; ++micro) {
+      keep(micro);
+      input_.advance();
+    }
+    fill_control(learning_rate, stop_requested);
+    if (!ran_) {
+      enqueue();
+      ran_ = true;
+    } else {
+      if (!graph_) graph_.emplace(context_, [this] { enqueue(); });
+      graph_->launch();
+    }
+    fetch();
+    parts_.optimizer.count_step();
+    StepResult before = take(1 - slot_);
+    pending_[slot_] = true;
+    if (before.failed_step != 0) {
+      // This step was under way already, and changed nothing either.
+      (void)take(slot_);
+      failing_is_previous_ = true;
+    }
+    return before;
+  }
+
+  StepResult settle() override {
+    StepResult result = take(slot_);
+    failing_is_previous_ = false;
+    return result;
+  }
+
+  std::string explain_non_finite_loss() override {
+    std::string weights = non_finite_weights(parts_.store, parts_.optimizer.steps_taken());
+    std::string cause;
+    for (int micro = 0; micro < accumulate_; ++micro) {
+      const RawBatchView batch =
+          failing_is_previous_
+              ? parts_.raw->layout.view(previous_[static_cast<std::size_t>(micro)].data())
+              : input_.current(micro);
+      enqueue_input(context_, batch, parts_.raw->spec, images_);
+      const StepRandom random = step_random(parts_, parts_.optimizer.steps_taken(), micro);
+      const bool finite = all_finite(parts_.context, images_);
+      const std::optional<std::string> layer = parts_.plan.first_non_finite_layer(images_, random);
+      if (cause.empty() && (layer || !finite)) {
+        const Communicator& ranks = parts_.communicator;
+        cause = non_finite_cause(finite, layer, ranks.size() > 1 ? ranks.rank() : -1);
+      }
+    }
+    return weights.empty() ? cause : weights;
+  }
+
+ private:
+  static constexpr std::size_t statistics_count = 5;
+
+  StepControl* control() const { return control_.rows().data(); }
+  Tensor statistics() const { return {statistics_.rows().data(), {statistics_count}}; }
+
+  /// What the step of that slot left, once it is done; nothing where none is under way there.
+  StepResult take(int slot) {
+    if (!std::exchange(pending_[slot], false)) return {};
+    wait_for_event(parts_.communicator, done_[slot].handle(), "the step's end");
+    const Found& found = *found_[slot];
+    const auto count = [&](int i) { return static_cast<std::int64_t>(found.sums[i]); };
+    StepResult result{.sums = {.loss = static_cast<double>(found.sums[0]),
+                               .samples = count(1),
+                               .top1 = count(2),
+                               .top5 = count(3)},
+                      .stop = found.stop > 0.0F};
+    if (rules_.clip_norm > 0.0) result.gradient_norm = found.state.norm;
+    if (found.state.failed != 0) {
+      // It and what followed changed nothing and count for nothing.
+      result.failed_step = step_of_[slot];
+      parts_.optimizer.set_steps_taken(result.failed_step - 1);
+    }
+    return result;
+  }
+
+  /// Keeps the batch of the step before, in case that turns out to have failed.
+  void keep(int micro) {
+    copy_async(input_.current(micro).memory.data(), parts_.raw->layout.bytes(),
+               previous_[static_cast<std::size_t>(micro)].data(), cudaMemcpyDeviceToDevice);
+  }
+
+  /// Brings what changes from step to step to the device, in the stream's order.
+  void fill_control(float learning_rate, bool stop_requested) {
+    slot_ = 1 - slot_;
+    HostControl& host = *host_control_[slot_];
+    host = {};
+    parts_.optimizer.fill(host, learning_rate);
+    host.gradient_scale = 1.0F / static_cast<float>(parts_.communicator.size() * accumulate_);
+    host.first_sample = step_random(parts_, parts_.optimizer.steps_taken(), 0).first_sample;
+    if (parts_.average != nullptr) {
+      host.average_weight = parts_.average->weight_at(parts_.optimizer.steps_taken() + 1);
+    }
+    *stop_[slot_] = stop_requested ? 1.0F : 0.0F;
+    copy_async(&host, sizeof host, &control()->host, cudaMemcpyHostToDevice);
+    copy_async(stop_[slot_].get(), sizeof(float), stop_wish_.rows().data(), cudaMemcpyHostToDevice);
+  }
+
+  /// One whole step, as the stream's work.
+  void enqueue() {
+    set_zero(statistics_.rows().data(), statistics_count * sizeof(float));
+    copy_async(stop_wish_.rows().data(), sizeof(float), statistics_.rows().data() + 4,
+               cudaMemcpyDeviceToDevice);
+    for (int micro = 0; micro < accumulate_; ++micro) {
+      const bool last = micro + 1 == accumulate_;
+      forward(micro);
+      if (last) {
+        request_ = parts_.communicator.all_reduce_async(statistics(), ReduceOp::sum);
+        parts_.bucketer.begin_step();
+      }
+      parts_.plan.backward(micro > 0, [&](std::span<const std::size_t> parameters) {
+        if (!last) return;
+        for (const std::size_t parameter : parameters) parts_.bucketer.ready(parameter);
+      });
+    }
+    parts_.bucketer.finish();
+    request_->wait();
+    update();
+  }
+
+  void forward(int micro) {
+    const std::int64_t apart = parts_.plan.batch() * parts_.communicator.size();
+    const StepRandom random{.seed = parts_.config.seed,
+                            .first_sample = static_cast<std::uint64_t>(micro * apart),
+                            .base_on_device = &control()->host.first_sample};
+    const Tensor sums(micro_sums_.rows().data(), {4});
+    const Tensor total(statistics_.rows().data(), {4});
+    const RawBatchView& batch = input_.current(micro);
+    enqueue_input(context_, batch, parts_.raw->spec, images_);
+    const Targets targets{.labels = batch.labels,
+                          .second_labels = batch.second_labels,
+                          .weights = batch.label_weights};
+    parts_.plan.enqueue_forward(images_, targets, random,
+                                rules_.loss_scaling ? &control()->state.loss_scale.scale : nullptr,
+                                sums);
+    add_forward(context_, total, sums, total);
+  }
+
+  void update() {
+    const Tensor gradients = parts_.store.all_gradients();
+    prepare_update(context_, {.rules = rules_,
+                              .loss = statistics_.rows().data(),
+                              .blocks = blocks_.rows(),
+                              .gradients = gradients.data<float>(),
+                              .block_sums = block_sums_.rows(),
+                              .control = control()});
+    parts_.optimizer.enqueue(parts_.store.trained_values(), gradients,
+                             {.control = control(), .weights = parts_.store.trained_weights()});
+    if (parts_.average != nullptr) parts_.average->enqueue(parts_.store, control());
+  }
+
+  void fetch() {
+    Found& found = *found_[slot_];
+    copy_async(statistics_.rows().data(), statistics_count * sizeof(float), found.sums,
+               cudaMemcpyDeviceToHost);
+    copy_async(&control()->state, sizeof(StepState), &found.state, cudaMemcpyDeviceToHost);
+    done_[slot_].record(context_);
+    step_of_[slot_] = parts_.optimizer.steps_taken() + 1;
+  }
+
+  void copy_async(const void* from, std::size_t bytes, void* to, cudaMemcpyKind kind) {
+    TANDEM_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, kind, context_.stream()));
+  }
+  void set_zero(void* data, std::size_t bytes) {
+    TANDEM_CUDA_CHECK(cudaMemsetAsync(data, 0, bytes, context_.stream()));
+  }
+
+  CudaContext& context_;
+  StepParts parts_;
+  int accumulate_;
+  StepRules rules_;
+  ContextTable<UpdateBlock> blocks_;
+  ContextTable<double> block_sums_;
+  ContextTable<StepControl> control_;
+  ContextTable<float> statistics_;  // loss, samples, top1, top5, stop
+  ContextTable<float> micro_sums_;
+  ContextTable<float> stop_wish_{parts_.context, 1, "the wish to stop"};
+  DeviceInput input_{context_, parts_.raw->layout, accumulate_};
+  std::vector<Arena> previous_;  // the batches of the step before, by micro-batch
+  Arena image_memory_;
+  Tensor images_;  // the model's input
+  CudaEvent done_[2];
+  std::int64_t step_of_[2] = {0, 0};
+  PinnedMemory<Found> found_[2];
+  PinnedMemory<HostControl> host_control_[2];
+  PinnedMemory<float> stop_[2];
+  std::unique_ptr<Request> request_;
+  std::optional<CudaGraph> graph_;
+  int slot_ = 0;
+  bool ran_ = false;
+  bool pending_[2] = {false, false};
+  bool failing_is_previous_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<StepRunner> make_step_runner(CudaContext& context, const StepParts& parts) {
+  return std::make_unique<CapturedStep>(context, parts);
+}
+
+}  // namespace tandem

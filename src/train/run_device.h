@@ -1,0 +1,17 @@
+#pragma once
+
+#include "device/machine.h"
+#include "device/open_context.h"
+#include "parallel/rank_topology.h"
+#include "train/run_config.h"
+
+namespace tandem {
+
+/// Collective: the device that this rank computes on, the CPU with the threads that the run file or
+/// the host's ranks leave it, or a GPU of its own. Throws InputError on all ranks where one finds
+/// no GPU, where GPUs or their libraries differ between ranks, or where the run's precision is none
+/// of the device's.
+AnyContext open_run_device(const RunConfig& config, const Machine& machine,
+                           const RankTopology& topology, Communicator& communicator);
+
+}  // namespace tandem

@@ -1,0 +1,97 @@
+#include "device/kernel_choices.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "support/temporary_folder.h"
+
+namespace tandem {
+namespace {
+
+std::string content(const std::filesystem::path& file) {
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  return text.str();
+}
+
+TEST(KernelChoices, LastFromOneProcessToTheNext) {
+  const TemporaryFolder folder;
+  const auto file = folder / "deeper" / "kernels.txt";
+  {
+    KernelChoices choices(file);
+    EXPECT_FALSE(choices.find("conv a"));
+    choices.record("conv a", "engine 1");
+    choices.record("conv b", "engine 2");
+    choices.record("conv a", "engine 3");
+    EXPECT_EQ(choices.made(), 3U);
+  }
+  const KernelChoices again(file);
+  EXPECT_EQ(again.find("conv a"), "engine 3");
+  EXPECT_EQ(again.find("conv b"), "engine 2");
+  EXPECT_EQ(again.made(), 0U);
+}
+
+TEST(KernelChoices, KeepWhatAnotherProcessWrote) {
+  const TemporaryFolder folder;
+  const auto file = folder / "kernels.txt";
+  {
+    KernelChoices one(file);
+    KernelChoices other(file);
+    one.record("a", "1");
+    other.record("b", "2");
+  }
+  const KernelChoices both(file);
+  EXPECT_EQ(both.find("a"), "1");
+  EXPECT_EQ(both.find("b"), "2");
+}
+
+TEST(KernelChoices, SkipDamagedLines) {
+  const TemporaryFolder folder;
+  const auto file = folder / "kernels.txt";
+  {
+    KernelChoices choices(file);
+    choices.record("a", "1");
+    choices.record("b", "22");
+  }
+  const std::string whole = content(file);
+  std::ofstream(file) << whole.substr(0, whole.size() - 2);
+  const KernelChoices cut(file);
+  EXPECT_EQ(cut.find("a"), "1");
+  EXPECT_FALSE(cut.find("b"));
+  std::ofstream(file) << whole << "\tno key\nno name\t\nneither\nc\t3\n";
+  const KernelChoices mixed(file);
+  EXPECT_EQ(mixed.find("b"), "22");
+  EXPECT_EQ(mixed.find("c"), "3");
+  EXPECT_FALSE(mixed.find("no name"));
+}
+
+TEST(KernelChoices, StartAnewOverAnotherFile) {
+  const TemporaryFolder folder;
+  const auto file = folder / "kernels.txt";
+  std::ofstream(file) << "something else\na\t1\n";
+  KernelChoices choices(file);
+  EXPECT_FALSE(choices.find("a"));
+  choices.record("a", "2");
+  EXPECT_EQ(KernelChoices(file).find("a"), "2");
+}
+
+TEST(KernelChoices, WorkWithoutAFile) {
+  KernelChoices memory;
+  memory.record("a", "1");
+  EXPECT_EQ(memory.find("a"), "1");
+  const TemporaryFolder folder;
+  std::ofstream(folder / "occupied") << "a file, no folder";
+  KernelChoices refused(folder / "occupied" / "kernels.txt");
+  refused.record("a", "1");
+  EXPECT_EQ(refused.find("a"), "1");
+}
+
+TEST(KernelChoices, NamesOfFiles) {
+  EXPECT_EQ(file_name_of("NVIDIA H200-1.5/x"), "NVIDIA_H200-1.5_x");
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,114 @@
+#include "graph/layer_cost.h"
+
+#include <gtest/gtest.h>
+
+#include "graph/fusion.h"
+#include "graph/model_file.h"
+
+namespace tandem {
+namespace {
+
+/// 8x8x4 to 8x8x6, twice, the second with the first's result added: after fusion two conv_bn, a
+/// pool and a linear layer. The first one's input wants no gradient.
+Graph small_model() {
+  return parse_model(R"(
+channels = 4
+size = 8
+classes = 5
+[[node]]
+name = "a"
+op = "conv2d"
+out = 6
+kernel = 3
+padding = 1
+[[node]]
+name = "an"
+op = "batch_norm"
+[[node]]
+name = "ar"
+op = "relu"
+[[node]]
+name = "b"
+op = "conv2d"
+out = 6
+kernel = 1
+[[node]]
+name = "bn"
+op = "batch_norm"
+[[node]]
+name = "sum"
+op = "add"
+from = ["bn", "ar"]
+[[node]]
+name = "br"
+op = "relu"
+[[node]]
+name = "pool"
+op = "global_average_pool"
+[[node]]
+name = "fc"
+op = "classifier"
+)",
+                     "small.toml", {});
+}
+
+constexpr double batch = 10;
+constexpr double x = 8 * 8 * 4 * batch;  // elements
+constexpr double y = 8 * 8 * 6 * batch;
+constexpr double norm = 2 * 6;  // elements of the normalisation's parameters
+
+TEST(LayerCostTest, FusedLayersMoveWhatTheirPassesReadAndWrite) {
+  const Graph graph = fuse(small_model());
+  ASSERT_EQ(graph.nodes().size(), 4U);
+  const std::vector<LayerCost> costs = layer_costs(graph, 10, Precision::bf16);
+  const double wa = 6 * 9 * 4;
+  const double wb = 6 * 6;
+  // Product: x, weights, c; normalisation: c, y.
+  EXPECT_EQ(costs[0].forward_bytes, 2 * (x + wa + 3 * y) + 4 * norm);
+  EXPECT_EQ(costs[0].forward_operations, 2 * y * 9 * 4);
+  // Sums: dy, c, y; dc: dy, c, dc; weights: dc, x, dw. No dx.
+  EXPECT_EQ(costs[0].backward_bytes, 2 * (7 * y + x) + 4 * (wa + norm));
+  EXPECT_EQ(costs[0].backward_operations, 2 * y * 9 * 4);
+  // The second reads the sum's other part, writes its gradient, and the first input's.
+  EXPECT_EQ(costs[1].forward_bytes, 2 * (y + wb + 3 * y + y) + 4 * norm);
+  EXPECT_EQ(costs[1].backward_bytes,
+            2 * (7 * y + y /*input*/ + y /*its gradient*/ + y /*dc again*/ + y /*other's*/ + wb) +
+                4 * (wb + norm) + 4 * norm);
+  EXPECT_EQ(costs[1].backward_operations, 4 * y * 6);
+}
+
+TEST(LayerCostTest, PlainLayersMoveTheirTensors) {
+  const std::vector<LayerCost> costs = layer_costs(small_model(), 10, Precision::fp32);
+  ASSERT_EQ(costs.size(), 9U);
+  const LayerCost& normalise = costs[1];
+  EXPECT_EQ(normalise.forward_bytes, 4 * (3 * y + norm));
+  EXPECT_EQ(normalise.backward_bytes, 4 * (5 * y + norm));
+  EXPECT_EQ(normalise.forward_operations, 0.0);
+  const LayerCost& relu = costs[2];
+  EXPECT_EQ(relu.forward_bytes, 4 * 2 * y);
+  EXPECT_EQ(relu.backward_bytes, 4 * 3 * y);
+  const LayerCost& pool = costs[7];
+  EXPECT_EQ(pool.forward_bytes, 4 * (y + 6 * batch));
+  EXPECT_EQ(pool.backward_bytes, 4 * (y + 6 * batch));
+  const LayerCost& linear = costs[8];
+  const double parameters = 6 * 5 + 5;
+  EXPECT_EQ(linear.forward_bytes, 4 * (6 * batch + parameters + 5 * batch));
+  EXPECT_EQ(linear.backward_bytes, 4 * (2 * 5 * batch + 2 * 6 * batch + 2 * parameters));
+}
+
+TEST(LayerCostTest, ProductsOfTheZooAddUp) {
+  const Graph graph = fuse(load_model(find_model("resnet50"), {}));
+  double operations = 0.0;
+  double bytes = 0.0;
+  for (const LayerCost& cost : layer_costs(graph, 256, Precision::bf16)) {
+    EXPECT_TRUE(cost.backward);
+    operations += cost.forward_operations;
+    bytes += cost.forward_bytes + cost.backward_bytes;
+  }
+  EXPECT_EQ(operations, 2.0 * 256 * static_cast<double>(graph.multiply_adds()));
+  EXPECT_GT(bytes, 68e9);  // with normalisations fused into convolutions
+  EXPECT_LT(bytes, 130e9);
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,230 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "layers/cuda_kernel_run.h"
+#include "layers/layer_cases.h"
+
+// Every layer on a CUDA device, in every precision, against the CPU's kernel on the same (rounded)
+// values, which the other layer tests hold to the definitions.
+
+namespace tandem {
+namespace {
+
+/// Sizes that fill a device and take its vector paths, for which the naive reference is too slow.
+std::span<const LayerCase> large_cases() {
+  static const std::vector<LayerCase> rows{
+      {"conv2d", "large", "out=64\nkernel=3\npadding=1", {{8, 16, 16, 64}}},
+      {"conv2d", "stem", "out=64\nkernel=7\nstride=2\npadding=3", {{4, 64, 64, 3}}},
+      {"conv2d", "point_odd", "out=58\nkernel=1", {{4, 14, 14, 116}}},
+      {"conv2d",
+       "depthwise_58",
+       "out=58\nkernel=3\nstride=2\npadding=1\ngroups=58",
+       {{4, 28, 28, 58}}},
+      {"conv2d", "depthwise_96", "out=96\nkernel=3\npadding=1\ngroups=96", {{3, 56, 56, 96}}},
+      {"conv2d",
+       "depthwise_five",
+       "out=240\nkernel=5\nstride=2\npadding=2\ngroups=240",
+       {{3, 28, 28, 240}}},
+      {"conv_bn",
+       "large_relu",
+       "out=64\nkernel=3\npadding=1\nactivation=\"relu\"",
+       {{16, 16, 16, 64}}},
+      {"conv_bn",
+       "large_add",
+       "out=256\nkernel=1\nadd=true\nactivation=\"relu\"",
+       {{8, 14, 14, 64}, {8, 14, 14, 256}}},
+      {"conv_bn",
+       "large_strided",
+       "out=128\nkernel=3\nstride=2\npadding=1\nactivation=\"relu\"",
+       {{8, 28, 28, 64}}},
+      {"conv_bn",
+       "depthwise_silu",
+       "out=96\nkernel=5\npadding=2\ngroups=96\nactivation=\"silu\"",
+       {{4, 14, 14, 96}}},
+      {"conv_bn",
+       "depthwise_relu6",
+       "out=144\nkernel=3\nstride=2\npadding=1\ngroups=144\nactivation=\"relu6\"",
+       {{4, 56, 56, 144}}},
+      {"batch_norm", "large", "", {{32, 28, 28, 128}}},
+      {"batch_norm", "many_channels", "", {{16, 7, 7, 2048}}},
+      {"batch_norm", "odd_channels", "", {{16, 28, 28, 58}}},
+      {"max_pool", "large", "kernel=3\nstride=2\npadding=1", {{4, 112, 112, 64}}},
+      {"global_average_pool", "large", "", {{32, 7, 7, 2048}}},
+      {"linear", "large", "out=1000", {{64, 2048}}},
+      {"add", "large", "", {{16, 28, 28, 128}, {16, 28, 28, 128}}},
+      {"shuffle_join", "large", "", {{8, 28, 28, 116}, {8, 28, 28, 58}}},
+      {"shuffle_join", "large_equal", "", {{8, 14, 14, 116}, {8, 14, 14, 116}}},
+      {"channel_slice", "large", "first=58\ncount=58", {{8, 28, 28, 116}}},
+      {"channel_scale", "large", "", {{16, 14, 14, 480}, {16, 1, 1, 480}}},
+      {"silu", "large", "", {{16, 14, 14, 480}}},
+  };
+  return rows;
+}
+
+std::vector<LayerCase> all_cases() {
+  std::vector<LayerCase> rows(layer_cases().begin(), layer_cases().end());
+  for (LayerCase row : large_cases()) {
+    row.name = "big_" + row.name;
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+struct Tolerances {
+  double output;    // of the norm of the difference, relative to the reference's
+  double gradient;  // more: rounding turns some ReLUs around
+};
+
+Tolerances tolerances_of(Precision precision) {
+  switch (precision) {
+    case Precision::fp32:
+      return {2e-5, 1e-4};
+    case Precision::tf32:
+      return {2e-3, 2e-2};
+    case Precision::bf16:
+      return {1.5e-2, 1.2e-1};
+    case Precision::fp16:
+      return {3e-3, 5e-2};
+  }
+  return {};
+}
+
+void expect_close(const std::vector<float>& got, const std::vector<float>& wanted, double tolerance,
+                  const std::string& what) {
+  ASSERT_EQ(got.size(), wanted.size()) << what;
+  double difference = 0.0;
+  double norm = 0.0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const double d = static_cast<double>(got[i]) - static_cast<double>(wanted[i]);
+    difference += d * d;
+    norm += static_cast<double>(wanted[i]) * static_cast<double>(wanted[i]);
+  }
+  // Sums that cancel are judged by what was summed.
+  const double scale = std::max(std::sqrt(norm), 1e-2 * std::sqrt(static_cast<double>(got.size())));
+  // A comparison that a NaN fails.
+  EXPECT_TRUE(std::sqrt(difference) <= tolerance * scale)
+      << what << ": error " << std::sqrt(difference) / scale;
+}
+
+using Case = std::tuple<LayerCase, Precision>;
+
+class CudaLayerTest : public testing::TestWithParam<Case> {
+ protected:
+  static void SetUpTestSuite() {
+    context_ = std::make_unique<AnyContext>(std::in_place_type<CudaContext>, 0);
+  }
+  static void TearDownTestSuite() { context_.reset(); }
+  static std::unique_ptr<AnyContext> context_;
+
+  const LayerCase& row() const { return std::get<0>(GetParam()); }
+  Precision precision() const { return std::get<1>(GetParam()); }
+  std::vector<bool> all_wanted() const { return std::vector<bool>(row().inputs.size(), true); }
+
+  /// The row's values as the device holds them, so that both sides compute on the same ones.
+  KernelData device_data(const Layer& layer) const {
+    KernelData data = make_data(row(), layer);
+    const DType dtype = activation_dtype(precision());
+    for (std::vector<float>& input : data.inputs) input = rounded(*context_, input, dtype);
+    data.output_gradient = rounded(*context_, data.output_gradient, dtype);
+    const auto specs = layer.parameters(row().inputs);
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      if (specs[i].role != ParameterRole::norm) {
+        data.parameters[i] = rounded(*context_, data.parameters[i], dtype);
+      }
+    }
+    return data;
+  }
+  CudaMode mode(bool training) const {
+    return {.precision = precision(), .training = training, .wanted = all_wanted()};
+  }
+
+  LayerPtr layer_ = make_layer(std::get<0>(GetParam()));
+  KernelData data_ = device_data(*layer_);
+};
+
+std::unique_ptr<AnyContext> CudaLayerTest::context_;
+
+TEST_P(CudaLayerTest, IsTheCpus) {
+  const Tolerances tolerances = tolerances_of(precision());
+  const double large_mean = row().tolerance > 1e-3 ? 100.0 : 1.0;
+  for (const bool training : {true, false}) {
+    SCOPED_TRACE(training ? "training" : "evaluation");
+    const KernelResult wanted =
+        run_kernel(*layer_, data_, {.threads = 1, .training = training, .wanted = all_wanted()});
+    const KernelResult got = run_cuda_kernel(*context_, *layer_, data_, mode(training));
+    EXPECT_TRUE(got.guards_intact);
+    EXPECT_TRUE(got.inputs_untouched);
+    expect_close(got.output, wanted.output, tolerances.output * large_mean, "output");
+    for (std::size_t i = 0; i < wanted.buffers.size(); ++i) {
+      expect_close(got.buffers[i], wanted.buffers[i], tolerances.output, "running statistics");
+    }
+    for (std::size_t i = 0; i < wanted.input_gradients.size(); ++i) {
+      expect_close(got.input_gradients[i], wanted.input_gradients[i],
+                   tolerances.gradient * large_mean, "input gradient " + std::to_string(i));
+    }
+    for (std::size_t i = 0; i < wanted.parameter_gradients.size(); ++i) {
+      expect_close(got.parameter_gradients[i], wanted.parameter_gradients[i],
+                   tolerances.gradient * large_mean, "parameter gradient " + std::to_string(i));
+    }
+  }
+}
+
+TEST_P(CudaLayerTest, RepeatsToTheBitWhateverMemoryHeld) {
+  for (const bool training : {true, false}) {
+    CudaMode how = mode(training);
+    const KernelResult first = run_cuda_kernel(*context_, *layer_, data_, how);
+    how.content = 0;
+    EXPECT_TRUE(run_cuda_kernel(*context_, *layer_, data_, how) == first);
+  }
+}
+
+TEST_P(CudaLayerTest, LeavesOutWhatIsNotWanted) {
+  const KernelResult all = run_cuda_kernel(*context_, *layer_, data_, mode(true));
+  for (std::size_t without = 0; without < row().inputs.size(); ++without) {
+    CudaMode how = mode(true);
+    how.wanted[without] = false;
+    const KernelResult some = run_cuda_kernel(*context_, *layer_, data_, how);
+    EXPECT_TRUE(some.guards_intact);
+    EXPECT_TRUE(some.parameter_gradients == all.parameter_gradients);
+    for (std::size_t i = 0; i < how.wanted.size(); ++i) {
+      if (!how.wanted[i]) continue;
+      EXPECT_TRUE(some.input_gradients[i] == all.input_gradients[i]);
+    }
+  }
+}
+
+TEST_P(CudaLayerTest, AddsToGradientsWhereItSaysSo) {
+  if (!layer_->adds_gradients()) return;
+  constexpr float before = 3.0F;
+  const KernelResult own = run_cuda_kernel(*context_, *layer_, data_, mode(true));
+  CudaMode how = mode(true);
+  how.add_to = before;
+  const KernelResult sum = run_cuda_kernel(*context_, *layer_, data_, how);
+  EXPECT_TRUE(sum.guards_intact);
+  for (std::size_t i = 0; i < own.input_gradients.size(); ++i) {
+    std::vector<float> wanted = own.input_gradients[i];
+    for (float& value : wanted) value += before;
+    expect_close(sum.input_gradients[i], wanted, tolerances_of(precision()).output, "sum");
+  }
+}
+
+TEST_P(CudaLayerTest, PassesNanOn) {
+  for (std::vector<float>& input : data_.inputs) std::ranges::fill(input, std::nanf(""));
+  const KernelResult got = run_cuda_kernel(*context_, *layer_, data_, mode(true));
+  EXPECT_FALSE(std::ranges::all_of(got.output, [](float value) { return std::isfinite(value); }));
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, CudaLayerTest,
+                         testing::Combine(testing::ValuesIn(all_cases()),
+                                          testing::Values(Precision::fp32, Precision::tf32,
+                                                          Precision::bf16, Precision::fp16)),
+                         [](const testing::TestParamInfo<Case>& test) {
+                           const LayerCase& row = std::get<0>(test.param);
+                           return row.kind + "_" + row.name + "_" +
+                                  std::string(name_of(std::get<1>(test.param)));
+                         });
+
+}  // namespace
+}  // namespace tandem

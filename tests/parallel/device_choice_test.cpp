@@ -1,0 +1,87 @@
+#include "parallel/device_choice.h"
+
+#include "parallel/mpi_test.h"
+
+namespace tandem {
+namespace {
+
+using Uuids = std::vector<std::string>;
+
+/// As many GPUs as there are ranks, and one more.
+Uuids plenty() {
+  Uuids uuids;
+  for (int i = 0; i <= world().size(); ++i) uuids.push_back("GPU-" + std::to_string(i));
+  return uuids;
+}
+
+int local_rank() { return RankTopology::gather(world()).local_rank(); }
+int local_size() { return RankTopology::gather(world()).local_size(); }
+
+TEST(ChooseDevice, TakesTheOneOfTheLocalRankWhereAllSeeTheSame) {
+  EXPECT_EQ(choose_device(world(), plenty()), local_rank());
+}
+
+TEST(ChooseDevice, TakesTheOnlyOneWhereALauncherGaveEachItsOwn) {
+  const Uuids own{"GPU-" + std::to_string(world().rank())};
+  EXPECT_EQ(choose_device(world(), own), 0);
+}
+
+TEST(ChooseDevice, TakesNoneThatAnEarlierRankTook) {
+  // Each sees its neighbours' too, its own last.
+  Uuids seen = plenty();
+  seen.resize(static_cast<std::size_t>(local_rank()) + 1);
+  EXPECT_EQ(choose_device(world(), seen), local_rank());
+}
+
+TEST(ChooseDevice, SaysOnAllRanksThatTheRanksAreTooMany) {
+  if (local_size() < 2) return;
+  Uuids fewer = plenty();
+  fewer.resize(static_cast<std::size_t>(local_size()) - 1);
+  const std::string message = message_of<InputError>([&] { choose_device(world(), fewer); });
+  const std::string gpus = fewer.size() == 1 ? " GPU" : " GPUs";
+  const std::string part = std::to_string(local_size()) + " ranks see " +
+                           std::to_string(fewer.size()) + gpus + ", so that none is left for rank ";
+  EXPECT_NE(message.find(part), std::string::npos) << message;
+  EXPECT_NE(message.find("start one rank per GPU (mpirun -n "), std::string::npos) << message;
+  expect_same_everywhere(message);
+}
+
+TEST(ChooseDevice, NamesARankThatSeesNone) {
+  const int blind = world().size() - 1;
+  const std::string message = message_of<InputError>(
+      [&] { choose_device(world(), world().rank() == blind ? Uuids() : plenty()); });
+  EXPECT_EQ(message.rfind("rank " + std::to_string(blind) + " on host ", 0), 0U) << message;
+  EXPECT_NE(message.find("sees no GPU"), std::string::npos) << message;
+  expect_same_everywhere(message);
+}
+
+TEST(OneRankPerDevice, NamesTheRanksThatShareOne) {
+  const std::vector<RankPlace> places{
+      {"a", "a", "GPU-1"}, {"a", "a", "GPU-2"}, {"b", "b", "GPU-1"}, {"a", "a", "GPU-2"}};
+  EXPECT_EQ(message_of<InputError>([&] { check_one_rank_per_device(RankTopology(places, 0)); }),
+            "ranks 1 and 3 share GPU-2; start one rank per GPU (mpirun -n 3)");
+  const std::vector<RankPlace> apart(places.begin(), places.begin() + 3);
+  EXPECT_NO_THROW(check_one_rank_per_device(RankTopology(apart, 0)));
+}
+
+TEST(SameFacts, AreAccepted) {
+  EXPECT_NO_THROW(check_same_facts(world(), std::vector<DeviceFact>{{"NCCL", "2.28.9", "-"}}));
+  EXPECT_NO_THROW(check_same_facts(world(), {}));
+}
+
+TEST(SameFacts, OtherwiseTheFirstThatDiffersIsNamedWithItsRanks) {
+  if (world().size() == 1) return;
+  const bool odd = world().rank() == world().size() - 1;
+  const std::vector<DeviceFact> facts{{"CUDA", "13.0", "a"},
+                                      {"cuDNN", odd ? "9.8.0" : "9.19.0", "install one version"},
+                                      {"NCCL", odd ? "2.18.1" : "2.28.9", "c"}};
+  const std::string message = message_of<InputError>([&] { check_same_facts(world(), facts); });
+  EXPECT_EQ(message.rfind("the ranks differ in cuDNN: rank", 0), 0U) << message;
+  EXPECT_NE(message.find("rank " + std::to_string(world().size() - 1) + " has 9.8.0; install one"),
+            std::string::npos)
+      << message;
+  expect_same_everywhere(message);
+}
+
+}  // namespace
+}  // namespace tandem
