@@ -82,10 +82,11 @@ void DeviceInput::advance() {
   TANDEM_CHECK(advanced_ < uploaded_, "no batch is uploaded");
   context_.activate();
   Place& place = place_of(advanced_);
+  const RawBatchView& micro = current_[static_cast<std::size_t>(advanced_) % current_.size()];
   cudaStream_t stream = context_.stream();
   TANDEM_CUDA_CHECK(cudaStreamWaitEvent(stream, place.arrived));
-  TANDEM_CUDA_CHECK(
-      cudaMemcpyAsync(fixed_, place.memory, layout_.bytes(), cudaMemcpyDeviceToDevice, stream));
+  TANDEM_CUDA_CHECK(cudaMemcpyAsync(micro.memory.data(), place.memory, layout_.bytes(),
+                                    cudaMemcpyDeviceToDevice, stream));
   TANDEM_CUDA_CHECK(cudaEventRecord(place.left, stream));
   ++advanced_;
 }

@@ -130,7 +130,7 @@ TEST(DeviceInput, RefusesMoreThanItHasPlacesFor) {
   EXPECT_THROW(input.upload(layout.view(memory.get())), Error);
   input.advance();
   input.upload(layout.view(memory.get()));
-  const RawBatchLayout other({.height = 4, .width = 4, .channels = 3}, 2, false);
+  const RawBatchLayout other({.height = 64, .width = 64, .channels = 3}, 2, false);
   const std::shared_ptr<std::byte> more = allocate_pinned(cuda, other.bytes());
   input.advance();
   EXPECT_THROW(input.upload(other.view(more.get())), Error);
