@@ -1,0 +1,60 @@
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "parallel/device_communicator.h"
+#include "parallel/nccl_test.h"
+#include "train/data_parallel_run.h"
+
+// The key invariant on GPUs, one for each rank: captured steps, raw input and NCCL against the
+// reference on the CPU.
+
+namespace tandem {
+namespace {
+
+/// What training on this rank's GPU needs. (The reduction is Self for one rank.)
+class GpuPlace {
+ public:
+  GpuPlace()
+      : context_(std::in_place_type<CudaContext>, gpu().device().index),
+        reduction_(make_device_communicator(context_, hosts())) {}
+  ReplicaPlace place() { return {context_, hosts(), *reduction_}; }
+
+ private:
+  AnyContext context_;
+  std::unique_ptr<Communicator> reduction_;
+};
+
+void expect_reference(const SmallRun& run, const Bounds& bounds) {
+  GpuPlace gpu;
+  expect_reference(run, gpu.place(), bounds);
+}
+
+constexpr Bounds fp32_bounds{.right = 1e-5, .wrong = 1e-4};
+/// A weight of 8 bits of mantissa is off by up to 2^-9 = 2e-3, and so is each activation.
+constexpr Bounds bf16_bounds{.right = 2e-2, .wrong = 2e-2};
+
+int up_to_four() { return 4 / world().size(); }
+
+TEST(DataParallelCuda, WithoutMicroBatches) { expect_reference({}, fp32_bounds); }
+TEST(DataParallelCuda, TwoMicroBatches) { expect_reference({.accumulate = 2}, fp32_bounds); }
+TEST(DataParallelCuda, FourSlicesHoweverTheyAreMade) {
+  expect_reference({.accumulate = up_to_four()}, fp32_bounds);
+}
+TEST(DataParallelCuda, MixupOrCutmix) {
+  expect_reference({.accumulate = up_to_four(), .augment = "mixup = 0.4\ncutmix = 1.0\n"},
+                   fp32_bounds);
+}
+TEST(DataParallelCuda, Bf16) {
+  expect_reference({.accumulate = up_to_four(), .precision = Precision::bf16}, bf16_bounds);
+}
+
+TEST(DataParallelCuda, EveryRankHasTheSameBitsInWeightsAndLosses) {
+  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+    GpuPlace gpu;
+    expect_same_on_all_ranks({.precision = precision}, gpu.place());
+  }
+}
+
+}  // namespace
+}  // namespace tandem

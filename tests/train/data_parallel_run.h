@@ -1,0 +1,61 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "device/any_context.h"
+#include "parallel/communicator.h"
+#include "tensor/precision.h"
+
+// The key invariant: at one global batch, k ranks of N samples, one rank of k micro-batches of N,
+// and every mixture give what a plain reference gives: k passes of N samples, one after the other,
+// their gradients averaged in double precision, and SGD written out. The reference cuts the slices
+// out of the whole global batch itself, and mixes it before where that is asked for.
+
+namespace tandem {
+
+/// Losses of each step, and the weights at the end.
+struct Trajectory {
+  std::vector<double> losses;
+  std::vector<float> weights;
+};
+
+/// What a run of the small model does beside the usual.
+struct SmallRun {
+  int accumulate = 1;
+  std::string augment{};  ///< lines of [data.augment]
+  Precision precision = Precision::fp32;
+};
+
+/// Where a replica computes.
+struct ReplicaPlace {
+  AnyContext& context;
+  Communicator& hosts;
+  Communicator& reduction;  ///< over the context's memory
+};
+
+/// What Tandem does: all ranks together. Checks that their replicas are equal in every bit.
+Trajectory train_together(const SmallRun& run, const ReplicaPlace& place);
+
+/// The same by hand, on this rank's CPU alone, in fp32: `slices` passes a step. `share` is the
+/// factor of the sum of their gradients, 1 / slices where all is right.
+Trajectory train_by_hand(int slices, double share, const std::string& augment = {});
+
+/// The larger of: the largest relative difference of a loss, and the norm of the weights'
+/// difference over the norm of the weights.
+double difference(const Trajectory& a, const Trajectory& b);
+
+/// What difference() may be where all is right, and what it is at least where something is wrong.
+struct Bounds {
+  double right;
+  double wrong;
+};
+
+/// Trains together and by hand, and expects that both are the same within the bounds, and that the
+/// comparison sees what it is for.
+void expect_reference(const SmallRun& run, const ReplicaPlace& place, const Bounds& bounds);
+
+/// Expects the same losses and weights on all ranks, to the last bit.
+void expect_same_on_all_ranks(const SmallRun& run, const ReplicaPlace& place);
+
+}  // namespace tandem
