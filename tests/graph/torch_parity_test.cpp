@@ -10,10 +10,14 @@
 #include <string>
 
 #include "base/hash.h"
+#include "device/arena.h"
+#include "device/memory.h"
 #include "graph/fusion.h"
 #include "graph/model_file.h"
+#include "graph/parity_context.h"
 #include "graph/small_models.h"
 #include "optim/sgd.h"
+#include "tensor/host_tensor.h"
 
 namespace tandem {
 namespace {
@@ -68,9 +72,9 @@ double signed_sum(std::span<const float> values, const std::string& name, std::s
 /// Samples, norm and dot products of a tensor. Errors of samples are relative to the sample or a
 /// typical element, or to `floor` where that is larger than both; those of dot products to the
 /// norm, or to that of as many elements of `floor`.
-void expect_summary(const Tensor& tensor, const Json& wanted, double tolerance, double floor,
+void expect_summary(const HostTensor& tensor, const Json& wanted, double tolerance, double floor,
                     const std::string& name) {
-  const auto values = tensor.span<float>();
+  const auto values = tensor.tensor().span<float>();
   ASSERT_EQ(values.size(), wanted.at("count").get<std::size_t>()) << name;
   double squares = 0.0;
   for (const float value : values) squares += std::pow(static_cast<double>(value), 2.0);
@@ -91,7 +95,8 @@ void expect_summary(const Tensor& tensor, const Json& wanted, double tolerance, 
   }
 }
 
-void expect_logits(const Tensor& logits, const Json& wanted) {
+void expect_logits(const HostTensor& host, const Json& wanted) {
+  const Tensor& logits = host.tensor();
   const auto values = wanted.get<std::vector<double>>();
   ASSERT_EQ(logits.span<float>().size(), values.size());
   double largest = 0.0;
@@ -101,19 +106,50 @@ void expect_logits(const Tensor& logits, const Json& wanted) {
   }
 }
 
+/// A batch in a context's memory.
+class PlacedBatch {
+ public:
+  PlacedBatch(AnyContext& context, const Batch& batch)
+      : labels_at_(Arena::align(batch.images().bytes())),
+        memory_(context, labels_at_ + batch.targets().labels.bytes(), "a batch") {
+    const Tensor images = batch.images();
+    const Tensor labels = batch.targets().labels;
+    images_ = Tensor(memory_.data(), images.shape());
+    targets_ = {Tensor(memory_.data() + labels_at_, labels.shape(), DType::i32)};
+    copy_to_device(context, images.raw(), images.bytes(), images_.raw());
+    copy_to_device(context, labels.raw(), labels.bytes(), targets_.labels.raw());
+  }
+  const Tensor& images() const { return images_; }
+  const Targets& targets() const { return targets_; }
+
+ private:
+  std::size_t labels_at_;
+  Arena memory_;
+  Tensor images_;
+  Targets targets_;
+};
+
 /// A model as the script made it, and the batch it was given.
 class TorchParityTest : public testing::TestWithParam<std::string> {
  protected:
   TorchParityTest() {
     store_.initialize(1);
     for (std::size_t i = 0; i < store_.parameters().size(); ++i) {
+      HostTensor value(context_, store_.value(i));
       set_parameter(store_.parameters()[i], reference_.at("norm_shift").get<double>(),
-                    store_.value(i));
-    }
-    for (std::size_t i = 0; i < batch_.pixels.size(); ++i) {
-      batch_.pixels[i] = static_cast<float>(1.5 * uniform("images", static_cast<std::int64_t>(i)));
+                    value.tensor());
+      value.write_back();
     }
   }
+
+  Batch made_batch() const {
+    Batch batch(graph_, size_, 1);
+    for (std::size_t i = 0; i < batch.pixels.size(); ++i) {
+      batch.pixels[i] = static_cast<float>(1.5 * uniform("images", static_cast<std::int64_t>(i)));
+    }
+    return batch;
+  }
+  HostTensor on_host(const Tensor& tensor) { return {context_, tensor}; }
 
   double mean_loss(StepPlan& plan) {
     return plan.forward(batch_.images(), batch_.targets(), size_).loss / static_cast<double>(size_);
@@ -126,9 +162,9 @@ class TorchParityTest : public testing::TestWithParam<std::string> {
                                                           .size = reference_.at("size"),
                                                           .dropout = 0.0,
                                                           .stochastic_depth = 0.0}));
-  AnyContext context_ = cpu(1);
+  AnyContext context_ = parity_context();
   ParameterStore store_{graph_, context_, true};
-  Batch batch_{graph_, size_, 1};
+  PlacedBatch batch_{context_, made_batch()};
   StepPlan plan_{graph_,
                  store_,
                  context_,
@@ -140,7 +176,7 @@ class TorchParityTest : public testing::TestWithParam<std::string> {
 TEST_P(TorchParityTest, AStepIsPyTorchs) {
   const double loss = reference_.at("loss").get<double>();
   EXPECT_NEAR(mean_loss(plan_), loss, 1e-5 * loss);
-  expect_logits(plan_.logits(), reference_.at("logits"));
+  expect_logits(on_host(plan_.logits()), reference_.at("logits"));
   plan_.backward(false, {});
   const Json& gradients = reference_.at("gradients");
   const auto tolerance = reference_.at("gradient_tolerance").get<double>();
@@ -153,16 +189,16 @@ TEST_P(TorchParityTest, AStepIsPyTorchs) {
   ASSERT_EQ(store_.parameters().size(), gradients.size());
   for (std::size_t i = 0; i < store_.parameters().size(); ++i) {
     const std::string& name = store_.parameters()[i].name;
-    expect_summary(store_.gradient(i), gradients.at(name), tolerance, floor, name);
+    expect_summary(on_host(store_.gradient(i)), gradients.at(name), tolerance, floor, name);
   }
   ASSERT_EQ(store_.buffers().size(), reference_.at("buffers").size());
   for (const StateBuffer& buffer : store_.buffers()) {
-    expect_summary(store_.buffer(buffer.name), reference_.at("buffers").at(buffer.name), 1e-4, 0.0,
-                   buffer.name);
+    expect_summary(on_host(store_.buffer(buffer.name)), reference_.at("buffers").at(buffer.name),
+                   1e-4, 0.0, buffer.name);
   }
   StepPlan evaluation(graph_, store_, context_, {.batch = size_});
   mean_loss(evaluation);
-  expect_logits(evaluation.logits(), reference_.at("evaluation_logits"));
+  expect_logits(on_host(evaluation.logits()), reference_.at("evaluation_logits"));
 }
 
 class TorchTrajectoryTest : public TorchParityTest {};

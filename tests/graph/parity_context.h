@@ -1,0 +1,11 @@
+#pragma once
+
+#include "device/any_context.h"
+
+namespace tandem {
+
+/// The device whose results are held to PyTorch's. Each program links one kind:
+/// parity_context_cpu.cpp or parity_context_cuda.cpp.
+AnyContext parity_context();
+
+}  // namespace tandem
