@@ -21,21 +21,21 @@ __global__ void __launch_bounds__(elementwise_threads, 4)
     return activate<A>(Residual ? normal + add : normal);
   };
   const int begin = place.pack * V;
-  Pack<T, V> in[unroll];
-  Pack<T, V> also[Residual ? unroll : 1];
+  WaitingPack<T, V> in[unroll];
+  WaitingPack<T, V> also[Residual ? unroll : 1];
   for_rows<unroll, false>(
       tiles, place.lane,
       [&](int u, std::int64_t offset) {
-        in[u] = Pack<T, V>::load(x + begin + offset);
-        if constexpr (Residual) also[u] = Pack<T, V>::load(residual + begin + offset);
+        in[u] = WaitingPack<T, V>::load(x + begin + offset);
+        if constexpr (Residual) also[u] = WaitingPack<T, V>::load(residual + begin + offset);
       },
       [&](int u, std::int64_t offset) {
-        Pack<T, V> out;
+        float out[V];
 #pragma unroll
         for (int i = 0; i < V; ++i) {
-          out.set(i, one(i, in[u].get(i), Residual ? also[Residual ? u : 0].get(i) : 0.0F));
+          out[i] = one(i, in[u].get(i), Residual ? also[Residual ? u : 0].get(i) : 0.0F);
         }
-        out.store(y + begin + offset);
+        WaitingPack<T, V>::of(out).store(y + begin + offset);
       });
   for_tail<V>(tiles, place, [&](int i, std::int64_t at) {
     float add = 0.0F;

@@ -78,13 +78,13 @@ __global__ void __launch_bounds__(sum_threads, 1)
       second[i] = fmaf(dz, value - mean[i], second[i]);
     };
     const int begin = place.pack * V;
-    Pack<T, V> in[unroll];
-    Pack<T, V> gradient[unroll];
+    WaitingPack<T, V> in[unroll];
+    WaitingPack<T, V> gradient[unroll];
     for_rows<unroll, true>(
         tiles, place.lane,
         [&](int u, std::int64_t offset) {
-          in[u] = Pack<T, V>::load(x + begin + offset);
-          gradient[u] = Pack<T, V>::load(output_gradient + begin + offset);
+          in[u] = WaitingPack<T, V>::load(x + begin + offset);
+          gradient[u] = WaitingPack<T, V>::load(output_gradient + begin + offset);
         },
         [&](int u, std::int64_t) {
 #pragma unroll
@@ -122,24 +122,24 @@ __global__ void __launch_bounds__(sum_threads, 1)
       return dz;
     };
     const int begin = place.pack * V;
-    Pack<T, V> in[unroll];
-    Pack<T, V> result[masked ? unroll : 1];
-    Pack<T, V> gradient[unroll];
+    WaitingPack<T, V> in[unroll];
+    WaitingPack<T, V> result[masked ? unroll : 1];
+    WaitingPack<T, V> gradient[unroll];
     for_rows<unroll, true>(
         tiles, place.lane,
         [&](int u, std::int64_t offset) {
-          in[u] = Pack<T, V>::load(x + begin + offset);
-          if constexpr (masked) result[u] = Pack<T, V>::load(y + begin + offset);
-          gradient[u] = Pack<T, V>::load(output_gradient + begin + offset);
+          in[u] = WaitingPack<T, V>::load(x + begin + offset);
+          if constexpr (masked) result[u] = WaitingPack<T, V>::load(y + begin + offset);
+          gradient[u] = WaitingPack<T, V>::load(output_gradient + begin + offset);
         },
         [&](int u, std::int64_t offset) {
-          Pack<T, V> out;
+          float dz[V];
 #pragma unroll
           for (int i = 0; i < V; ++i) {
-            out.set(i, add(i, in[u].get(i), masked ? result[masked ? u : 0].get(i) : 0.0F,
-                           gradient[u].get(i)));
+            dz[i] = add(i, in[u].get(i), masked ? result[masked ? u : 0].get(i) : 0.0F,
+                        gradient[u].get(i));
           }
-          out.store(residual_gradient + begin + offset);
+          WaitingPack<T, V>::of(dz).store(residual_gradient + begin + offset);
         });
     for_tail<V>(tiles, place, [&](int i, std::int64_t at) {
       float at_result = 0.0F;

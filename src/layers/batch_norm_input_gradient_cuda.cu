@@ -30,19 +30,19 @@ __global__ void __launch_bounds__(elementwise_threads, 3)
     return fmaf(scale[i], dz, fmaf(slope[i], value, offset[i]));
   };
   const int begin = place.pack * V;
-  Pack<T, V> in[unroll];
-  Pack<T, V> gradient[unroll];
+  WaitingPack<T, V> in[unroll];
+  WaitingPack<T, V> gradient[unroll];
   for_rows<unroll, false>(
       tiles, place.lane,
       [&](int u, std::int64_t row) {
-        in[u] = Pack<T, V>::load(x + begin + row);
-        gradient[u] = Pack<T, V>::load(output_gradient + begin + row);
+        in[u] = WaitingPack<T, V>::load(x + begin + row);
+        gradient[u] = WaitingPack<T, V>::load(output_gradient + begin + row);
       },
       [&](int u, std::int64_t row) {
-        Pack<T, V> out;
+        float dx[V];
 #pragma unroll
-        for (int i = 0; i < V; ++i) out.set(i, one(i, in[u].get(i), gradient[u].get(i)));
-        out.store(input_gradient + begin + row);
+        for (int i = 0; i < V; ++i) dx[i] = one(i, in[u].get(i), gradient[u].get(i));
+        WaitingPack<T, V>::of(dx).store(input_gradient + begin + row);
       });
   for_tail<V>(tiles, place, [&](int i, std::int64_t at) {
     input_gradient[at] = from_float<T>(one(i, to_float(x[at]), to_float(output_gradient[at])));

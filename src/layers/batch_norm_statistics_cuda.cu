@@ -65,18 +65,24 @@ __global__ void __launch_bounds__(sum_threads, 2)
   float second[V] = {};
   if (place.inside) {
     float pivot[V];
-    for_channels<V>(tiles, place.pack,
-                    [&](int i, int channel) { pivot[i] = to_float(x[channel]); });
+    if (tiles.fold == 0) {
+      const auto row = WaitingPack<T, V>::load(x + place.pack * V);
+#pragma unroll
+      for (int i = 0; i < V; ++i) pivot[i] = row.get(i);
+    } else {
+      for_channels<V>(tiles, place.pack,
+                      [&](int i, int channel) { pivot[i] = to_float(x[channel]); });
+    }
     const auto add = [&](int i, float value) {
       const float d = value - pivot[i];
       first[i] += d;
       second[i] = fmaf(d, d, second[i]);
     };
     const T* from = x + place.pack * V;
-    Pack<T, V> in[unroll];
+    WaitingPack<T, V> in[unroll];
     for_rows<unroll, true>(
         tiles, place.lane,
-        [&](int u, std::int64_t offset) { in[u] = Pack<T, V>::load(from + offset); },
+        [&](int u, std::int64_t offset) { in[u] = WaitingPack<T, V>::load(from + offset); },
         [&](int u, std::int64_t) {
 #pragma unroll
           for (int i = 0; i < V; ++i) add(i, in[u].get(i));

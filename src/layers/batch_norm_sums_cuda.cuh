@@ -46,10 +46,18 @@ __device__ __forceinline__ void store_block(const RowTiles& tiles, const TilePla
   const int width = tiles.width * V;
   if (place.lane < tiles.lanes) {
     float* mine = shared + thread * V;
+    constexpr int pack = V % 4 == 0 ? 4 : 1;
 #pragma unroll
-    for (int i = 0; i < V; ++i) {
-      mine[i] = first[i];
-      mine[tiles.lanes * width + i] = second[i];
+    for (int i = 0; i < V; i += pack) {
+      Pack<float, pack> of_first;
+      Pack<float, pack> of_second;
+#pragma unroll
+      for (int j = 0; j < pack; ++j) {
+        of_first.set(j, first[i + j]);
+        of_second.set(j, second[i + j]);
+      }
+      of_first.store(mine + i);
+      of_second.store(mine + tiles.lanes * width + i);
     }
   }
   __syncthreads();

@@ -17,7 +17,7 @@ struct ConvBnOptions {
 /// layer: y = activation(batch_norm(conv(x)) + residual). Inputs: x, and with `add` the residual.
 /// The fusion pass makes it out of the plain layers; parameters are the convolution's weight and
 /// the normalisation's weight and bias. In evaluation the normalisation is folded into the
-/// convolution's weights.
+/// convolution's weights on a CPU, and is one pass over its output on a CUDA device.
 class ConvBn : public Layer {
  public:
   explicit ConvBn(const ConvBnOptions& options);

@@ -17,13 +17,16 @@ std::int64_t divide_up(std::int64_t count, std::int64_t by) { return (count + by
 RowTiles make_row_tiles(const BatchNormShape& shape, const RowTileLimits& limits) {
   TANDEM_CHECK(shape.channels > 0 && shape.channels < (std::int64_t{1} << 24),
                "{} channels to normalise", shape.channels);
+  // So that kernels can count rows, and a few steps beyond them, in 32 bits.
+  TANDEM_CHECK(shape.rows > 0 && shape.rows < (std::int64_t{1} << 30), "{} rows to normalise",
+               shape.rows);
   RowTiles tiles;
   tiles.channels = static_cast<int>(shape.channels);
   while ((tiles.channels << tiles.fold) % limits.pack != 0) ++tiles.fold;
   tiles.period = tiles.channels << tiles.fold;
-  tiles.rows = shape.rows >> tiles.fold;
+  tiles.rows = static_cast<int>(shape.rows >> tiles.fold);
   tiles.tail =
-      static_cast<int>((shape.rows - (tiles.rows << tiles.fold)) * std::int64_t{tiles.channels});
+      static_cast<int>(shape.rows - (std::int64_t{tiles.rows} << tiles.fold)) * tiles.channels;
   tiles.packs = tiles.period / limits.pack;
 
   const auto packs = std::int64_t{tiles.packs};
@@ -34,7 +37,7 @@ RowTiles make_row_tiles(const BatchNormShape& shape, const RowTileLimits& limits
   tiles.tiles = static_cast<int>(divide_up(packs, width));
   tiles.lanes = limits.threads / tiles.width;
   const std::int64_t wanted =
-      divide_up(tiles.rows, std::int64_t{tiles.lanes} * limits.rows_per_thread);
+      divide_up(std::int64_t{tiles.rows}, std::int64_t{tiles.lanes} * limits.rows_per_thread);
   const std::int64_t most =
       std::clamp<std::int64_t>(limits.max_blocks / tiles.tiles, 1, max_chunks);
   tiles.chunks = static_cast<int>(std::clamp<std::int64_t>(wanted, 1, most));

@@ -3,7 +3,7 @@
 // What kernels over RowTiles have in common.
 
 #include "layers/row_tiles_cuda.h"
-#include "tensor/cuda_elements.cuh"
+#include "layers/waiting_pack_cuda.cuh"
 
 namespace tandem {
 
@@ -57,11 +57,11 @@ __device__ __forceinline__ void load_channels(const RowTiles& tiles, int pack, c
 template <int U, bool Descending, typename Load, typename Use>
 __device__ __forceinline__ void for_rows(const RowTiles& tiles, int lane, const Load& load,
                                          const Use& use) {
-  const std::int64_t step = std::int64_t{gridDim.y} * tiles.lanes;
-  const auto offset = [&](std::int64_t row) {
-    return (Descending ? tiles.rows - 1 - row : row) * tiles.period;
+  const int step = static_cast<int>(gridDim.y) * tiles.lanes;
+  const auto offset = [&](int row) {
+    return std::int64_t{Descending ? tiles.rows - 1 - row : row} * tiles.period;
   };
-  for (std::int64_t row = std::int64_t{blockIdx.y} * tiles.lanes + lane; row < tiles.rows;
+  for (int row = static_cast<int>(blockIdx.y) * tiles.lanes + lane; row < tiles.rows;
        row += U * step) {
 #pragma unroll
     for (int u = 0; u < U; ++u) {
@@ -83,7 +83,7 @@ __device__ __forceinline__ void for_tail(const RowTiles& tiles, const TilePlace&
 #pragma unroll
   for (int i = 0; i < V; ++i) {
     const int at = place.pack * V + i;
-    if (at < tiles.tail) use(i, tiles.rows * tiles.period + at);
+    if (at < tiles.tail) use(i, std::int64_t{tiles.rows} * tiles.period + at);
   }
 }
 

@@ -15,8 +15,8 @@ namespace tandem {
 /// A block is `lanes` rows of `width` packs; blockIdx.x tells which packs, blockIdx.y which rows.
 /// Included by sources only.
 struct RowTiles {
-  std::int64_t rows = 0;  ///< taken for one; those left over are `tail`
-  int tail = 0;           ///< elements behind the last full row, fewer than `period`
+  int rows = 0;  ///< taken for one; those left over are `tail`
+  int tail = 0;  ///< elements behind the last full row, fewer than `period`
   int channels = 0;
   int fold = 0;    ///< 2^fold rows of the tensor are one row here
   int period = 0;  ///< elements of a row: channels << fold

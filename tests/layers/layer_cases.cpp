@@ -92,6 +92,9 @@ const std::vector<LayerCase>& table() {
       {"batch_norm", "batch_one", "", {{1, 4, 4, 3}}},
       {"batch_norm", "matrix", "", {{9, 5}}},
       {"batch_norm", "many_rows", "", {{3, 13, 11, 3}}},
+      {"batch_norm", "wide_many_rows", "", {{2, 9, 8, 72}}},
+      {"batch_norm", "even_many_rows", "", {{3, 9, 7, 58}}},
+      {"batch_norm", "odd_wide", "", {{1, 5, 3, 83}}},
       {"batch_norm", "options", "epsilon=0.1\nmomentum=0.4", {{2, 3, 3, 8}}},
       {"batch_norm", "large_mean", "", {{4, 9, 9, 5}}, 1000.0F, 0.5F, large_mean_tolerance},
 
@@ -192,6 +195,11 @@ const std::vector<LayerCase>& table() {
        "depthwise_add_relu",
        "out=11\nkernel=3\ngroups=11\npadding=1\nadd=true\nactivation=\"relu\"",
        {{2, 5, 6, 11}, {2, 5, 6, 11}}},
+      {"conv_bn",
+       "wide_add_relu",
+       "out=72\nkernel=1\nadd=true\nactivation=\"relu\"",
+       {{2, 9, 8, 2}, {2, 9, 8, 72}}},
+      {"conv_bn", "even_silu", "out=58\nkernel=1\nactivation=\"silu\"", {{3, 7, 7, 2}}},
       {"conv_bn", "dilated", "out=3\nkernel=3\ndilation=2\nactivation=\"relu\"", {{1, 9, 8, 3}}},
   };
   return rows;
