@@ -132,7 +132,8 @@ class StepPlan::Builder {
         const auto value = static_cast<std::size_t>(inputs[slot]);
         const bool adds = written[value];
         written[value] = true;
-        writers_.push_back({i, slot, inputs[slot], adds, adds && !node(i).layer->adds_gradients()});
+        const bool by_temporary = adds && !node(i).layer->can_add_to(slot, context_);
+        writers_.push_back({i, slot, inputs[slot], adds, by_temporary});
       }
     }
   }

@@ -15,7 +15,9 @@ class ChannelScale : public Layer {
   std::size_t arity() const override { return 2; }
   Shape output_shape(std::span<const Shape> inputs) const override;
   BackwardNeeds backward_needs() const override { return {.inputs = true, .output = false}; }
-  bool adds_gradients() const override { return true; }
+  bool can_add_to(std::size_t /*input*/, const AnyContext& /*context*/) const override {
+    return true;
+  }
   std::unique_ptr<LayerKernel> prepare(AnyContext& context,
                                        const KernelRequest& request) const override;
 };

@@ -13,7 +13,9 @@ class ChannelSlice : public Layer {
 
   std::string_view kind() const override { return "channel_slice"; }
   Shape output_shape(std::span<const Shape> inputs) const override;
-  bool adds_gradients() const override { return true; }
+  bool can_add_to(std::size_t /*input*/, const AnyContext& /*context*/) const override {
+    return true;
+  }
   std::unique_ptr<LayerKernel> prepare(AnyContext& context,
                                        const KernelRequest& request) const override;
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 
+#include "device/memory.h"
 #include "layers/conv2d_cpu.h"
 #include "layers/conv2d_cuda.h"
 
@@ -59,6 +60,8 @@ std::int64_t conv2d_multiply_adds(const Conv2dOptions& options, const Shape& inp
   return conv2d_output_shape(options, input).elements() * options.window.kernel *
          options.window.kernel * (input[3] / options.groups);
 }
+
+bool conv2d_can_add(const AnyContext& context) { return !is_host(context); }
 
 LayerPtr Conv2d::from_config(const ConfigTable& table) {
   return std::make_shared<Conv2d>(read_conv2d_options(table));

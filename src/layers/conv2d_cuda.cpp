@@ -16,6 +16,7 @@ class Conv2dCudaKernel final : public LayerKernel {
         bias_gradient_(bias_ && request.wants_parameter(1)),
         mode_{.precision = request.precision,
               .input_gradient = request.training && request.input_gradients[0],
+              .adds = request.adds_to(0),
               .weight_gradient = request.wants_parameter(0)},
         convolution_(
             make_cuda_convolution(context, options, request.inputs[0], request.output, mode_)) {

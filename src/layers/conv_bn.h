@@ -37,6 +37,10 @@ class ConvBn : public Layer {
     return {.inputs = true,
             .output = activation != Activation::none && !derivative_needs_input(activation)};
   }
+  /// The residual's gradient is overwritten.
+  bool can_add_to(std::size_t input, const AnyContext& context) const override {
+    return input == 0 && conv2d_can_add(context);
+  }
   std::int64_t multiply_adds(std::span<const Shape> inputs) const override;
   std::unique_ptr<LayerKernel> prepare(AnyContext& context,
                                        const KernelRequest& request) const override;

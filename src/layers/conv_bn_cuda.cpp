@@ -35,6 +35,7 @@ class ConvBnTraining : public LayerKernel {
         convolution_(make_cuda_convolution(context, options.conv, request.inputs[0], request.output,
                                            {.precision = request.precision,
                                             .input_gradient = input_gradient_,
+                                            .adds = request.adds_to(0),
                                             .weight_gradient = weight_gradient_})) {}
 
   KernelMemory memory() const override {

@@ -10,12 +10,14 @@ class PlannedConvolution final : public CudaConvolution {
  public:
   PlannedConvolution(CudaContext& context, const Conv2dOptions& options, const Shape& input,
                      const Shape& output, const Mode& mode) {
-    const auto choose = [&](ConvolutionOperation operation) {
-      return choose_plan(context,
-                         convolution_problem(operation, mode.precision, options, input, output));
+    const auto choose = [&](ConvolutionOperation operation, bool adds = false) {
+      ConvolutionProblem problem =
+          convolution_problem(operation, mode.precision, options, input, output);
+      problem.adds = adds;
+      return choose_plan(context, problem);
     };
     forward_ = choose(ConvolutionOperation::forward);
-    if (mode.input_gradient) data_ = choose(ConvolutionOperation::data_gradient);
+    if (mode.input_gradient) data_ = choose(ConvolutionOperation::data_gradient, mode.adds);
     if (mode.weight_gradient) weights_ = choose(ConvolutionOperation::weight_gradient);
   }
 

@@ -16,6 +16,7 @@ class CudaConvolution {
   struct Mode {
     Precision precision = Precision::fp32;
     bool input_gradient = false;   ///< whether backward_data will be called
+    bool adds = false;             ///< whether backward_data adds to what is there
     bool weight_gradient = false;  ///< whether backward_weights will be called
   };
 
@@ -27,7 +28,7 @@ class CudaConvolution {
   /// y = x * weight; all of y is overwritten.
   virtual void forward(const Tensor& x, const Tensor& weight, const Tensor& y,
                        std::byte* scratch) = 0;
-  /// dx overwritten.
+  /// dx overwritten, or added to where the mode says so.
   virtual void backward_data(const Tensor& dy, const Tensor& weight, const Tensor& dx,
                              std::byte* scratch) = 0;
   /// dw, f32, overwritten.

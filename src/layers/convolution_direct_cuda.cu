@@ -60,10 +60,10 @@ __global__ void direct_forward(Geometry g, std::int64_t count, const T* __restri
   y[item] = from_float<T>(sum);
 }
 
-/// One thread for an element of dx.
+/// One thread for an element of dx, which is added to where `adds`.
 template <typename T>
 __global__ void direct_data_gradient(Geometry g, std::int64_t count, const T* __restrict__ dy,
-                                     const T* __restrict__ weight, T* __restrict__ dx) {
+                                     const T* __restrict__ weight, bool adds, T* __restrict__ dx) {
   const std::int64_t item = std::int64_t{blockIdx.x} * threads + threadIdx.x;
   if (item >= count) return;
   const std::int64_t channel = item % g.channels;
@@ -87,7 +87,7 @@ __global__ void direct_data_gradient(Geometry g, std::int64_t count, const T* __
       }
     }
   }
-  dx[item] = from_float<T>(sum);
+  dx[item] = from_float<T>(adds ? to_float(dx[item]) + sum : sum);
 }
 
 /// One block for an element of dw; its threads' sums are added in a fixed order.
@@ -152,7 +152,7 @@ class DirectPlan final : public ConvolutionPlan {
       case ConvolutionOperation::data_gradient: {
         const std::int64_t count = problem_.pixels() * problem_.channels;
         direct_data_gradient<<<blocks_for(count, threads), threads, 0, stream>>>(
-            g, count, first, second, static_cast<T*>(result));
+            g, count, first, second, problem_.adds, static_cast<T*>(result));
         return;
       }
       case ConvolutionOperation::weight_gradient: {

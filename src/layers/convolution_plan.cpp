@@ -8,6 +8,7 @@
 #include "layers/convolution_direct.h"
 #include "layers/cudnn_convolution_graph.h"
 #include "layers/matmul_plan.h"
+#include "layers/summed_plan.h"
 #include "tensor/tensor_kernels.h"
 
 namespace tandem {
@@ -160,6 +161,7 @@ ConvolutionPlanPtr restore_cudnn_plan(CudaContext& context, const ConvolutionPro
 std::vector<OperandLayout> operand_layouts(const ConvolutionProblem& problem) {
   const bool half = problem.dtype() != DType::f32;
   std::vector<OperandLayout> shapes{{problem.channels, problem.out_channels, problem.dtype()}};
+  if (problem.adds) return shapes;  // a copy of the result would have to be made before it, too
   const auto add = [&](std::int64_t channels, std::int64_t out_channels) {
     const OperandLayout layout{channels, out_channels, problem.dtype()};
     if (std::ranges::find(shapes, layout) == shapes.end()) shapes.push_back(layout);
@@ -195,12 +197,22 @@ std::vector<ConvolutionPlanPtr> candidate_plans(CudaContext& context,
       plans.push_back(std::move(plan));
     }
   }
+  if (problem.adds) {
+    for (auto& plain : candidate_plans(context, without_sum(problem), most_each)) {
+      plans.push_back(summed_plan(context, problem, std::move(plain)));
+    }
+  }
   if (plans.empty()) plans.push_back(direct_convolution_plan(context, problem));
   return plans;
 }
 
 ConvolutionPlanPtr restore_plan(CudaContext& context, const ConvolutionProblem& problem,
                                 std::string_view name) {
+  if (problem.adds && name.starts_with(summed_prefix)) {
+    name.remove_prefix(summed_prefix.size());
+    auto plain = restore_plan(context, without_sum(problem), name);
+    return plain == nullptr ? nullptr : summed_plan(context, problem, std::move(plain));
+  }
   for (const OperandLayout& layout : operand_layouts(problem)) {
     const std::string prefix = prefix_of(layout);
     if (name.starts_with(prefix)) {

@@ -34,9 +34,10 @@ std::size_t ConvolutionProblem::result_bytes() const {
 }
 
 std::string ConvolutionProblem::key() const {
-  return fmt::format("conv {} {} n{} h{} w{} c{} k{} r{} s{} p{} d{} g{}", name_of(operation),
+  return fmt::format("conv {} {} n{} h{} w{} c{} k{} r{} s{} p{} d{} g{}{}", name_of(operation),
                      name_of(precision), batch, rows, columns, channels, out_channels,
-                     window.kernel, window.stride, window.padding, window.dilation, groups);
+                     window.kernel, window.stride, window.padding, window.dilation, groups,
+                     adds ? " adds" : "");
 }
 
 ConvolutionProblem convolution_problem(ConvolutionOperation operation, Precision precision,

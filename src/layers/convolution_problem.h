@@ -19,6 +19,8 @@ struct ConvolutionProblem {
   std::int64_t batch = 1;
   std::int64_t rows = 1, columns = 1, channels = 1;              ///< of x
   std::int64_t out_rows = 1, out_columns = 1, out_channels = 1;  ///< of y
+  /// Whether a data gradient is added to what is in its place.
+  bool adds = false;
 
   DType dtype() const { return activation_dtype(precision); }
   std::int64_t pixels() const { return batch * rows * columns; }

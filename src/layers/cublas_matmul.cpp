@@ -62,7 +62,7 @@ struct PreferenceDeleter {
 // result^T = right^T x left^T, and transposes are what cuBLAS sees: so its A is `right`, its B is
 // `left`, and rows of its result are our columns, which is how it adds a bias.
 CublasMatmul::CublasMatmul(CudaContext& context, const MatmulProblem& problem, int algorithm)
-    : context_(&context), bias_(problem.bias) {
+    : context_(&context), bias_(problem.bias), adds_(problem.adds) {
   const MatmulOperand& left = problem.left;
   const MatmulOperand& right = problem.right;
   const std::int64_t rows = left.transposed ? left.columns : left.rows;
@@ -124,9 +124,9 @@ void CublasMatmul::run(const void* left, const void* right, const void* bias, vo
   TANDEM_CHECK(bias_ == (bias != nullptr), "a product is given another bias than was prepared");
   if (bias_) set(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   const float one = 1.0F;
-  const float zero = 0.0F;
+  const float kept = adds_ ? 1.0F : 0.0F;  // of what is in the result
   TANDEM_CUDA_CHECK(cublasLtMatmul(context_->libraries().cublas, operation_, &one, right,
-                                   layouts_[0], left, layouts_[1], &zero, result, layouts_[2],
+                                   layouts_[0], left, layouts_[1], &kept, result, layouts_[2],
                                    result, layouts_[2], &heuristic_.algo, scratch,
                                    heuristic_.workspaceSize, context_->stream()));
 }

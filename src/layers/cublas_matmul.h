@@ -20,13 +20,15 @@ struct MatmulOperand {
   bool transposed = false;
 };
 
-/// What CublasMatmul computes: result = left x right (+ bias, one number a column of the result).
+/// What CublasMatmul computes: result = left x right (+ bias, one number a column of the result)
+/// (+ result).
 struct MatmulProblem {
   MatmulOperand left;
   MatmulOperand right;
   Precision precision = Precision::fp32;  ///< operands are of its activations' dtype, sums f32
   DType result = DType::f32;
   bool bias = false;  ///< of the operands' dtype
+  bool adds = false;  ///< to what is in the result
 };
 
 /// A matrix product by cuBLASLt, with an algorithm that adds in a fixed order. Included by sources
@@ -55,6 +57,7 @@ class CublasMatmul {
   std::array<cublasLtMatrixLayout_t, 3> layouts_{};  ///< of cuBLAS's A, B and result
   cublasLtMatmulHeuristicResult_t heuristic_{};
   bool bias_;
+  bool adds_;
   bool supported_ = false;
 };
 

@@ -2,6 +2,7 @@
 
 #include <cudnn_frontend.h>
 
+#include <array>
 #include <unordered_map>
 #include <vector>
 
@@ -118,16 +119,53 @@ std::vector<fe::NumericalNote_t> barred_notes(Precision precision) {
   return notes;
 }
 
+/// The frontend's graph of one convolution, and what the frontend has no word for: cuDNN's beta,
+/// the factor of what is in the result, to which the convolution is added.
+class ConvolutionGraph : public fe::graph::Graph {
+ public:
+  /// Puts a data gradient with a beta of one in the place of the same with zero. Goes between
+  /// build_operation_graph() and create_execution_plans().
+  fe::error_t add_to_result(cudnnHandle_t handle, const Window& window) {
+    const std::array<std::int64_t, 2> padding{window.padding, window.padding};
+    const std::array<std::int64_t, 2> stride{window.stride, window.stride};
+    const std::array<std::int64_t, 2> dilation{window.dilation, window.dilation};
+    try {
+      const auto convolution = fe::ConvDescBuilder()
+                                   .setComputeType(fe::DataType_t::FLOAT)
+                                   .setMathMode(fe::ConvolutionMode_t::CROSS_CORRELATION)
+                                   .setSpatialDimCount(2)
+                                   .setPrePadding(2, padding.data())
+                                   .setPostPadding(2, padding.data())
+                                   .setSpatialStride(2, stride.data())
+                                   .setDilation(2, dilation.data())
+                                   .build();
+      using Kind = fe::DescriptorType_t;
+      operations = {std::make_shared<fe::Operation>(
+          fe::OperationBuilder(Kind::OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR)
+              .setdyDesc(*uid_to_tensors.at(first_uid))
+              .setwDesc(*uid_to_tensors.at(second_uid))
+              .setdxDesc(*uid_to_tensors.at(result_uid))
+              .setcDesc(convolution)
+              .setAlpha(1.0F)
+              .setBeta(1.0F)
+              .build())};
+    } catch (const fe::cudnnException& error) {
+      return {fe::error_code_t::CUDNN_BACKEND_API_FAILED, error.what()};
+    }
+    return create_cudnn_operation_graph(handle);
+  }
+};
+
 }  // namespace
 
 struct CudnnConvolutionGraph::Graph {
-  fe::graph::Graph graph;
+  ConvolutionGraph graph;
 };
 
 CudnnConvolutionGraph::CudnnConvolutionGraph(CudaContext& context,
                                              const ConvolutionProblem& problem, DType result)
     : context_(&context), graph_(std::make_unique<Graph>()) {
-  fe::graph::Graph& graph = graph_->graph;
+  ConvolutionGraph& graph = graph_->graph;
   graph.set_io_data_type(data_type(problem.dtype()))
       .set_intermediate_data_type(fe::DataType_t::FLOAT)
       .set_compute_data_type(fe::DataType_t::FLOAT);
@@ -141,7 +179,9 @@ CudnnConvolutionGraph::CudnnConvolutionGraph(CudaContext& context,
     return status.is_bad();
   };
   if (refused(graph.validate())) return;
-  if (refused(graph.build_operation_graph(context.libraries().cudnn))) return;
+  const cudnnHandle_t handle = context.libraries().cudnn;
+  if (refused(graph.build_operation_graph(handle))) return;
+  if (problem.adds && refused(graph.add_to_result(handle, problem.window))) return;
   if (refused(graph.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}))) return;
   graph.deselect_numeric_notes(barred_notes(problem.precision));
   plan_count_ = static_cast<int>(graph.get_execution_plan_count());

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "device/cuda_context.h"
+#include "layers/add.h"
 #include "layers/convolution_cuda.h"
 
 namespace tandem {
@@ -50,12 +51,15 @@ Problem problem_of(const CudaContext& context, const Conv2dOptions& options, con
 
 class DepthwiseCudaConvolution final : public CudaConvolution {
  public:
-  DepthwiseCudaConvolution(const CudaContext& context, const Problem& problem, const Mode& mode)
-      : context_(&context), problem_(problem), strips_(problem.has_strips()) {
+  DepthwiseCudaConvolution(CudaContext& context, const Problem& problem, const Shape& input,
+                           const Mode& mode)
+      : context_(&context), problem_(problem), strips_(problem.has_strips()), adds_(mode.adds) {
+    if (adds_) addend_bytes_ = Tensor(nullptr, input, problem.dtype).bytes();
     if (!mode.weight_gradient) return;
     partial_bytes_ = strips_ ? partial_bytes(problem_) : partial_bytes_any(problem_);
   }
 
+  std::size_t backward_data_scratch() const override { return addend_bytes_; }
   std::size_t backward_weights_scratch() const override { return partial_bytes_; }
 
   void forward(const Tensor& x, const Tensor& weight, const Tensor& y,
@@ -65,9 +69,10 @@ class DepthwiseCudaConvolution final : public CudaConvolution {
   }
 
   void backward_data(const Tensor& dy, const Tensor& weight, const Tensor& dx,
-                     std::byte* /*scratch*/) override {
+                     std::byte* scratch) override {
     const auto run = strips_ ? cuda_depthwise::backward_data : cuda_depthwise::backward_data_any;
-    run(context_->stream(), problem_, dy.raw(), weight.raw(), dx.raw());
+    run(context_->stream(), problem_, dy.raw(), weight.raw(), adds_ ? scratch : dx.raw());
+    if (adds_) add_forward(*context_, Tensor(scratch, dx.shape(), dx.dtype()), dx, dx);
   }
 
   void backward_weights(const Tensor& x, const Tensor& dy, const Tensor& dw,
@@ -79,9 +84,11 @@ class DepthwiseCudaConvolution final : public CudaConvolution {
   }
 
  private:
-  const CudaContext* context_;
+  CudaContext* context_;
   Problem problem_;
   bool strips_;
+  bool adds_;
+  std::size_t addend_bytes_ = 0;
   std::size_t partial_bytes_ = 0;
 };
 
@@ -91,7 +98,7 @@ std::unique_ptr<CudaConvolution> make_cuda_depthwise_convolution(
     CudaContext& context, const Conv2dOptions& options, const Shape& input, const Shape& output,
     const CudaConvolution::Mode& mode) {
   return std::make_unique<DepthwiseCudaConvolution>(
-      context, problem_of(context, options, input, output, mode.precision), mode);
+      context, problem_of(context, options, input, output, mode.precision), input, mode);
 }
 
 }  // namespace tandem

@@ -126,7 +126,7 @@ struct KernelRequest {
   /// One per input: whether backward writes its gradient.
   std::vector<bool> input_gradients{};
   /// One per input: whether backward adds to its gradient, which another reader of the value wrote
-  /// already. Only for layers that can (Layer::adds_gradients()); empty where none does.
+  /// already. Only for inputs that Layer::can_add_to() names; empty where none is added to.
   std::vector<bool> adds{};
   /// The layer's name in its model; random layers draw by it.
   std::string name{};
@@ -164,9 +164,11 @@ class Layer {
   }
   virtual std::vector<BufferSpec> buffers(std::span<const Shape> /*inputs*/) const { return {}; }
   virtual BackwardNeeds backward_needs() const { return {}; }
-  /// Whether its kernels can add to an input's gradient instead of overwriting it, which saves a
-  /// temporary and a pass where several layers read one value.
-  virtual bool adds_gradients() const { return false; }
+  /// Whether its kernels on this device can add to the input's gradient instead of overwriting it,
+  /// which saves a temporary and passes over it where several layers read one value.
+  virtual bool can_add_to(std::size_t /*input*/, const AnyContext& /*context*/) const {
+    return false;
+  }
   /// Multiply-adds of one forward pass over these inputs; elementwise work counts as none.
   virtual std::int64_t multiply_adds(std::span<const Shape> /*inputs*/) const { return 0; }
   /// The kernel may keep references to `context`, which outlives it.

@@ -16,7 +16,11 @@ MatmulProblem matmul_problem(const ConvolutionProblem& p) {
     case ConvolutionOperation::forward:
       return {x, transposed(weight), p.precision, p.dtype()};
     case ConvolutionOperation::data_gradient:
-      return {y, weight, p.precision, p.dtype()};
+      return {.left = y,
+              .right = weight,
+              .precision = p.precision,
+              .result = p.dtype(),
+              .adds = p.adds};
     case ConvolutionOperation::weight_gradient:
       return {transposed(y), x, p.precision, DType::f32};
   }

@@ -109,14 +109,13 @@ KernelResult run_cuda_kernel(AnyContext& context, const Layer& layer, const Kern
   const DType dtype = activation_dtype(mode.precision);
   const Shape output = layer.output_shape(data.input_shapes);
   const auto specs = layer.parameters(data.input_shapes);
-  const auto kernel = layer.prepare(
-      context, {.inputs = data.input_shapes,
-                .output = output,
-                .training = mode.training,
-                .precision = mode.precision,
-                .input_gradients = mode.wanted,
-                .adds = std::vector<bool>(data.inputs.size(), mode.add_to.has_value()),
-                .name = test_layer_name});
+  const auto kernel = layer.prepare(context, {.inputs = data.input_shapes,
+                                              .output = output,
+                                              .training = mode.training,
+                                              .precision = mode.precision,
+                                              .input_gradients = mode.wanted,
+                                              .adds = mode.adds,
+                                              .name = test_layer_name});
   const KernelMemory sizes = kernel->memory();
   std::vector<Tensor> inputs;
   for (std::size_t i = 0; i < data.inputs.size(); ++i) {
@@ -143,8 +142,8 @@ KernelResult run_cuda_kernel(AnyContext& context, const Layer& layer, const Kern
     std::vector<Tensor> gradients;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       gradients.push_back(mode.wanted[i] ? bench.tensor(data.input_shapes[i], dtype) : Tensor());
-      if (mode.add_to && mode.wanted[i]) {
-        bench.set(gradients[i], std::vector<float>(data.inputs[i].size(), *mode.add_to));
+      if (!mode.adds.empty() && mode.adds[i] && mode.wanted[i]) {
+        bench.set(gradients[i], gradient_before(data.inputs[i].size()));
       }
     }
     const BackwardNeeds needs = layer.backward_needs();

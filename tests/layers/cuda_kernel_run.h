@@ -10,7 +10,7 @@ struct CudaMode {
   bool training = true;
   std::vector<bool> wanted{};
   unsigned char content = 0xff;
-  std::optional<float> add_to{};
+  std::vector<bool> adds{};
 };
 
 /// What run_kernel() does, on a CUDA device: values travel as f32 and are rounded to the

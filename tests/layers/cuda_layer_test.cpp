@@ -196,16 +196,16 @@ TEST_P(CudaLayerTest, LeavesOutWhatIsNotWanted) {
 }
 
 TEST_P(CudaLayerTest, AddsToGradientsWhereItSaysSo) {
-  if (!layer_->adds_gradients()) return;
-  constexpr float before = 3.0F;
-  const KernelResult own = run_cuda_kernel(*context_, *layer_, data_, mode(true));
   CudaMode how = mode(true);
-  how.add_to = before;
+  how.adds = inputs_added_to(*layer_, *context_);
+  if (std::ranges::find(how.adds, true) == how.adds.end()) return;
+  const KernelResult own = run_cuda_kernel(*context_, *layer_, data_, mode(true));
   const KernelResult sum = run_cuda_kernel(*context_, *layer_, data_, how);
   EXPECT_TRUE(sum.guards_intact);
   for (std::size_t i = 0; i < own.input_gradients.size(); ++i) {
     std::vector<float> wanted = own.input_gradients[i];
-    for (float& value : wanted) value += before;
+    const std::vector<float> before = gradient_before(wanted.size());
+    for (std::size_t e = 0; how.adds[i] && e < wanted.size(); ++e) wanted[e] += before[e];
     expect_close(sum.input_gradients[i], wanted, tolerances_of(precision()).output, "sum");
   }
 }

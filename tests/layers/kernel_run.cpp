@@ -75,19 +75,30 @@ bool GuardedMemory::intact() const {
          std::all_of(begin + guard + bytes_, begin + bytes_ + 2 * guard, untouched);
 }
 
+std::vector<bool> inputs_added_to(const Layer& layer, const AnyContext& context) {
+  std::vector<bool> adds;
+  for (std::size_t i = 0; i < layer.arity(); ++i) adds.push_back(layer.can_add_to(i, context));
+  return adds;
+}
+
+std::vector<float> gradient_before(std::size_t count) {
+  std::vector<float> values(count);
+  for (std::size_t i = 0; i < count; ++i) values[i] = 0.5F * static_cast<float>(i * 7 % 13) - 3.0F;
+  return values;
+}
+
 KernelResult run_kernel(const Layer& layer, const KernelData& data, const KernelMode& mode) {
   AnyContext context(std::in_place_type<CpuContext>, mode.threads);
   Workbench bench(mode.content);
   const Shape output = layer.output_shape(data.input_shapes);
   const auto specs = layer.parameters(data.input_shapes);
   const auto buffer_specs = layer.buffers(data.input_shapes);
-  const auto kernel = layer.prepare(
-      context, {.inputs = data.input_shapes,
-                .output = output,
-                .training = mode.training,
-                .input_gradients = mode.wanted,
-                .adds = std::vector<bool>(data.inputs.size(), mode.add_to.has_value()),
-                .name = test_layer_name});
+  const auto kernel = layer.prepare(context, {.inputs = data.input_shapes,
+                                              .output = output,
+                                              .training = mode.training,
+                                              .input_gradients = mode.wanted,
+                                              .adds = mode.adds,
+                                              .name = test_layer_name});
   const KernelMemory sizes = kernel->memory();
   std::vector<Tensor> inputs;
   for (std::size_t i = 0; i < data.inputs.size(); ++i) {
@@ -110,8 +121,8 @@ KernelResult run_kernel(const Layer& layer, const KernelData& data, const Kernel
     std::vector<Tensor> gradients;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       gradients.push_back(mode.wanted[i] ? bench.tensor(data.input_shapes[i]) : Tensor());
-      if (mode.add_to && mode.wanted[i]) {
-        std::ranges::fill(gradients[i].span<float>(), *mode.add_to);
+      if (!mode.adds.empty() && mode.adds[i] && mode.wanted[i]) {
+        std::ranges::copy(gradient_before(data.inputs[i].size()), gradients[i].data<float>());
       }
     }
     // What backward does not ask for is given away by the memory plan: here it becomes rubbish.

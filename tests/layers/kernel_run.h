@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "layers/layer.h"
@@ -58,9 +57,14 @@ struct KernelMode {
   bool training = true;
   std::vector<bool> wanted{};    ///< input gradients
   unsigned char content = 0xff;  ///< of all memory before it is written
-  /// Input gradients are this before backward, which is to add to them.
-  std::optional<float> add_to{};
+  /// By input: whether its gradient is gradient_before() before backward, which is to add to it.
+  std::vector<bool> adds{};
 };
+
+/// By input: whether the layer can add to its gradient on that device.
+std::vector<bool> inputs_added_to(const Layer& layer, const AnyContext& context);
+/// Small numbers that every precision holds, unlike those beside them.
+std::vector<float> gradient_before(std::size_t count);
 
 /// Prepares a kernel, runs it forward and, in training, backward, each tensor and each piece of
 /// working memory between guards.

@@ -193,14 +193,17 @@ TEST_P(LayerCaseTest, WorksWhereInputGradientsAreNotWanted) {
 }
 
 TEST_P(LayerCaseTest, AddsToGradientsWhereItSaysSo) {
-  if (!layer_->adds_gradients()) return;
-  constexpr float before = 3.0F;
+  const std::vector<bool> adds =
+      inputs_added_to(*layer_, AnyContext(std::in_place_type<CpuContext>, 1));
+  if (std::ranges::find(adds, true) == adds.end()) return;
   const KernelResult own = run_kernel(*layer_, data_, {.wanted = all_wanted()});
-  const KernelResult sum = run_kernel(*layer_, data_, {.wanted = all_wanted(), .add_to = before});
+  const KernelResult sum = run_kernel(*layer_, data_, {.wanted = all_wanted(), .adds = adds});
   EXPECT_TRUE(sum.guards_intact);
   for (std::size_t i = 0; i < own.input_gradients.size(); ++i) {
-    for (std::size_t e = 0; e < own.input_gradients[i].size(); ++e) {
-      EXPECT_NEAR(sum.input_gradients[i][e], before + own.input_gradients[i][e], 1e-5F);
+    const std::vector<float> before = gradient_before(own.input_gradients[i].size());
+    for (std::size_t e = 0; e < before.size(); ++e) {
+      const float added_to = adds[i] ? before[e] : 0.0F;
+      EXPECT_NEAR(sum.input_gradients[i][e], added_to + own.input_gradients[i][e], 1e-5F);
     }
   }
 }
