@@ -46,6 +46,7 @@ GpuStep::GpuStep(AnyContext& context, const GpuStepOptions& options)
                                      StepPlanOptions{.batch = options.batch,
                                                      .training = true,
                                                      .precision = options.precision,
+                                                     .side_work = options.side_work,
                                                      .after_layer = options.after_layer});
   synchronize(context);
   plan_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

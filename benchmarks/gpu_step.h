@@ -18,6 +18,7 @@ struct GpuStepOptions {
   std::int64_t classes = 10;
   std::int64_t batch = 128;
   Precision precision = Precision::bf16;
+  SideWork side_work = SideWork::by_size;
   /// As in StepPlanOptions.
   std::function<void()> after_layer{};
 };
@@ -50,6 +51,7 @@ class GpuStep {
   std::size_t state_bytes() const;
   /// Of activations, their gradients and scratch.
   std::size_t activation_bytes() const { return plan_->activation_bytes(); }
+  std::size_t side_layers() const { return plan_->side_layers(); }
   /// Of the images, as the model gets them.
   std::size_t batch_bytes() const { return images_.bytes(); }
 

@@ -44,7 +44,11 @@ class Bench {
         context_(CudaContext(options.device)),
         free_before_(cuda().free_bytes()) {
     GpuStepOptions step = options.step;
-    if (options.layers) step.after_layer = [this] { layers_.mark(); };
+    if (options.layers) {
+      step.after_layer = [this] { layers_.mark(); };
+      // What goes on beside other layers has no time of its own.
+      step.side_work = SideWork::never;
+    }
     step_.emplace(context_, step);
     // Outside a graph first: kernels are loaded, and errors show where they are.
     step_->enqueue();
@@ -70,6 +74,7 @@ class Bench {
             {"classes", options_.step.classes},
             {"precision", name_of(options_.step.precision)},
             {"gpu", cuda().device().name},
+            {"side_layers", step_->side_layers()},
             {"plan_seconds", step_->plan_seconds()},
             {"state_bytes", step_->state_bytes()},
             {"activation_bytes", step_->activation_bytes()},
@@ -222,6 +227,11 @@ Precision named(const std::string& name) {
   return Precision::fp16;
 }
 
+SideWork side_work_named(const std::string& name) {
+  if (name == "never") return SideWork::never;
+  return name == "always" ? SideWork::always : SideWork::by_size;
+}
+
 void add_options(CLI::App& app, Options& options) {
   app.add_option("model", options.step.model, "A zoo model or a model file")->capture_default_str();
   app.add_option("--size", options.step.size, "Pixels a side")->capture_default_str();
@@ -238,7 +248,14 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--seconds", options.seconds, "Time to measure for")->capture_default_str();
   app.add_flag("--wait", options.wait,
                "After preparing, measure once for each number of seconds on standard input");
-  app.add_flag("--layers", options.layers, "Time every layer and print a table");
+  app.add_option_function<std::string>(
+         "--side-work",
+         [&](const std::string& name) { options.step.side_work = side_work_named(name); },
+         "Which layers compute weight gradients beside the rest of backward")
+      ->check(CLI::IsMember({"by_size", "never", "always"}))
+      ->default_str("by_size");
+  app.add_flag("--layers", options.layers,
+               "Time every layer and print a table; then nothing goes on beside other layers");
   app.add_option("--sort", options.sort, "The table's layers by time, or by time lost to the floor")
       ->check(CLI::IsMember({"time", "lost"}))
       ->capture_default_str();

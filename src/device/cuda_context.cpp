@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "base/text.h"
 #include "device/cuda_check.h"
 #include "device/cuda_libraries.h"
@@ -88,7 +90,6 @@ CudaContext::Libraries::Libraries(const CudaDevice& device)
   TANDEM_CUDA_CHECK(cudaSetDevice(device_));
   TANDEM_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   TANDEM_CUDA_CHECK(cudnnCreate(&cudnn));
-  TANDEM_CUDA_CHECK(cudnnSetStream(cudnn, stream));
   TANDEM_CUDA_CHECK(cublasLtCreate(&cublas));
 }
 
@@ -110,6 +111,11 @@ CudaContext& CudaContext::operator=(CudaContext&&) noexcept = default;
 void CudaContext::activate() const { TANDEM_CUDA_CHECK(cudaSetDevice(device_.index)); }
 
 CUstream_st* CudaContext::stream() const { return libraries_->stream; }
+
+CudaStreamScope::CudaStreamScope(CudaContext& context, CUstream_st* stream)
+    : context_(context), before_(std::exchange(context.libraries().stream, stream)) {}
+
+CudaStreamScope::~CudaStreamScope() { context_.libraries().stream = before_; }
 
 void CudaContext::synchronize() const {
   TANDEM_CUDA_CHECK(cudaStreamSynchronize(libraries_->stream));

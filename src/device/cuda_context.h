@@ -49,8 +49,10 @@ class CudaContext {
   /// Makes this device that of the calling thread; a plan calls this before it runs.
   void activate() const;
 
+  /// What work is enqueued on now; see CudaStreamScope.
   CUstream_st* stream() const;
-  /// Waits until everything enqueued so far is done. Throws SystemError where it failed.
+  /// Waits until everything enqueued on stream() so far is done. Throws SystemError where it
+  /// failed.
   void synchronize() const;
 
   /// 256-byte aligned device memory, not cleared. Throws OutOfDeviceMemory where there
@@ -67,6 +69,20 @@ class CudaContext {
  private:
   CudaDevice device_;
   std::unique_ptr<Libraries> libraries_;
+};
+
+/// For its life, another stream of the device is what a context's stream() gives. The context and
+/// the stream outlive it.
+class CudaStreamScope {
+ public:
+  CudaStreamScope(CudaContext& context, CUstream_st* stream);
+  ~CudaStreamScope();
+  CudaStreamScope(const CudaStreamScope&) = delete;
+  CudaStreamScope& operator=(const CudaStreamScope&) = delete;
+
+ private:
+  CudaContext& context_;
+  CUstream_st* before_;
 };
 
 /// How many CUDA devices this process sees; 0 without a driver.

@@ -4,51 +4,12 @@
 
 #include "base/error.h"
 #include "graph/memory_plan.h"
-#include "layers/add.h"
-#include "tensor/finite.h"
+#include "graph/step_plan_step.h"
 
 namespace tandem {
 
-/// One layer with its kernel and all the tensors it touches.
-struct StepPlan::Step {
-  std::string name;
-  std::unique_ptr<LayerKernel> kernel;
-  std::vector<Tensor> inputs;
-  std::vector<std::size_t> model_inputs;  // slots of `inputs` that are set before each forward
-  Tensor output;
-  Tensor output_gradient;
-  std::vector<Tensor> input_gradients;
-  /// Where another reader has written an input's gradient already and the layer cannot add to it:
-  /// that gradient, to which input_gradients[i], a temporary, is added.
-  std::vector<Tensor> add_into;
-  std::vector<Tensor> parameters;
-  std::vector<Tensor> weights;            // the parameters as products read them
-  std::vector<Tensor> gradients;          // of frozen parameters: scratch that nobody reads
-  std::vector<Tensor> partial_gradients;  // for accumulation: a pass's own, added to `gradients`
-  std::vector<bool> trained;              // by parameter
-  std::vector<Tensor> buffers;
-  std::vector<std::size_t> parameter_indices;  // of the trained parameters
-  /// Whether backward runs: there is a trained parameter here or below.
-  bool backward = false;
-  std::byte* saved = nullptr;
-  std::byte* forward_scratch = nullptr;
-  std::byte* backward_scratch = nullptr;
-};
-
-namespace {
-
-void activate(const AnyContext& context) {
-  std::visit([](const auto& device) { device.activate(); }, context);
-}
-
-void add_to(AnyContext& context, const Tensor& addend, const Tensor& sum) {
-  std::visit([&](auto& device) { add_forward(device, sum, addend, sum); }, context);
-}
-
-}  // namespace
-
 /// Decides lifetimes, places buffers and binds tensors. Ticks: layer i runs forward at i, the loss
-/// at n, layer i backward at 2n - i.
+/// at n, layer i backward at 2n - i. What layer i computes aside goes on for side_lag ticks more.
 class StepPlan::Builder {
  public:
   Builder(const Graph& graph, ParameterStore& store, AnyContext& context,
@@ -65,6 +26,7 @@ class StepPlan::Builder {
     if (options_.training) {
       find_backward();
       find_writers();
+      open_side_queue();
     }
     prepare_kernels();
     request_activations();
@@ -81,11 +43,16 @@ class StepPlan::Builder {
     bind_inputs();
     bind_parameters();
     plan.loss_gradient_ = steps_.back().output_gradient;
+    if (std::ranges::find(steps_, true, &Step::aside) != steps_.end()) plan.side_ = side_;
     plan.steps_ = std::move(steps_);
   }
 
  private:
   int backward_tick(int node) const { return 2 * count_ - node; }
+  /// When the last of a layer's backward pass is done.
+  int end_tick(int node) {
+    return backward_tick(node) + (step(node).aside ? static_cast<int>(side_lag) : 0);
+  }
   const Node& node(int index) const { return graph_.nodes()[static_cast<std::size_t>(index)]; }
   Step& step(int index) { return steps_[static_cast<std::size_t>(index)]; }
 
@@ -138,6 +105,23 @@ class StepPlan::Builder {
     }
   }
 
+  void open_side_queue() {
+    if (options_.side_work == SideWork::never) return;
+    side_ = options_.side_queue;
+    if (side_ == nullptr) side_ = make_side_queue(context_, steps_.size());
+  }
+
+  /// Whether a layer may compute gradients of its parameters aside. The last one that backward
+  /// reaches has nothing to do so beside.
+  bool may_split(int i, const KernelRequest& request) {
+    const auto last = std::ranges::find(steps_, true, &Step::backward);
+    if (side_ == nullptr || !step(i).backward || &step(i) == &*last) return false;
+    if (options_.side_work == SideWork::always) return true;
+    std::int64_t elements = request.output.elements();
+    for (const Shape& input : request.inputs) elements += input.elements();
+    return static_cast<std::size_t>(elements) * size_of(dtype()) <= side_->cache_bytes();
+  }
+
   /// Whether all that a normalisation learns is frozen, its statistics then with it.
   bool has_fixed_statistics(int i) const {
     if (!options_.training || !options_.freeze_statistics) return false;
@@ -165,6 +149,7 @@ class StepPlan::Builder {
                          .parameter_gradients = step(i).trained,
                          .fixed_statistics = has_fixed_statistics(i),
                          .rank_sum = options_.training ? options_.rank_sum : nullptr};
+      requests[index].split_backward = may_split(i, requests[index]);
     }
     for (const Writer& writer : writers_) {
       KernelRequest& request = requests[static_cast<std::size_t>(writer.node)];
@@ -174,6 +159,7 @@ class StepPlan::Builder {
     for (int i = 0; i < count_; ++i) {
       step(i).name = node(i).name;
       step(i).kernel = node(i).layer->prepare(context_, requests[static_cast<std::size_t>(i)]);
+      step(i).aside = step(i).kernel->splits_backward();
       step(i).inputs.resize(node(i).inputs.size());
       step(i).input_gradients.resize(node(i).inputs.size());
       step(i).add_into.resize(node(i).inputs.size());
@@ -191,7 +177,7 @@ class StepPlan::Builder {
       for (const int input : node(i).inputs) {
         if (input == Node::model_input) continue;
         int& end = last[static_cast<std::size_t>(input)];
-        end = std::max(end, backward && needs.inputs ? backward_tick(i) : i);
+        end = std::max(end, backward && needs.inputs ? end_tick(i) : i);
       }
     }
     // The logits stay readable after backward.
@@ -222,7 +208,7 @@ class StepPlan::Builder {
       const int start = first[static_cast<std::size_t>(i)];
       TANDEM_CHECK(start >= 0, "layer '{}' feeds nothing", node(i).name);
       request_tensor(graph_.output_shape(static_cast<std::size_t>(i), options_.batch), dtype(),
-                     start, backward_tick(i),
+                     start, end_tick(i),
                      [this, i](const Tensor& tensor) { step(i).output_gradient = tensor; });
     }
   }
@@ -238,6 +224,8 @@ class StepPlan::Builder {
       if (!step(i).backward) continue;
       request(memory.backward_scratch, back, back,
               [this, i](std::byte* place) { step(i).backward_scratch = place; });
+      request(memory.weights_scratch, back, end_tick(i),
+              [this, i](std::byte* place) { step(i).weights_scratch = place; });
       request_parameter_gradients(i);
     }
   }
@@ -245,6 +233,7 @@ class StepPlan::Builder {
   /// Where gradients go that do not go into the store.
   void request_parameter_gradients(int i) {
     const int back = backward_tick(i);
+    const int end = end_tick(i);
     const std::vector<std::string>& names = node(i).parameters;
     step(i).gradients.resize(names.size());
     step(i).partial_gradients.resize(names.size());
@@ -252,14 +241,14 @@ class StepPlan::Builder {
       const std::size_t index = store_.parameter_index(names[p]);
       const Shape& shape = store_.parameters()[index].shape;
       if (!step(i).trained[p]) {
-        request_tensor(shape, DType::f32, back, back, [this, i, p](const Tensor& tensor) {
+        request_tensor(shape, DType::f32, back, end, [this, i, p](const Tensor& tensor) {
           step(i).gradients[p] = step(i).partial_gradients[p] = tensor;
         });
         continue;
       }
       step(i).gradients[p] = store_.gradient(index);
       if (!options_.accumulation) continue;
-      request_tensor(shape, DType::f32, back, back,
+      request_tensor(shape, DType::f32, back, end,
                      [this, i, p](const Tensor& tensor) { step(i).partial_gradients[p] = tensor; });
     }
   }
@@ -311,6 +300,7 @@ class StepPlan::Builder {
   const StepPlanOptions& options_;
   int count_;
   std::vector<Step> steps_;
+  std::shared_ptr<SideQueue> side_;
   std::vector<Writer> writers_;
   std::vector<BufferLifetime> lifetimes_;
   std::vector<std::function<void(std::byte*)>> targets_;
@@ -321,91 +311,10 @@ StepPlan::StepPlan(const Graph& graph, ParameterStore& parameters, AnyContext& c
     : options_(options), context_(&context) {
   TANDEM_CHECK(options.batch >= 1, "a batch of {}", options.batch);
   // Primitives are made for the thread count at their making and run best on the same.
-  activate(context);
+  std::visit([](const auto& device) { device.activate(); }, context);
   Builder(graph, parameters, context, options).build(*this);
 }
 
 StepPlan::~StepPlan() = default;
-
-LossSums StepPlan::forward(const Tensor& images, const Targets& targets, std::int64_t valid,
-                           const StepRandom& random) {
-  TANDEM_CHECK(!options_.training || valid == options_.batch, "{} of {} samples in training", valid,
-               options_.batch);
-  run_layers(images, random);
-  return softmax_cross_entropy(*context_, logits(), targets, options_.label_smoothing, valid,
-                               loss_gradient_, loss_scratch_);
-}
-
-void StepPlan::enqueue_forward(const Tensor& images, const Targets& targets,
-                               const StepRandom& random, const float* gradient_scale,
-                               const Tensor& sums) {
-  run_layers(images, random);
-  softmax_cross_entropy_into(*context_, logits(), targets, options_.label_smoothing, loss_gradient_,
-                             gradient_scale, sums, loss_scratch_);
-}
-
-void StepPlan::run_layers(const Tensor& images, const StepRandom& random) {
-  activate(*context_);
-  for (Step& step : steps_) run_forward(step, images, random);
-}
-
-void StepPlan::run_forward(Step& step, const Tensor& images, const StepRandom& random) const {
-  for (const std::size_t slot : step.model_inputs) step.inputs[slot] = images;
-  step.kernel->forward({.inputs = step.inputs,
-                        .output = step.output,
-                        .parameters = step.parameters,
-                        .weights = step.weights,
-                        .buffers = step.buffers,
-                        .saved = step.saved,
-                        .scratch = step.forward_scratch,
-                        .random = random});
-  if (options_.after_layer) options_.after_layer();
-}
-
-std::optional<std::string> StepPlan::first_non_finite_layer(const Tensor& images,
-                                                            const StepRandom& random) {
-  activate(*context_);
-  std::optional<std::string> first;
-  // All of them run, also after the first: a layer may communicate.
-  for (Step& step : steps_) {
-    run_forward(step, images, random);
-    if (!first && !all_finite(*context_, step.output)) first = step.name;
-  }
-  return first;
-}
-
-void StepPlan::backward(bool accumulate, const Progress& progress) {
-  TANDEM_CHECK(options_.training, "backward of a plan made for evaluation");
-  TANDEM_CHECK(!accumulate || options_.accumulation, "a plan made without accumulation");
-  activate(*context_);
-  for (std::size_t i = steps_.size(); i-- > 0;) {
-    Step& step = steps_[i];
-    if (!step.backward) continue;
-    const std::vector<Tensor>& gradients = accumulate ? step.partial_gradients : step.gradients;
-    step.kernel->backward({.inputs = step.inputs,
-                           .output = step.output,
-                           .output_gradient = step.output_gradient,
-                           .input_gradients = step.input_gradients,
-                           .parameters = step.parameters,
-                           .weights = step.weights,
-                           .parameter_gradients = gradients,
-                           .saved = step.saved,
-                           .scratch = step.backward_scratch});
-    for (std::size_t slot = 0; slot < step.add_into.size(); ++slot) {
-      if (step.add_into[slot].defined()) {
-        add_to(*context_, step.input_gradients[slot], step.add_into[slot]);
-      }
-    }
-    if (accumulate) {
-      for (std::size_t p = 0; p < gradients.size(); ++p) {
-        if (step.trained[p]) add_to(*context_, gradients[p], step.gradients[p]);
-      }
-    }
-    if (progress) progress(step.parameter_indices);
-    if (options_.after_layer) options_.after_layer();
-  }
-}
-
-Tensor StepPlan::logits() const { return steps_.back().output; }
 
 }  // namespace tandem

@@ -9,11 +9,23 @@
 #include <string>
 #include <vector>
 
+#include "device/side_queue.h"
 #include "graph/graph.h"
 #include "graph/parameters.h"
 #include "layers/softmax_cross_entropy.h"
 
 namespace tandem {
+
+/// Which layers compute their weights' gradients beside the rest of backward, which does not wait
+/// for them, where the device has a SideQueue and the layer can. It takes memory: what these
+/// gradients are made of is kept for a few layers longer.
+enum class SideWork : std::uint8_t {
+  /// Layers whose inputs and output together fit in the device's cache: their kernels are short and
+  /// leave most of the device idle. Larger ones fill it alone.
+  by_size,
+  never,
+  always,
+};
 
 struct StepPlanOptions {
   std::int64_t batch = 1;
@@ -28,6 +40,9 @@ struct StepPlanOptions {
   bool freeze_statistics = true;
   /// Whom batch statistics are taken over in training; null: this rank alone. Outlives the plan.
   RankSum* rank_sum = nullptr;
+  SideWork side_work = SideWork::by_size;
+  /// Instead of the device's own queue; for tests.
+  std::shared_ptr<SideQueue> side_queue = nullptr;
   /// Called after each layer, at construction and in every pass; may be empty. For a rank to say
   /// that it is at work, so it must be cheap.
   std::function<void()> after_layer{};
@@ -45,7 +60,8 @@ class StepPlan {
  public:
   /// Called during backward when the gradients of these (trained) parameters are final for this
   /// pass, and once per layer without any, in backward's order: the place to launch and to progress
-  /// collectives.
+  /// collectives. What is enqueued there for parameters comes after their gradients and those of
+  /// the calls before, which the context's stream outside of the call need not.
   using Progress = std::function<void(std::span<const std::size_t> parameters)>;
 
   StepPlan(const Graph& graph, ParameterStore& parameters, AnyContext& context,
@@ -83,6 +99,8 @@ class StepPlan {
   std::int64_t batch() const { return options_.batch; }
   /// Bytes of activations, their gradients and scratch.
   std::size_t activation_bytes() const { return memory_.bytes(); }
+  /// Layers whose weights' gradients are computed beside the rest of backward.
+  std::size_t side_layers() const;
   Precision precision() const { return options_.precision; }
 
  private:
@@ -91,12 +109,15 @@ class StepPlan {
 
   void run_layers(const Tensor& images, const StepRandom& random);
   void run_forward(Step& step, const Tensor& images, const StepRandom& random) const;
+  void run_backward(Step& step, bool accumulate);
+  void finish_backward(Step& step, bool accumulate, const Progress& progress);
 
   StepPlanOptions options_;
   AnyContext* context_;
   Arena memory_;
-  std::vector<Step> steps_;  // in forward order
-  Tensor loss_gradient_;     // where the loss writes the gradient of the logits
+  std::shared_ptr<SideQueue> side_;  // null where nothing goes aside
+  std::vector<Step> steps_;          // in forward order
+  Tensor loss_gradient_;             // where the loss writes the gradient of the logits
   std::byte* loss_scratch_ = nullptr;
 };
 

@@ -18,14 +18,20 @@ class Conv2dCudaKernel final : public LayerKernel {
               .input_gradient = request.training && request.input_gradients[0],
               .adds = request.adds_to(0),
               .weight_gradient = request.wants_parameter(0)},
+        split_(request.split_backward && (mode_.weight_gradient || bias_gradient_)),
         convolution_(
             make_cuda_convolution(context, options, request.inputs[0], request.output, mode_)) {
     memory_.forward_scratch = convolution_->forward_scratch();
-    if (mode_.input_gradient) use_backward(convolution_->backward_data_scratch());
-    if (mode_.weight_gradient) use_backward(convolution_->backward_weights_scratch());
+    if (mode_.input_gradient) memory_.backward_scratch = convolution_->backward_data_scratch();
+    // The parts of backward run one after another and share their scratch.
+    std::size_t& scratch = split_ ? memory_.weights_scratch : memory_.backward_scratch;
+    if (mode_.weight_gradient) {
+      scratch = std::max(scratch, convolution_->backward_weights_scratch());
+    }
     if (bias_gradient_) {
       const std::int64_t columns = request.output[3];
-      use_backward(column_sums_scratch(request.output.elements() / columns, columns));
+      scratch =
+          std::max(scratch, column_sums_scratch(request.output.elements() / columns, columns));
     }
   }
 
@@ -41,6 +47,12 @@ class Conv2dCudaKernel final : public LayerKernel {
       convolution_->backward_data(args.output_gradient, args.weights[0], args.input_gradients[0],
                                   args.scratch);
     }
+    if (!split_) backward_weights(args);
+  }
+
+  bool splits_backward() const override { return split_; }
+
+  void backward_weights(const BackwardArgs& args) override {
     if (mode_.weight_gradient) {
       convolution_->backward_weights(args.inputs[0], args.output_gradient,
                                      args.parameter_gradients[0], args.scratch);
@@ -51,15 +63,11 @@ class Conv2dCudaKernel final : public LayerKernel {
   }
 
  private:
-  /// The parts of backward run one after another and share their scratch.
-  void use_backward(std::size_t bytes) {
-    memory_.backward_scratch = std::max(memory_.backward_scratch, bytes);
-  }
-
   CudaContext* context_;
   bool bias_;
   bool bias_gradient_;
   CudaConvolution::Mode mode_;
+  bool split_;
   std::unique_ptr<CudaConvolution> convolution_;
   KernelMemory memory_;
 };

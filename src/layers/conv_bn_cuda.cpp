@@ -26,6 +26,7 @@ class ConvBnTraining : public LayerKernel {
         dtype_(request.dtype()),
         input_gradient_(request.input_gradients[0]),
         weight_gradient_(request.wants_parameter(0)),
+        split_(request.split_backward && weight_gradient_),
         norm_(context, {.shape = rows_of(request.output),
                         .options = options.norm,
                         .dtype = request.dtype(),
@@ -39,12 +40,12 @@ class ConvBnTraining : public LayerKernel {
                                             .weight_gradient = weight_gradient_})) {}
 
   KernelMemory memory() const override {
+    const std::size_t data = input_gradient_ ? convolution_->backward_data_scratch() : 0;
+    const std::size_t weights = weight_gradient_ ? convolution_->backward_weights_scratch() : 0;
     return {.saved = convolved_bytes() + norm_.saved(),
             .forward_scratch = std::max(convolution_->forward_scratch(), norm_.forward_scratch()),
-            .backward_scratch =
-                std::max({norm_.backward_scratch(),
-                          input_gradient_ ? convolution_->backward_data_scratch() : 0,
-                          weight_gradient_ ? convolution_->backward_weights_scratch() : 0})};
+            .backward_scratch = std::max({norm_.backward_scratch(), data, split_ ? 0 : weights}),
+            .weights_scratch = split_ ? weights : 0};
   }
 
   void forward(const ForwardArgs& args) override {
@@ -80,17 +81,19 @@ class ConvBnTraining : public LayerKernel {
       convolution_->backward_data(args.output_gradient, args.weights[0], args.input_gradients[0],
                                   args.scratch);
     }
-    if (weight_gradient_) backward_weights(args, args.scratch);
+    if (weight_gradient_ && !split_) backward_weights(args);
+  }
+
+  bool splits_backward() const override { return split_; }
+
+  /// Reads the convolution's input and what norm_.backward() left in the output's gradient, and
+  /// writes the weight's gradient: nothing else of this layer's backward pass waits for it.
+  void backward_weights(const BackwardArgs& args) override {
+    convolution_->backward_weights(args.inputs[0], args.output_gradient,
+                                   args.parameter_gradients[0], args.scratch);
   }
 
  private:
-  /// Reads the convolution's input and what norm_.backward() left in the output's gradient, and
-  /// writes the weight's gradient: nothing else of this layer's backward pass waits for it.
-  void backward_weights(const BackwardArgs& args, std::byte* scratch) {
-    convolution_->backward_weights(args.inputs[0], args.output_gradient,
-                                   args.parameter_gradients[0], scratch);
-  }
-
   std::size_t convolved_bytes() const {
     return Arena::align(static_cast<std::size_t>(output_.elements()) * size_of(dtype_));
   }
@@ -101,6 +104,7 @@ class ConvBnTraining : public LayerKernel {
   DType dtype_;
   bool input_gradient_;
   bool weight_gradient_;
+  bool split_;
   CudaBatchNorm norm_;
   std::unique_ptr<CudaConvolution> convolution_;
 };

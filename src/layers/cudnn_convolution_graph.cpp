@@ -213,8 +213,9 @@ void CudnnConvolutionGraph::run(int index, const void* first, const void* second
   std::unordered_map<std::int64_t, void*> operands{{first_uid, const_cast<void*>(first)},
                                                    {second_uid, const_cast<void*>(second)},
                                                    {result_uid, result}};
-  fe::error_t status =
-      graph_->graph.execute_plan_at_index(context_->libraries().cudnn, operands, workspace, index);
+  cudnnHandle_t cudnn = context_->libraries().cudnn;
+  TANDEM_CUDA_CHECK(cudnnSetStream(cudnn, context_->stream()));
+  fe::error_t status = graph_->graph.execute_plan_at_index(cudnn, operands, workspace, index);
   if (status.is_bad()) {
     system_error("cuDNN failed to run {}: {}", plan_name(index), status.get_message());
   }

@@ -103,6 +103,7 @@ struct KernelMemory {
   std::size_t saved = 0;
   std::size_t forward_scratch = 0;
   std::size_t backward_scratch = 0;
+  std::size_t weights_scratch = 0;  ///< of backward_weights()
 };
 
 /// A layer prepared for one device, batch and mode: primitives are made, nothing is allocated or
@@ -114,6 +115,14 @@ class LayerKernel {
   virtual void forward(const ForwardArgs& args) = 0;
   /// Only for kernels prepared for training, after a forward on the same tensors.
   virtual void backward(const BackwardArgs& args) = 0;
+  /// Whether backward() leaves out gradients of parameters that backward_weights() then computes.
+  /// Only where KernelRequest::split_backward asks for it.
+  virtual bool splits_backward() const { return false; }
+  /// The rest of backward(), where that is split. It may go on beside what is enqueued after
+  /// backward(), of this layer and of others, so it is given what is kept until then and no more:
+  /// the inputs, the output's gradient as backward() left it, parameters, weights, the parameters'
+  /// gradients, and scratch of its own.
+  virtual void backward_weights(const BackwardArgs& /*args*/) {}
 };
 
 /// What prepare() is asked for. Shapes include the batch as their first extent.
@@ -139,6 +148,8 @@ struct KernelRequest {
   /// In training: normalise with the running statistics and leave them as they are, as in
   /// evaluation. Asked of layers whose normalising parameters are all frozen.
   bool fixed_statistics = false;
+  /// Whether backward may be split (LayerKernel::splits_backward()).
+  bool split_backward = false;
   /// In training: whom batch statistics are taken over; null: this rank alone. Outlives the kernel.
   RankSum* rank_sum = nullptr;
 

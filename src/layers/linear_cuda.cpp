@@ -37,7 +37,10 @@ std::unique_ptr<CublasMatmul> make_biased_product(CudaContext& context,
 class LinearCudaKernel final : public LayerKernel {
  public:
   LinearCudaKernel(CudaContext& context, bool bias, const KernelRequest& request)
-      : context_(&context), bias_(bias), bias_gradient_(bias && request.wants_parameter(1)) {
+      : context_(&context),
+        bias_(bias),
+        bias_gradient_(bias && request.wants_parameter(1)),
+        split_(request.split_backward && (request.wants_parameter(0) || bias_gradient_)) {
     using Operation = ConvolutionOperation;
     const auto choose = [&](Operation operation) {
       return choose_plan(context, as_convolution(operation, request));
@@ -47,13 +50,17 @@ class LinearCudaKernel final : public LayerKernel {
     memory_.forward_scratch = biased_ != nullptr ? biased_->scratch() : forward_->scratch();
     if (request.training && request.input_gradients[0]) {
       data_ = choose(Operation::data_gradient);
-      use_backward(data_->scratch());
+      memory_.backward_scratch = data_->scratch();
     }
+    // The parts of backward run one after another and share their scratch.
+    std::size_t& scratch = split_ ? memory_.weights_scratch : memory_.backward_scratch;
     if (request.wants_parameter(0)) {
       weights_ = choose(Operation::weight_gradient);
-      use_backward(weights_->scratch());
+      scratch = std::max(scratch, weights_->scratch());
     }
-    if (bias_gradient_) use_backward(column_sums_scratch(request.output[0], request.output[1]));
+    if (bias_gradient_) {
+      scratch = std::max(scratch, column_sums_scratch(request.output[0], request.output[1]));
+    }
   }
 
   KernelMemory memory() const override { return memory_; }
@@ -70,11 +77,17 @@ class LinearCudaKernel final : public LayerKernel {
   }
 
   void backward(const BackwardArgs& args) override {
-    const Tensor& gradient = args.output_gradient;
     if (data_ != nullptr) {
-      data_->run(gradient.raw(), args.weights[0].raw(), args.input_gradients[0].raw(),
+      data_->run(args.output_gradient.raw(), args.weights[0].raw(), args.input_gradients[0].raw(),
                  args.scratch);
     }
+    if (!split_) backward_weights(args);
+  }
+
+  bool splits_backward() const override { return split_; }
+
+  void backward_weights(const BackwardArgs& args) override {
+    const Tensor& gradient = args.output_gradient;
     if (weights_ != nullptr) {
       weights_->run(args.inputs[0].raw(), gradient.raw(), args.parameter_gradients[0].raw(),
                     args.scratch);
@@ -85,14 +98,10 @@ class LinearCudaKernel final : public LayerKernel {
   }
 
  private:
-  /// The parts of backward run one after another and share their scratch.
-  void use_backward(std::size_t bytes) {
-    memory_.backward_scratch = std::max(memory_.backward_scratch, bytes);
-  }
-
   CudaContext* context_;
   bool bias_;
   bool bias_gradient_;
+  bool split_;
   std::unique_ptr<CublasMatmul> biased_;  ///< else forward_, and the bias after it
   ConvolutionPlanPtr forward_;
   ConvolutionPlanPtr data_;

@@ -91,14 +91,15 @@ class DeviceWord {
   void* memory_;
 };
 
-/// Done once the event has passed. The event is recorded on the communication stream.
+/// Done once the event has passed. The event is recorded on the communication stream; what waits is
+/// the context's stream of that time, which need not be the one of now.
 class NcclRequest final : public Request {
  public:
-  NcclRequest(CudaEventPool& events, cudaStream_t recorded_on, cudaStream_t waiting)
+  NcclRequest(CudaEventPool& events, cudaStream_t recorded_on, const CudaContext& waiting)
       : events_(events),
         waiting_(waiting),
         event_(events.take()),
-        captured_(is_capturing(waiting)) {
+        captured_(is_capturing(recorded_on)) {
     const cudaError_t status = cudaEventRecord(event_, recorded_on);
     if (status != cudaSuccess) events_.give_back(event_);
     TANDEM_CUDA_CHECK(status);
@@ -108,7 +109,7 @@ class NcclRequest final : public Request {
   bool test() override {
     if (done_) return true;
     // Captured, it is done in each launch of the graph, and never here.
-    if (captured_ || is_capturing(waiting_)) return false;
+    if (captured_ || is_capturing(waiting_.stream())) return false;
     const cudaError_t status = cudaEventQuery(event_);
     if (status == cudaErrorNotReady) {
       (void)cudaGetLastError();  // that is an answer, no error
@@ -118,12 +119,12 @@ class NcclRequest final : public Request {
     return done_ = true;
   }
   void wait() override {
-    if (!done_) TANDEM_CUDA_CHECK(cudaStreamWaitEvent(waiting_, event_, 0));
+    if (!done_) TANDEM_CUDA_CHECK(cudaStreamWaitEvent(waiting_.stream(), event_, 0));
   }
 
  private:
   CudaEventPool& events_;
-  cudaStream_t waiting_;
+  const CudaContext& waiting_;
   cudaEvent_t event_;
   bool captured_;
   bool done_ = false;
@@ -252,7 +253,7 @@ std::unique_ptr<Request> NcclCommunicator::do_all_reduce_async(const Tensor& ten
                            nccl_op(op), comm, stream);
     });
   }
-  return std::make_unique<NcclRequest>(h.events, stream, h.context.stream());
+  return std::make_unique<NcclRequest>(h.events, stream, h.context);
 }
 
 void NcclCommunicator::do_reduce(const Tensor& tensor, ReduceOp op, int root) {

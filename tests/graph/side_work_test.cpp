@@ -1,0 +1,202 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+
+#include "graph/small_models.h"
+#include "layers/activation.h"
+#include "layers/add.h"
+#include "layers/conv2d.h"
+#include "layers/linear.h"
+#include "layers/pool2d.h"
+
+namespace tandem {
+namespace {
+
+/// Does each piece as late as it may be done: what is to be there by then must have been kept.
+class LateQueue final : public SideQueue {
+ public:
+  explicit LateQueue(std::size_t cache_bytes = 0) : cache_bytes_(cache_bytes) {}
+
+  void run(std::size_t piece, std::function<void()> work) override {
+    pending_.push_back({piece, std::move(work)});
+  }
+  void wait(std::size_t piece) override {
+    if (std::ranges::find(pending_, piece, &Piece::index) == pending_.end()) return;
+    for (bool found = false; !found; pending_.pop_front()) {
+      found = pending_.front().index == piece;
+      pending_.front().work();
+    }
+  }
+  std::size_t cache_bytes() const override { return cache_bytes_; }
+  bool done() const { return pending_.empty(); }
+
+ private:
+  struct Piece {
+    std::size_t index;
+    std::function<void()> work;
+  };
+  std::size_t cache_bytes_;
+  std::deque<Piece> pending_;
+};
+
+/// A convolution whose halves of backward are two kernels.
+class SplitKernel final : public LayerKernel {
+ public:
+  SplitKernel(const Conv2d& conv, AnyContext& context, const KernelRequest& request)
+      : split_(request.split_backward && request.wants_parameter(0)) {
+    KernelRequest first = request;
+    if (split_) first.parameter_gradients = {false};
+    first_ = conv.prepare(context, first);
+    if (!split_) return;
+    KernelRequest second = request;
+    second.input_gradients = {false};
+    second_ = conv.prepare(context, second);
+  }
+  KernelMemory memory() const override {
+    KernelMemory memory = first_->memory();
+    if (split_) memory.weights_scratch = second_->memory().backward_scratch;
+    return memory;
+  }
+  void forward(const ForwardArgs& args) override { first_->forward(args); }
+  void backward(const BackwardArgs& args) override { first_->backward(args); }
+  bool splits_backward() const override { return split_; }
+  void backward_weights(const BackwardArgs& args) override {
+    EXPECT_FALSE(args.output.defined());
+    EXPECT_TRUE(args.input_gradients.empty());
+    second_->backward(args);
+  }
+
+ private:
+  bool split_;
+  std::unique_ptr<LayerKernel> first_;
+  std::unique_ptr<LayerKernel> second_;
+};
+
+class SplitConv2d final : public Conv2d {
+ public:
+  using Conv2d::Conv2d;
+  std::unique_ptr<LayerKernel> prepare(AnyContext& context,
+                                       const KernelRequest& request) const override {
+    return std::make_unique<SplitKernel>(Conv2d(options()), context, request);
+  }
+};
+
+/// Five blocks of two convolutions around which their input goes; the first halves the image.
+Graph split_model() {
+  Graph graph("split", {1, 8, 8, 3});
+  const auto conv = [&](const std::string& name, std::int64_t channels, std::int64_t stride,
+                        int from) {
+    return graph.add(
+        name,
+        std::make_shared<SplitConv2d>(Conv2dOptions{
+            .out_channels = channels, .window = {.kernel = 3, .stride = stride, .padding = 1}}),
+        {from});
+  };
+  int top = conv("stem", 4, 1, Node::model_input);
+  for (int block = 0; block < 5; ++block) {
+    const std::string name = "block" + std::to_string(block) + ".";
+    if (block % 2 == 1) top = conv(name + "down", 4 + 2 * block, 2, top);
+    const int first = conv(name + "first", 8, 1, top);
+    const int relu =
+        graph.add(name + "relu", std::make_shared<ActivationLayer>(Activation::relu), {first});
+    const std::int64_t channels = graph.output_shape(static_cast<std::size_t>(top), 1)[3];
+    const int second = conv(name + "second", channels, 1, relu);
+    top = graph.add(name + "add", std::make_shared<Add>(), {second, top});
+  }
+  top = graph.add("pool", std::make_shared<GlobalAveragePool>(), {top});
+  graph.add("fc", std::make_shared<Linear>(3, true), {top});
+  return graph;
+}
+
+constexpr std::size_t convolutions = 1 + 2 + 5 * 2;
+
+class SideWorkTest : public testing::Test {
+ protected:
+  /// Gradients of one batch, and of that with a second one added.
+  std::vector<std::vector<float>> gradients_of(StepPlan& plan, ParameterStore& store) {
+    std::vector<std::vector<float>> gradients;
+    for (const bool accumulate : {false, true}) {
+      const Batch batch(graph_, 6, accumulate ? 2 : 1);
+      plan.forward(batch.images(), batch.targets(), 6);
+      plan.backward(accumulate, {});
+      gradients.push_back(copy_of(store.all_gradients()));
+    }
+    return gradients;
+  }
+  StepPlanOptions options(SideWork side_work, std::shared_ptr<SideQueue> queue = nullptr) const {
+    return {.batch = 6,
+            .training = true,
+            .accumulation = true,
+            .side_work = side_work,
+            .side_queue = std::move(queue)};
+  }
+
+  const Graph graph_ = split_model();
+  AnyContext context_ = cpu(1);
+};
+
+TEST_F(SideWorkTest, WhatItReadsIsKeptAsLongAsItMayTake) {
+  for (const NamePrefixes& frozen :
+       {NamePrefixes(), NamePrefixes({"stem", "block0", "block2.first", "fc"})}) {
+    ParameterStore store(graph_, context_, true, frozen);
+    store.initialize(1);
+    StepPlan plain(graph_, store, context_, options(SideWork::never));
+    const auto wanted = gradients_of(plain, store);
+    const auto queue = std::make_shared<LateQueue>();
+    StepPlan plan(graph_, store, context_, options(SideWork::always, queue));
+    EXPECT_GT(plan.side_layers(), 5U);
+    EXPECT_GE(plan.activation_bytes(), plain.activation_bytes());
+    for (int pass = 0; pass < 2; ++pass) {
+      EXPECT_EQ(gradients_of(plan, store), wanted) << "pass " << pass;
+      EXPECT_TRUE(queue->done());
+    }
+  }
+}
+
+TEST_F(SideWorkTest, GradientsAreFinalWhenTheyAreTold) {
+  ParameterStore store(graph_, context_, true);
+  store.initialize(1);
+  StepPlan plan(graph_, store, context_, options(SideWork::always, std::make_shared<LateQueue>()));
+  const Batch batch(graph_, 6, 1);
+  plan.forward(batch.images(), batch.targets(), 6);
+  plan.backward(false, {});
+  const auto wanted = copy_of(store.all_gradients());
+  std::ranges::fill(store.all_gradients().span<float>(), 7.0F);
+  plan.forward(batch.images(), batch.targets(), 6);
+  std::size_t next = 0;
+  plan.backward(false, [&](std::span<const std::size_t> parameters) {
+    for (const std::size_t index : parameters) {
+      EXPECT_EQ(index, next++) << "backward's order";
+      const auto now = copy_of(store.gradient(index));
+      const auto offset = static_cast<std::ptrdiff_t>(store.parameters()[index].offset);
+      EXPECT_TRUE(std::equal(now.begin(), now.end(), wanted.begin() + offset))
+          << store.parameters()[index].name;
+    }
+  });
+  EXPECT_EQ(next, store.parameters().size());
+}
+
+TEST_F(SideWorkTest, TakesLayersThatFitInTheCache) {
+  ParameterStore store(graph_, context_, true);
+  const auto layers = [&](SideWork side_work, std::size_t cache_bytes) {
+    return StepPlan(graph_, store, context_,
+                    options(side_work, std::make_shared<LateQueue>(cache_bytes)))
+        .side_layers();
+  };
+  // The stem comes last in backward, when nothing is left to go on beside it.
+  EXPECT_EQ(layers(SideWork::always, 0), convolutions - 1);
+  EXPECT_EQ(layers(SideWork::by_size, 1 << 20U), convolutions - 1);
+  EXPECT_EQ(layers(SideWork::by_size, 0), 0U);
+  // Of 4 x 4 pixels and less: all but those of the first block and the layer that halves it.
+  EXPECT_EQ(layers(SideWork::by_size, 6 * 4 * 4 * (10 + 8) * sizeof(float)), convolutions - 4);
+  EXPECT_EQ(layers(SideWork::never, 1 << 20U), 0U);
+}
+
+TEST_F(SideWorkTest, IsNotForCpus) {
+  ParameterStore store(graph_, context_, true);
+  EXPECT_EQ(StepPlan(graph_, store, context_, options(SideWork::always)).side_layers(), 0U);
+}
+
+}  // namespace
+}  // namespace tandem
