@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/text.h"
@@ -68,6 +69,18 @@ std::filesystem::path choices_file(const CudaDevice& device) {
                                   device.multiprocessors, cudnnGetVersion(), cublasLtGetVersion()));
 }
 
+/// A stream whose work goes before that of usual priority, which side queues have, and behind that
+/// of the highest, which collectives have.
+cudaStream_t make_stream() {
+  int least = 0;
+  int greatest = 0;
+  TANDEM_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+  cudaStream_t stream = nullptr;
+  TANDEM_CUDA_CHECK(
+      cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, std::max(greatest, least - 1)));
+  return stream;
+}
+
 }  // namespace
 
 void cuda_failed(cudaError_t status, const char* expression, const char* file, int line) {
@@ -88,7 +101,7 @@ void cublas_failed(cublasStatus_t status, const char* expression, const char* fi
 CudaContext::Libraries::Libraries(const CudaDevice& device)
     : choices(choices_file(device)), device_(device.index) {
   TANDEM_CUDA_CHECK(cudaSetDevice(device_));
-  TANDEM_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  stream = make_stream();
   TANDEM_CUDA_CHECK(cudnnCreate(&cudnn));
   TANDEM_CUDA_CHECK(cublasLtCreate(&cublas));
 }
