@@ -1,6 +1,9 @@
 #include "parallel/communicator.h"
 
+#include <cstdint>
 #include <functional>
+
+#include "parallel/bf16_sum.h"
 
 namespace tandem {
 namespace {
@@ -83,6 +86,29 @@ std::unique_ptr<Request> Communicator::all_reduce_async(const Tensor& tensor, Re
   check_memory(tensor, "all_reduce_async");
   check_reducible(*this, tensor, "all_reduce_async");
   return do_all_reduce_async(tensor, op, label);
+}
+
+std::unique_ptr<Request> Communicator::all_reduce_bf16_async(const Tensor& tensor,
+                                                             const Tensor& scratch,
+                                                             std::string_view label) {
+  constexpr const char* operation = "all_reduce_bf16_async";
+  check_memory(tensor, operation);
+  TANDEM_CHECK(tensor.dtype() == DType::f32, "{}: the elements are {}, not f32", operation,
+               name_of(tensor.dtype()));
+  if (size() == 1) return do_all_reduce_async(tensor, ReduceOp::sum, label);
+  check_memory(scratch, operation);
+  TANDEM_CHECK(
+      scratch.dtype() == DType::bf16 && scratch.elements() >= bf16_scratch(tensor.elements()),
+      "{}: scratch of {} {} where {} bf16 are needed", operation, scratch.elements(),
+      name_of(scratch.dtype()), bf16_scratch(tensor.elements()));
+  TANDEM_CHECK(reinterpret_cast<std::uintptr_t>(scratch.raw()) % 16 == 0,
+               "{}: the scratch is not 16-byte aligned", operation);
+  check_disjoint(tensor, scratch, operation);
+  return do_all_reduce_bf16_async(tensor, scratch, label);
+}
+
+std::int64_t Communicator::bf16_scratch(std::int64_t elements) const {
+  return size() == 1 ? 0 : Bf16SumLayout(elements, size()).scratch_elements();
 }
 
 void Communicator::reduce(const Tensor& tensor, ReduceOp op, int root) {

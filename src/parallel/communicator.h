@@ -97,6 +97,17 @@ class Communicator {
   /// 3"); its text outlives the request.
   std::unique_ptr<Request> all_reduce_async(const Tensor& tensor, ReduceOp op,
                                             std::string_view label = {});
+  /// As all_reduce_async of an f32 sum, with half the bytes to move: each rank's elements are
+  /// rounded to bf16, added up in f32 in the order of the ranks, and the sums rounded to bf16; all
+  /// of it to nearest, ties to even. In a group of one nothing is moved, nor rounded. `scratch` is
+  /// 16-byte aligned, of bf16 and at least bf16_scratch(tensor.elements()) elements, and belongs to
+  /// the operation as the tensor does; those of a device kind come one after the other and may
+  /// share it. A host kind goes on with it in test() and wait() alone: so the ranks wait for their
+  /// requests in the order in which they began them.
+  std::unique_ptr<Request> all_reduce_bf16_async(const Tensor& tensor, const Tensor& scratch,
+                                                 std::string_view label = {});
+  /// Elements of scratch that all_reduce_bf16_async of `elements` needs.
+  std::int64_t bf16_scratch(std::int64_t elements) const;
   /// Combines into the root's tensor, in place; the other ranks' tensors keep their values.
   void reduce(const Tensor& tensor, ReduceOp op, int root);
   /// output (size() * input.elements()) = every rank's input, in rank order, on every rank.
@@ -138,6 +149,9 @@ class Communicator {
   virtual void do_all_reduce(const Tensor& tensor, ReduceOp op) = 0;
   virtual std::unique_ptr<Request> do_all_reduce_async(const Tensor& tensor, ReduceOp op,
                                                        std::string_view label) = 0;
+  virtual std::unique_ptr<Request> do_all_reduce_bf16_async(const Tensor& tensor,
+                                                            const Tensor& scratch,
+                                                            std::string_view label) = 0;
   virtual void do_reduce(const Tensor& tensor, ReduceOp op, int root) = 0;
   virtual void do_all_gather(const Tensor& input, const Tensor& output) = 0;
   virtual void do_gather(const Tensor& input, const Tensor& output, int root) = 0;

@@ -11,6 +11,24 @@ constexpr auto element_bytes = static_cast<std::int64_t>(size_of(DType::f32));
 
 std::int64_t end_of(const ParameterSlice& slice) { return slice.offset + slice.elements; }
 
+/// Where in the scratch each bucket's begins, and the elements of the whole.
+struct ScratchPlan {
+  std::vector<std::int64_t> at;
+  std::int64_t elements = 0;
+};
+
+ScratchPlan plan_scratch(const Communicator& communicator, std::span<const Bucket> buckets) {
+  ScratchPlan plan;
+  for (const Bucket& bucket : buckets) {
+    const std::int64_t needed = communicator.bf16_scratch(bucket.elements);
+    // A device reduces one bucket after the other, so that all of them can use the same.
+    const std::int64_t at = communicator.is_host() ? plan.elements : 0;
+    plan.at.push_back(at);
+    plan.elements = std::max(plan.elements, at + needed);
+  }
+  return plan;
+}
+
 }  // namespace
 
 std::vector<Bucket> cut_buckets(std::span<const ParameterSlice> slices,
@@ -37,12 +55,18 @@ std::vector<Bucket> cut_buckets(std::span<const ParameterSlice> slices,
   return buckets;
 }
 
+std::int64_t bf16_scratch(const Communicator& communicator, std::span<const Bucket> buckets) {
+  return plan_scratch(communicator, buckets).elements;
+}
+
 GradientBucketer::GradientBucketer(Communicator& communicator, const Tensor& gradients,
-                                   std::vector<ParameterSlice> slices, const BucketOptions& options)
+                                   std::vector<ParameterSlice> slices, const BucketOptions& options,
+                                   const Tensor& scratch)
     : communicator_(communicator),
       gradients_(gradients),
       slices_(std::move(slices)),
       buckets_(cut_buckets(slices_, options)),
+      scratch_(scratch),
       ready_(slices_.size()),
       pending_(buckets_.size()),
       stats_(no_stats(communicator)) {
@@ -51,6 +75,12 @@ GradientBucketer::GradientBucketer(Communicator& communicator, const Tensor& gra
   TANDEM_CHECK(slices_.empty() || end_of(slices_.back()) <= gradients.elements(),
                "gradient slice {} ends at {}, the arena at {}", slices_.back().name,
                end_of(slices_.back()), gradients.elements());
+  if (scratch_.defined()) {
+    ScratchPlan plan = plan_scratch(communicator, buckets_);
+    TANDEM_CHECK(scratch_.elements() >= plan.elements, "{} elements of scratch where {} are needed",
+                 scratch_.elements(), plan.elements);
+    scratch_at_ = std::move(plan.at);
+  }
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     bucket_of_.insert(bucket_of_.end(), buckets_[b].last - buckets_[b].first, b);
     labels_.push_back(fmt::format("gradient bucket {} of {}", b + 1, buckets_.size()));
@@ -83,12 +113,23 @@ void GradientBucketer::ready(std::size_t i) {
 void GradientBucketer::launch_complete_buckets() {
   for (; next_ < buckets_.size() && pending_[next_] == 0; ++next_) {
     if (communicator_.size() == 1) continue;
-    const Bucket& bucket = buckets_[next_];
-    const Tensor message(gradients_.data<float>() + bucket.offset, {bucket.elements});
-    requests_.push_back(communicator_.all_reduce_async(message, ReduceOp::sum, labels_[next_]));
-    stats_.bytes += static_cast<std::int64_t>(message.bytes());
-    ++stats_.messages;
+    requests_.push_back(launch(next_));
   }
+}
+
+std::unique_ptr<Request> GradientBucketer::launch(std::size_t b) {
+  const Bucket& bucket = buckets_[b];
+  const Tensor message(gradients_.data<float>() + bucket.offset, {bucket.elements});
+  ++stats_.messages;
+  if (!scratch_.defined()) {
+    stats_.bytes += static_cast<std::int64_t>(message.bytes());
+    return communicator_.all_reduce_async(message, ReduceOp::sum, labels_[b]);
+  }
+  stats_.bytes += bucket.elements * static_cast<std::int64_t>(size_of(DType::bf16));
+  const Tensor scratch(static_cast<std::byte*>(scratch_.raw()) +
+                           static_cast<std::size_t>(scratch_at_[b]) * size_of(DType::bf16),
+                       {communicator_.bf16_scratch(bucket.elements)}, DType::bf16);
+  return communicator_.all_reduce_bf16_async(message, scratch, labels_[b]);
 }
 
 void GradientBucketer::progress() {

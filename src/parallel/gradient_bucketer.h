@@ -44,9 +44,18 @@ struct Bucket {
 std::vector<Bucket> cut_buckets(std::span<const ParameterSlice> slices,
                                 const BucketOptions& options = {});
 
+/// What gradients travel as.
+enum class GradientCompression : std::uint8_t {
+  none,  ///< as f32
+  bf16,  ///< as bf16, their sums in f32 (Communicator::all_reduce_bf16_async)
+};
+
+/// Elements of bf16 scratch that reducing these buckets as bf16 needs; none for one rank.
+std::int64_t bf16_scratch(const Communicator& communicator, std::span<const Bucket> buckets);
+
 /// What reduction cost since it was last asked for.
 struct ReductionStats {
-  std::int64_t bytes = 0;     ///< reduced by this rank, each byte counted once a step
+  std::int64_t bytes = 0;     ///< of the buckets, as they travel, each counted once a step
   std::int64_t messages = 0;  ///< buckets launched
   /// Spent in finish() waiting, not hidden behind computing. Absent where the communicator is a
   /// device kind: the host does not wait there, so that it has no such time to tell.
@@ -74,8 +83,11 @@ class GradientBucketer {
  public:
   /// `gradients`: the f32 arena, in the memory that the communicator takes; it and the communicator
   /// outlive the bucketer. Slices are the same on all ranks (see check_same_plan).
+  /// `scratch`: bf16_scratch() elements in the same memory, 16-byte aligned; where it is defined
+  /// buckets travel as bf16.
   GradientBucketer(Communicator& communicator, const Tensor& gradients,
-                   std::vector<ParameterSlice> slices, const BucketOptions& options = {});
+                   std::vector<ParameterSlice> slices, const BucketOptions& options = {},
+                   const Tensor& scratch = {});
 
   /// Throws Error where the step before was not finished.
   void begin_step();
@@ -94,6 +106,7 @@ class GradientBucketer {
 
  private:
   void launch_complete_buckets();
+  std::unique_ptr<Request> launch(std::size_t b);
   void check_all_ready() const;
   static ReductionStats no_stats(const Communicator& communicator);
 
@@ -101,8 +114,10 @@ class GradientBucketer {
   Tensor gradients_;
   std::vector<ParameterSlice> slices_;
   std::vector<Bucket> buckets_;
-  std::vector<std::string> labels_;     // by bucket, for messages
-  std::vector<std::size_t> bucket_of_;  // by slice
+  Tensor scratch_;                        // undefined where gradients travel as f32
+  std::vector<std::int64_t> scratch_at_;  // by bucket
+  std::vector<std::string> labels_;       // by bucket, for messages
+  std::vector<std::size_t> bucket_of_;    // by slice
 
   bool in_step_ = false;
   std::vector<bool> ready_;           // by slice

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "parallel/mpi_bf16_sum.h"
 #include "parallel/mpi_error.h"
 #include "parallel/mpi_types.h"
 #include "parallel/mpi_watch.h"
@@ -142,6 +143,18 @@ std::unique_ptr<Request> MpiCommunicator::do_all_reduce_async(const Tensor& tens
                   "MPI_Iallreduce");
       });
   return std::make_unique<MpiRequest>(handle_->watch, std::move(requests), tensor.elements(),
+                                      label);
+}
+
+std::unique_ptr<Request> MpiCommunicator::do_all_reduce_bf16_async(const Tensor& tensor,
+                                                                   const Tensor& scratch,
+                                                                   std::string_view label) {
+  const MpiBf16Sum::Link link{.watch = handle_->watch,
+                              .comm = handle_->comm,
+                              .rank = rank_,
+                              .ranks = size_,
+                              .message_elements = options_.message_elements};
+  return std::make_unique<MpiBf16Sum>(link, MpiBf16Sum::tag_of(bf16_sums_++), tensor, scratch,
                                       label);
 }
 

@@ -40,6 +40,8 @@ class MpiCommunicator final : public Communicator {
   void do_all_reduce(const Tensor& tensor, ReduceOp op) override;
   std::unique_ptr<Request> do_all_reduce_async(const Tensor& tensor, ReduceOp op,
                                                std::string_view label) override;
+  std::unique_ptr<Request> do_all_reduce_bf16_async(const Tensor& tensor, const Tensor& scratch,
+                                                    std::string_view label) override;
   void do_reduce(const Tensor& tensor, ReduceOp op, int root) override;
   void do_all_gather(const Tensor& input, const Tensor& output) override;
   void do_gather(const Tensor& input, const Tensor& output, int root) override;
@@ -52,6 +54,7 @@ class MpiCommunicator final : public Communicator {
   struct Handle;
   std::unique_ptr<Handle> handle_;
   MpiOptions options_;
+  std::int64_t bf16_sums_ = 0;  // begun so far
   int rank_ = 0;
   int size_ = 1;
 };

@@ -5,6 +5,7 @@
 
 #include "device/cuda_check.h"
 #include "device/cuda_context.h"
+#include "parallel/bf16_sum.h"
 #include "parallel/cuda_event_pool.h"
 #include "parallel/device_choice.h"
 #include "parallel/nccl_check.h"
@@ -152,16 +153,20 @@ struct NcclCommunicator::Handle {
   /// Enqueues sends and receives that go on together, `transfers()`, each of which returns NCCL's
   /// result, as one operation.
   template <typename Transfers>
-  void run_group(const char* operation, const Transfers& transfers) {
+  void run_group(const char* operation, cudaStream_t stream, const Transfers& transfers) {
     context.activate();
     group.run(operation, [&](ncclComm_t comm) {
       const ncclResult_t begun = ncclGroupStart();
       if (begun != ncclSuccess) return begun;
-      const ncclResult_t added = transfers(comm, context.stream());
+      const ncclResult_t added = transfers(comm, stream);
       // Ends the group in any case; what failed in it ends it with that failure.
       const ncclResult_t ended = ncclGroupEnd();
       return added == ncclSuccess || added == ncclInProgress ? ended : added;
     });
+  }
+  template <typename Transfers>
+  void run_group(const char* operation, const Transfers& transfers) {
+    run_group(operation, context.stream(), transfers);
   }
   /// Enqueues `call(comm, stream)` on the context's stream.
   template <typename Call>
@@ -362,6 +367,43 @@ void NcclCommunicator::do_all_to_all(const Tensor& input, const Tensor& output) 
     }
     return result;
   });
+}
+
+std::unique_ptr<Request> NcclCommunicator::do_all_reduce_bf16_async(const Tensor& tensor,
+                                                                    const Tensor& scratch,
+                                                                    std::string_view label) {
+  constexpr const char* operation = "all_reduce_bf16_async";
+  Handle& h = *handle_;
+  h.context.activate();
+  h.branch();
+  const cudaStream_t stream = h.communication.get();
+  if (tensor.elements() > 0) {
+    const Bf16SumLayout layout(tensor.elements(), size());
+    auto* packed = static_cast<std::uint16_t*>(scratch.raw());
+    std::uint16_t* received = packed + layout.padded();
+    std::uint16_t* own = packed + rank() * layout.shard;
+    h.marks.enqueue(stream, label, tensor.elements());
+    pack_bf16(stream, layout, tensor.data<float>(), packed);
+    h.run_group(operation, stream, [&](ncclComm_t comm, cudaStream_t) {
+      const Blocks out(Tensor(packed, {layout.padded()}, DType::bf16), layout.shard);
+      const Blocks in(Tensor(received, {layout.padded()}, DType::bf16), layout.shard);
+      ncclResult_t result = ncclSuccess;
+      for (int step = 1; step < size() && added(result); ++step) {
+        const int to = (rank() + step) % size();
+        const int from = (rank() - step + size()) % size();
+        result = out.send(to, to, comm, stream);
+        if (added(result)) result = in.recv(from, from, comm, stream);
+      }
+      return result;
+    });
+    sum_bf16(stream, layout, rank(), received, own);
+    h.group.run(operation, [&](ncclComm_t comm) {
+      return ncclAllGather(own, packed, static_cast<std::size_t>(layout.shard), ncclBfloat16, comm,
+                           stream);
+    });
+    unpack_bf16(stream, layout, packed, tensor.data<float>());
+  }
+  return std::make_unique<NcclRequest>(h.events, stream, h.context.stream());
 }
 
 }  // namespace tandem

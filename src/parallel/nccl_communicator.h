@@ -13,7 +13,7 @@ class CudaContext;
 
 /// The ranks of a host kind over the memory of their GPUs, one rank for each, with NCCL.
 ///
-/// Operations are enqueued on the context's stream; all_reduce_async on a stream of its own with a
+/// Operations are enqueued on the context's stream; asynchronous ones on a stream of its own with a
 /// high priority, after what the context's stream was given so far, so that it overlaps with what
 /// that is given next. All of them can be captured into a CUDA graph that begins on the context's
 /// stream; every request made during the capture is waited for before it ends. (A graph respects
@@ -52,6 +52,8 @@ class NcclCommunicator final : public Communicator {
   void do_all_reduce(const Tensor& tensor, ReduceOp op) override;
   std::unique_ptr<Request> do_all_reduce_async(const Tensor& tensor, ReduceOp op,
                                                std::string_view label) override;
+  std::unique_ptr<Request> do_all_reduce_bf16_async(const Tensor& tensor, const Tensor& scratch,
+                                                    std::string_view label) override;
   void do_reduce(const Tensor& tensor, ReduceOp op, int root) override;
   void do_all_gather(const Tensor& input, const Tensor& output) override;
   void do_gather(const Tensor& input, const Tensor& output, int root) override;

@@ -30,6 +30,10 @@ std::unique_ptr<Request> SelfCommunicator::do_all_reduce_async(const Tensor&, Re
                                                                std::string_view) {
   return std::make_unique<DoneRequest>();
 }
+std::unique_ptr<Request> SelfCommunicator::do_all_reduce_bf16_async(const Tensor&, const Tensor&,
+                                                                    std::string_view) {
+  return std::make_unique<DoneRequest>();
+}
 void SelfCommunicator::do_reduce(const Tensor&, ReduceOp, int) {}
 void SelfCommunicator::do_all_gather(const Tensor& input, const Tensor& output) {
   copy(input, output);

@@ -19,6 +19,8 @@ class SelfCommunicator final : public Communicator {
   void do_all_reduce(const Tensor& tensor, ReduceOp op) override;
   std::unique_ptr<Request> do_all_reduce_async(const Tensor& tensor, ReduceOp op,
                                                std::string_view label) override;
+  std::unique_ptr<Request> do_all_reduce_bf16_async(const Tensor& tensor, const Tensor& scratch,
+                                                    std::string_view label) override;
   void do_reduce(const Tensor& tensor, ReduceOp op, int root) override;
   void do_all_gather(const Tensor& input, const Tensor& output) override;
   void do_gather(const Tensor& input, const Tensor& output, int root) override;

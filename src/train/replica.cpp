@@ -38,6 +38,27 @@ std::vector<ParameterSlice> slices_of(std::span<const Parameter> parameters) {
   return slices;
 }
 
+BucketOptions bucket_options(const RunConfig& config) {
+  return {.first_bytes = config.first_bucket_bytes, .bytes = config.bucket_bytes};
+}
+
+/// What the bucketer needs to compress gradients; empty where it does not.
+Arena compression_scratch(const RunConfig& config, AnyContext& context,
+                          const Communicator& reduction,
+                          std::span<const ParameterSlice> gradients) {
+  if (config.gradient_compression == GradientCompression::none) return {};
+  const std::int64_t elements =
+      bf16_scratch(reduction, cut_buckets(gradients, bucket_options(config)));
+  if (elements == 0) return {};  // one rank
+  return {context, static_cast<std::size_t>(elements) * size_of(DType::bf16),
+          "compressed gradients"};
+}
+
+Tensor as_bf16(const Arena& scratch) {
+  const auto elements = static_cast<std::int64_t>(scratch.bytes() / size_of(DType::bf16));
+  return {scratch.data(), {elements}, DType::bf16};
+}
+
 std::vector<PlanEntry> plan_entries(const ParameterStore& store,
                                     const std::vector<Bucket>& buckets) {
   std::vector<PlanEntry> entries;
@@ -78,8 +99,9 @@ Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro
              .after_layer = [&communicator] { communicator.still_working(); }}),
       optimizer_(make_optimizer(config.optimizer, context, store_.all_gradients().elements(),
                                 parameter_groups(config.optimizer, store_))),
+      compression_(compression_scratch(config, context, reduction, slices_of(store_.trained()))),
       bucketer_(reduction, store_.all_gradients(), slices_of(store_.trained()),
-                {.first_bytes = config.first_bucket_bytes, .bytes = config.bucket_bytes}) {
+                bucket_options(config), as_bf16(compression_)) {
   check_same_plan(communicator, plan_entries(store_, bucketer_.buckets()));
   store_.initialize(config.seed);
   if (config.average.decay > 0.0) {
@@ -132,7 +154,7 @@ void Replica::broadcast(const std::vector<Tensor>& tensors) {
 std::size_t Replica::state_bytes() const {
   const std::size_t values = store_.all_values().bytes();
   return values * (average_ ? 2 : 1) +
-         store_.all_gradients().bytes() * (1 + optimizer_->state().size());
+         store_.all_gradients().bytes() * (1 + optimizer_->state().size()) + compression_.bytes();
 }
 
 void Replica::check_bits() {

@@ -8,6 +8,7 @@
 
 #include "data/data_loader.h"
 #include "device/any_context.h"
+#include "device/arena.h"
 #include "graph/graph.h"
 #include "graph/parameters.h"
 #include "graph/step_plan.h"
@@ -81,6 +82,7 @@ class Replica {
   StepPlan plan_;
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<WeightAverage> average_;
+  Arena compression_;  // bf16 copies of gradients under way; empty without compression
   GradientBucketer bucketer_;
   std::unique_ptr<StepRunner> runner_;
 };

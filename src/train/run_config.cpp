@@ -87,6 +87,12 @@ void read_checkpoint(const ConfigTable& table, RunConfig& config) {
   config.checkpoint_keep = static_cast<int>(table.get_int_or("keep", 3, 1, 1'000'000));
 }
 
+GradientCompression read_gradient_compression(const ConfigTable& table) {
+  static const std::vector<std::string> names{"none", "bf16"};
+  const std::string chosen = table.get_choice_or("gradient_compression", names[0], names);
+  return static_cast<GradientCompression>(std::ranges::find(names, chosen) - names.begin());
+}
+
 void read_parallel(const ConfigTable& table, RunConfig& config) {
   constexpr double mib = 1024.0 * 1024.0;
   const auto bytes = [&](std::string_view key, double fallback) {
@@ -94,6 +100,7 @@ void read_parallel(const ConfigTable& table, RunConfig& config) {
   };
   config.first_bucket_bytes = bytes("first_bucket_mib", 1.0);
   config.bucket_bytes = bytes("bucket_mib", 25.0);
+  config.gradient_compression = read_gradient_compression(table);
   config.check_every = table.get_int_or("check_every", 500, 0, many);
   config.timeout_seconds = table.get_real_or("timeout_seconds", 20.0, 0.0, 1e6);
 }

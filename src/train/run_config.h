@@ -11,6 +11,7 @@
 #include "graph/name_prefixes.h"
 #include "optim/optimizer_config.h"
 #include "optim/schedule.h"
+#include "parallel/gradient_bucketer.h"
 #include "tensor/precision.h"
 #include "train/early_stop.h"
 #include "train/weight_average.h"
@@ -59,6 +60,8 @@ namespace tandem {
 /// | checkpoint.every_epochs | default 1; evaluations and the last epoch always have one |
 /// | checkpoint.keep | how many step checkpoints stay, default 3 |
 /// | parallel.first_bucket_mib, parallel.bucket_mib | MiB, default 1 and 25 |
+/// | parallel.gradient_compression | "none" (default), or "bf16": gradients travel between ranks as
+///   bf16, and are added up in fp32 |
 /// | parallel.check_every | steps between two comparisons of the replicas' bits, default 500;
 ///   0: never |
 /// | parallel.timeout_seconds | how long a rank waits for silent ones before it ends the job,
@@ -99,6 +102,7 @@ struct RunConfig {
 
   std::int64_t first_bucket_bytes = 1 << 20;
   std::int64_t bucket_bytes = 25 << 20;
+  GradientCompression gradient_compression = GradientCompression::none;
   std::int64_t check_every = 500;
   double timeout_seconds = 20.0;
 

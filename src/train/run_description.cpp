@@ -48,6 +48,9 @@ void log_description(const RunDescription& run) {
       "{} gradient bucket{}",
       format_bytes(run.replica.plan().activation_bytes() + run.evaluation_bytes),
       format_bytes(run.replica.state_bytes()), buckets, plural(buckets));
+  if (run.ranks > 1 && run.config.gradient_compression == GradientCompression::bf16) {
+    log_info("gradients travel between ranks as bf16");
+  }
   log_recipe(run.config, run.replica.store());
 }
 

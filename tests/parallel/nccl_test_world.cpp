@@ -34,8 +34,9 @@ class Staged {
 
 class StagedRequest final : public Request {
  public:
-  StagedRequest(std::unique_ptr<Staged> staged, std::unique_ptr<Request> request)
-      : staged_(std::move(staged)), request_(std::move(request)) {}
+  StagedRequest(std::unique_ptr<Staged> staged, std::unique_ptr<Request> request,
+                std::unique_ptr<Staged> scratch = nullptr)
+      : staged_(std::move(staged)), scratch_(std::move(scratch)), request_(std::move(request)) {}
 
   bool test() override {
     if (!done_ && request_->test()) finish();
@@ -54,6 +55,7 @@ class StagedRequest final : public Request {
   }
 
   std::unique_ptr<Staged> staged_;
+  std::unique_ptr<Staged> scratch_;
   std::unique_ptr<Request> request_;
   bool done_ = false;
 };
@@ -92,6 +94,15 @@ class StagingCommunicator final : public Communicator {
     auto staged = std::make_unique<Staged>(context_, tensor);
     std::unique_ptr<Request> request = device_.all_reduce_async(staged->tensor(), op, label);
     return std::make_unique<StagedRequest>(std::move(staged), std::move(request));
+  }
+  std::unique_ptr<Request> do_all_reduce_bf16_async(const Tensor& tensor, const Tensor& scratch,
+                                                    std::string_view label) override {
+    auto staged = std::make_unique<Staged>(context_, tensor);
+    auto staged_scratch = std::make_unique<Staged>(context_, scratch);
+    std::unique_ptr<Request> request =
+        device_.all_reduce_bf16_async(staged->tensor(), staged_scratch->tensor(), label);
+    return std::make_unique<StagedRequest>(std::move(staged), std::move(request),
+                                           std::move(staged_scratch));
   }
   void do_reduce(const Tensor& tensor, ReduceOp op, int root) override {
     in_place(tensor, [&](const Tensor& staged) { device_.reduce(staged, op, root); });

@@ -56,5 +56,10 @@ TEST(DataParallelCuda, EveryRankHasTheSameBitsInWeightsAndLosses) {
   }
 }
 
+TEST(DataParallelCuda, CompressedGradientsLeadNearlyTheSameWay) {
+  GpuPlace gpu;
+  expect_compression_to_change_little(gpu.place(), 1e-6);
+}
+
 }  // namespace
 }  // namespace tandem

@@ -97,6 +97,7 @@ struct GlobalBatch {
 Trajectory train_together(const SmallRun& run, const ReplicaPlace& place) {
   SmallData data(run.accumulate, run.augment);
   data.config.precision = run.precision;
+  data.config.gradient_compression = run.compression;
   Communicator& ranks = place.hosts;
   const bool raw = !is_host(place.context);
   const DistributedSampler sampler = data.sampler(ranks.size(), ranks.rank(), run.accumulate);
@@ -217,6 +218,17 @@ void expect_same_on_all_ranks(const SmallRun& run, const ReplicaPlace& place) {
   std::memcpy(bytes.data(), mine.weights.data(), bytes.size());
   for (const double loss : mine.losses) bytes += fmt::format("{} ", loss);
   for (const std::string& other : all_gather_text(place.hosts, bytes)) EXPECT_EQ(other, bytes);
+}
+
+void expect_compression_to_change_little(const ReplicaPlace& place, double noise) {
+  const Trajectory compressed = train_together({.compression = GradientCompression::bf16}, place);
+  const double apart = difference(compressed, train_together({}, place));
+  if (place.hosts.size() == 1) {
+    EXPECT_EQ(apart, 0.0);
+    return;
+  }
+  EXPECT_GT(apart, noise);
+  EXPECT_LT(apart, 1.0 / 256);  // bf16 has 8 bits
 }
 
 }  // namespace tandem

@@ -5,6 +5,7 @@
 
 #include "device/any_context.h"
 #include "parallel/communicator.h"
+#include "parallel/gradient_bucketer.h"
 #include "tensor/precision.h"
 
 // The key invariant: at one global batch, k ranks of N samples, one rank of k micro-batches of N,
@@ -25,6 +26,7 @@ struct SmallRun {
   int accumulate = 1;
   std::string augment{};  ///< lines of [data.augment]
   Precision precision = Precision::fp32;
+  GradientCompression compression = GradientCompression::none;
 };
 
 /// Where a replica computes.
@@ -57,5 +59,9 @@ void expect_reference(const SmallRun& run, const ReplicaPlace& place, const Boun
 
 /// Expects the same losses and weights on all ranks, to the last bit.
 void expect_same_on_all_ranks(const SmallRun& run, const ReplicaPlace& place);
+
+/// Expects gradients as bf16 to lead to the same as others but for bf16's rounding, which is more
+/// than `noise`; with one rank, to the same bits.
+void expect_compression_to_change_little(const ReplicaPlace& place, double noise);
 
 }  // namespace tandem

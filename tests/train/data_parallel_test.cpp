@@ -34,5 +34,10 @@ TEST(DataParallel, EveryRankHasTheSameBitsInWeightsAndLosses) {
   expect_same_on_all_ranks({}, {context, world(), world()});
 }
 
+TEST(DataParallel, CompressedGradientsLeadNearlyTheSameWay) {
+  AnyContext context(CpuContext(1));
+  expect_compression_to_change_little({context, world(), world()}, bounds.right);
+}
+
 }  // namespace
 }  // namespace tandem

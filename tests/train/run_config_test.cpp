@@ -69,6 +69,7 @@ keep = 18
 [parallel]
 first_bucket_mib = 0.5
 bucket_mib = 2
+gradient_compression = "bf16"
 check_every = 19
 )";
 
@@ -117,6 +118,7 @@ TEST(RunConfig, EveryKeyIsRead) {
   EXPECT_EQ(config.checkpoint_keep, 18);
   EXPECT_EQ(config.first_bucket_bytes, 1 << 19);
   EXPECT_EQ(config.bucket_bytes, 2 << 20);
+  EXPECT_EQ(config.gradient_compression, GradientCompression::bf16);
   EXPECT_EQ(config.check_every, 19);
 }
 
@@ -142,6 +144,7 @@ TEST(RunConfig, DefaultsAreThoseOfTheTableAndAreRecorded) {
   EXPECT_EQ(config.checkpoint_keep, 3);
   EXPECT_EQ(config.first_bucket_bytes, 1 << 20);
   EXPECT_EQ(config.bucket_bytes, 25 << 20);
+  EXPECT_EQ(config.gradient_compression, GradientCompression::none);
   EXPECT_EQ(config.check_every, 500);
   EXPECT_EQ(config.timeout_seconds, 20.0);
   EXPECT_EQ(config.timeout_seconds, MpiOptions{}.timeout_seconds);
@@ -206,6 +209,9 @@ TEST(RunConfig, WrongValuesAreNamed) {
             "run.toml:9: train.epochs: 0 is too small; the least is 1");
   EXPECT_EQ(with("keep = 18", "keep = 0"),
             "run.toml:41: checkpoint.keep: 0 is too small; the least is 1");
+  const std::string compression = with("\"bf16\"", "\"fp16\"");
+  EXPECT_NE(compression.find("run.toml:45: parallel.gradient_compression:"), std::string::npos)
+      << compression;
   EXPECT_EQ(with("label_smoothing = 0.125", "label_smoothing = 1"),
             "run.toml:14: train.label_smoothing: 1 is out of range; expected 0 to 0.99");
   EXPECT_EQ(with("ema_decay = 0.75", "ema_decay = 1"),
