@@ -1,18 +1,25 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "device/any_context.h"
 #include "parallel/communicator.h"
 
 namespace tandem {
 
-/// How ranks on different GPUs communicate. Time-outs are those of the host's communicator.
+/// How much of the GPUs NCCL takes (ncclConfig_t). Every rank uses the same. NCCL_MAX_CTAS and
+/// NCCL_CGA_CLUSTER_SIZE in the environment go before these.
 struct DeviceLinkOptions {
-  /// Blocks of threads that a collective may take from computing; 0: as many as NCCL likes. Every
-  /// rank uses the same.
-  int min_blocks = 0;
-  int max_blocks = 0;
+  static constexpr int most_ctas = 64;
+  static constexpr int largest_cga_cluster = 8;
+
+  /// Blocks of threads that a collective may have, each of which takes a multiprocessor from
+  /// computing; 0: as many as NCCL likes.
+  int max_ctas = 0;
+  /// Blocks of a collective that start together on neighbouring multiprocessors; absent: NCCL's
+  /// choice, which is 4 on Hopper. Fewer start sooner beside kernels that fill the GPU.
+  std::optional<int> cga_cluster_size{};
 };
 
 /// The ranks of `host` as a communicator over the context's memory: Nccl, or Self for one rank;

@@ -41,8 +41,8 @@ NcclGroup::NcclGroup(Communicator& host, const DeviceLinkOptions& options)
   const ncclUniqueId id = share_id(host);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
-  if (options.min_blocks > 0) config.minCTAs = options.min_blocks;
-  if (options.max_blocks > 0) config.maxCTAs = options.max_blocks;
+  if (options.max_ctas > 0) config.maxCTAs = options.max_ctas;
+  if (options.cga_cluster_size) config.cgaClusterSize = *options.cga_cluster_size;
   const ncclResult_t result =
       ncclCommInitRankConfig(comm_.get(), host.size(), id, host.rank(), &config);
   if (result != ncclSuccess) settle(result, "starting NCCL");

@@ -93,6 +93,18 @@ GradientCompression read_gradient_compression(const ConfigTable& table) {
   return static_cast<GradientCompression>(std::ranges::find(names, chosen) - names.begin());
 }
 
+DeviceLinkOptions read_device_link(const ConfigTable& table) {
+  DeviceLinkOptions options;
+  options.max_ctas = static_cast<int>(
+      table.get_int_or("nccl_max_ctas", options.max_ctas, 0, DeviceLinkOptions::most_ctas));
+  constexpr std::string_view cluster = "nccl_cga_cluster_size";
+  if (table.has(cluster)) {
+    options.cga_cluster_size =
+        static_cast<int>(table.get_int(cluster, 0, DeviceLinkOptions::largest_cga_cluster));
+  }
+  return options;
+}
+
 void read_parallel(const ConfigTable& table, RunConfig& config) {
   constexpr double mib = 1024.0 * 1024.0;
   const auto bytes = [&](std::string_view key, double fallback) {
@@ -101,6 +113,7 @@ void read_parallel(const ConfigTable& table, RunConfig& config) {
   config.first_bucket_bytes = bytes("first_bucket_mib", 1.0);
   config.bucket_bytes = bytes("bucket_mib", 25.0);
   config.gradient_compression = read_gradient_compression(table);
+  config.device_link = read_device_link(table);
   config.check_every = table.get_int_or("check_every", 500, 0, many);
   config.timeout_seconds = table.get_real_or("timeout_seconds", 20.0, 0.0, 1e6);
 }

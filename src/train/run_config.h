@@ -11,6 +11,7 @@
 #include "graph/name_prefixes.h"
 #include "optim/optimizer_config.h"
 #include "optim/schedule.h"
+#include "parallel/device_communicator.h"
 #include "parallel/gradient_bucketer.h"
 #include "tensor/precision.h"
 #include "train/early_stop.h"
@@ -62,6 +63,10 @@ namespace tandem {
 /// | parallel.first_bucket_mib, parallel.bucket_mib | MiB, default 1 and 25 |
 /// | parallel.gradient_compression | "none" (default), or "bf16": gradients travel between ranks as
 ///   bf16, and are added up in fp32 |
+/// | parallel.nccl_max_ctas | multiprocessors at most that NCCL takes from computing, default 0: as
+///   many as it likes |
+/// | parallel.nccl_cga_cluster_size | how many of NCCL's blocks start together, 0 to 8; default:
+///   NCCL's |
 /// | parallel.check_every | steps between two comparisons of the replicas' bits, default 500;
 ///   0: never |
 /// | parallel.timeout_seconds | how long a rank waits for silent ones before it ends the job,
@@ -103,6 +108,7 @@ struct RunConfig {
   std::int64_t first_bucket_bytes = 1 << 20;
   std::int64_t bucket_bytes = 25 << 20;
   GradientCompression gradient_compression = GradientCompression::none;
+  DeviceLinkOptions device_link;
   std::int64_t check_every = 500;
   double timeout_seconds = 20.0;
 

@@ -53,7 +53,7 @@ class Trainer::Run {
         topology_(RankTopology::gather(communicator)),
         machine_(read_machine()),
         context_(open_run_device(config, machine_, topology_, communicator)),
-        reduction_(make_device_communicator(context_, communicator)),
+        reduction_(make_device_communicator(context_, communicator, config.device_link)),
         datasets_(open_data()),
         train_data_(fingerprint_of(*datasets_.train)),
         train_transform_(make_transform(config.data, true)),

@@ -70,6 +70,8 @@ keep = 18
 first_bucket_mib = 0.5
 bucket_mib = 2
 gradient_compression = "bf16"
+nccl_max_ctas = 20
+nccl_cga_cluster_size = 2
 check_every = 19
 )";
 
@@ -119,6 +121,8 @@ TEST(RunConfig, EveryKeyIsRead) {
   EXPECT_EQ(config.first_bucket_bytes, 1 << 19);
   EXPECT_EQ(config.bucket_bytes, 2 << 20);
   EXPECT_EQ(config.gradient_compression, GradientCompression::bf16);
+  EXPECT_EQ(config.device_link.max_ctas, 20);
+  EXPECT_EQ(config.device_link.cga_cluster_size, 2);
   EXPECT_EQ(config.check_every, 19);
 }
 
@@ -145,6 +149,8 @@ TEST(RunConfig, DefaultsAreThoseOfTheTableAndAreRecorded) {
   EXPECT_EQ(config.first_bucket_bytes, 1 << 20);
   EXPECT_EQ(config.bucket_bytes, 25 << 20);
   EXPECT_EQ(config.gradient_compression, GradientCompression::none);
+  EXPECT_EQ(config.device_link.max_ctas, 0);
+  EXPECT_FALSE(config.device_link.cga_cluster_size.has_value());
   EXPECT_EQ(config.check_every, 500);
   EXPECT_EQ(config.timeout_seconds, 20.0);
   EXPECT_EQ(config.timeout_seconds, MpiOptions{}.timeout_seconds);
@@ -209,6 +215,10 @@ TEST(RunConfig, WrongValuesAreNamed) {
             "run.toml:9: train.epochs: 0 is too small; the least is 1");
   EXPECT_EQ(with("keep = 18", "keep = 0"),
             "run.toml:41: checkpoint.keep: 0 is too small; the least is 1");
+  EXPECT_EQ(with("nccl_max_ctas = 20", "nccl_max_ctas = 65"),
+            "run.toml:46: parallel.nccl_max_ctas: 65 is too large; the most is 64");
+  EXPECT_EQ(with("nccl_cga_cluster_size = 2", "nccl_cga_cluster_size = 9"),
+            "run.toml:47: parallel.nccl_cga_cluster_size: 9 is too large; the most is 8");
   const std::string compression = with("\"bf16\"", "\"fp16\"");
   EXPECT_NE(compression.find("run.toml:45: parallel.gradient_compression:"), std::string::npos)
       << compression;
