@@ -30,7 +30,7 @@ constexpr std::uint64_t hash_text(std::string_view text,
 }
 
 /// Hash of a large buffer, eight bytes at a time (XXH64's round); little-endian machines agree on
-/// it. Any changed bit changes it. Used to compare replicas.
+/// it. Any changed bit changes it.
 inline std::uint64_t hash_bytes(const void* data, std::size_t bytes) {
   constexpr std::uint64_t prime1 = 0x9e3779b185ebca87ULL;
   constexpr std::uint64_t prime2 = 0xc2b2ae3d27d4eb4fULL;

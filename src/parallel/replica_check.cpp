@@ -61,31 +61,25 @@ void check_same_plan(Communicator& communicator, std::span<const PlanEntry> entr
                   where, who_has_what(all_gather_text(communicator, mine))));
 }
 
-void check_replicas(Communicator& communicator, const Tensor& arena,
+void check_replicas(Communicator& communicator, const SliceHashes& hashes,
                     std::span<const ParameterSlice> slices) {
-  const std::int64_t whole = hash_value(arena.raw(), arena.bytes());
-  if (all_equal(all_gather_values(communicator, {&whole, 1}))) return;
+  const std::int64_t whole = hashes.whole;
+  std::vector<std::int64_t> table = all_gather_values(communicator, {&whole, 1});
+  if (all_equal(table)) return;
 
-  std::vector<std::int64_t> hashes;
-  for (const ParameterSlice& slice : slices) {
-    TANDEM_CHECK(slice.offset >= 0 && slice.offset + slice.elements <= arena.elements(),
-                 "slice {} lies outside the arena", slice.name);
-    const std::size_t element = size_of(arena.dtype());
-    const auto* data = static_cast<const std::byte*>(arena.raw()) +
-                       static_cast<std::size_t>(slice.offset) * element;
-    hashes.push_back(hash_value(data, static_cast<std::size_t>(slice.elements) * element));
-  }
-  std::vector<std::int64_t> table = all_gather_values(communicator, hashes);
-  std::size_t where = first_difference(table, hashes.size());
-  const bool inside = where < hashes.size();
-  if (!inside) {
-    table = all_gather_values(communicator, {&whole, 1});
-    hashes.resize(1);
-    where = 0;
+  std::size_t columns = 1;
+  std::size_t where = 0;
+  const std::vector<std::int64_t> by_slice = all_gather_values(communicator, hashes.slices);
+  const std::size_t first = first_difference(by_slice, hashes.slices.size());
+  const bool inside = first < hashes.slices.size();
+  if (inside) {
+    table = by_slice;
+    columns = hashes.slices.size();
+    where = first;
   }
   std::vector<int> different;
-  for (std::size_t i = where; i < table.size(); i += hashes.size()) {
-    if (table[i] != table[where]) different.push_back(static_cast<int>(i / hashes.size()));
+  for (std::size_t i = where; i < table.size(); i += columns) {
+    if (table[i] != table[where]) different.push_back(static_cast<int>(i / columns));
   }
   throw Error(fmt::format("the replicas are no longer equal: {} on {} differs from rank 0's",
                           inside ? fmt::format("'{}'", slices[where].name)

@@ -6,6 +6,7 @@
 
 #include "parallel/communicator.h"
 #include "parallel/gradient_bucketer.h"
+#include "parallel/slice_hashes.h"
 
 namespace tandem {
 
@@ -23,11 +24,11 @@ struct PlanEntry {
 /// or, worse, mix up parameters.
 void check_same_plan(Communicator& communicator, std::span<const PlanEntry> entries);
 
-/// Collective. Returns where `arena` holds the same bits on every rank; otherwise throws the same
-/// Error on all ranks, naming the first slice that differs and the ranks that differ from rank 0.
-/// `slices` lie within the arena (in its elements) and are the same on all ranks. Only hashes
-/// travel.
-void check_replicas(Communicator& communicator, const Tensor& arena,
+/// Collective, over a host kind. Returns where every rank's arena holds the same bits, as its
+/// hashes tell; otherwise throws the same Error on all ranks, naming the first slice that differs
+/// and the ranks that differ from rank 0. `slices`: those that were hashed, the same on all ranks.
+/// Only hashes travel.
+void check_replicas(Communicator& communicator, const SliceHashes& hashes,
                     std::span<const ParameterSlice> slices);
 
 /// Collective: overwrites the tensors of every rank with the root's. All ranks pass tensors of the

@@ -161,7 +161,7 @@ void Replica::check_bits() {
   if (communicator_.size() == 1) return;
   const std::vector<ParameterSlice> slices = slices_of(store_.parameters());
   const auto check = [&](const ParameterStore& store) {
-    check_replicas(communicator_, HostTensor(store.context(), store.all_values()).tensor(), slices);
+    check_replicas(communicator_, hash_slices(store.context(), store.all_values(), slices), slices);
   };
   check(store_);
   if (average_) check(average_->store());

@@ -10,10 +10,12 @@
 #include "base/philox.h"
 #include "device/cuda_check.h"
 #include "device/cuda_graph.h"
+#include "parallel/bf16_reference.h"
 #include "parallel/device_choice.h"
 #include "parallel/gradient_bucketer.h"
 #include "parallel/mpi_communicator.h"
 #include "parallel/nccl_communicator.h"
+#include "parallel/slice_hashes.h"
 #include "parallel/stream_watch.h"
 
 // What of GPUs' communicator is not as of a host kind's: graphs, element types, waiting.
@@ -202,13 +204,18 @@ std::vector<ParameterSlice> odd_slices() {
   return slices;
 }
 
-TEST(GradientBucketerOnGpus, SumsInAGraphThatIsLaunchedAgain) {
+/// `compressed`: as bf16.
+void expect_sums_in_a_graph(bool compressed) {
   const std::vector<ParameterSlice> slices = odd_slices();
   const auto count = static_cast<std::size_t>(slices.back().offset + slices.back().elements);
   OnGpu<float> computed(zeros(count));
   OnGpu<float> gradients(zeros(count));
-  GradientBucketer bucketer(gpus(), gradients.tensor(DType::f32), slices,
-                            {.first_bytes = 4096, .bytes = 32'768});
+  const BucketOptions options{.first_bytes = 4096, .bytes = 32'768};
+  const std::int64_t needed = bf16_scratch(gpus(), cut_buckets(slices, options));
+  const OnGpu<std::uint16_t> scratch(
+      std::vector<std::uint16_t>(static_cast<std::size_t>(needed) + 1, 0x7fc0));
+  GradientBucketer bucketer(gpus(), gradients.tensor(DType::f32), slices, options,
+                            compressed ? scratch.tensor(DType::bf16) : Tensor());
   ASSERT_GE(bucketer.buckets().size(), 5U);
   const auto step = [&] {
     bucketer.begin_step();
@@ -235,6 +242,9 @@ TEST(GradientBucketerOnGpus, SumsInAGraphThatIsLaunchedAgain) {
       const std::vector<float> theirs = values(rank);
       for (std::size_t i = 0; i < count; ++i) total[i] += theirs[i];
     }
+    if (compressed && gpus().size() > 1) {
+      for (float& sum : total) sum = nearest_bf16(sum);
+    }
     computed.set(values(gpus().rank()));
     graph.launch();
     wait_for_device(gpus(), gpu(), "a step");
@@ -247,6 +257,32 @@ TEST(GradientBucketerOnGpus, SumsInAGraphThatIsLaunchedAgain) {
     }
   }
   EXPECT_FALSE(bucketer.take_stats().exposed_seconds.has_value());
+}
+
+TEST(GradientBucketerOnGpus, SumsInAGraphThatIsLaunchedAgain) { expect_sums_in_a_graph(false); }
+
+TEST(GradientBucketerOnGpus, SumsCompressedGradientsInAGraph) { expect_sums_in_a_graph(true); }
+
+TEST(NcclCommunicator, TakesABudgetOfBlocks) {
+  NcclCommunicator link(hosts(), gpu(), {.max_ctas = 2, .cga_cluster_size = 0});
+  const OnGpu<float> values(contributions<float>(gpus().rank(), 100'003));
+  link.all_reduce(values.tensor(DType::f32), ReduceOp::sum);
+  wait_for_device(link, gpu(), "a sum");
+  EXPECT_EQ(values.get(), sums<float>(100'003));
+}
+
+TEST(SliceHashesOnGpus, AreThoseOfTheCpu) {
+  const std::vector<ParameterSlice> slices = odd_slices();
+  const auto count = static_cast<std::size_t>(slices.back().offset + slices.back().elements + 9);
+  std::vector<float> values = awkward_values(0, count);
+  const OnGpu<float> there(values);
+  std::vector<ElementRange> ranges;
+  for (const ParameterSlice& slice : slices) ranges.push_back({slice.offset, slice.elements});
+  ranges.push_back({0, static_cast<std::int64_t>(count)});
+  CpuContext cpu(1);
+  const auto bits = [](const float* data) { return reinterpret_cast<const std::uint32_t*>(data); };
+  EXPECT_EQ(hash_ranges(gpu(), bits(there.data()), ranges),
+            hash_ranges(cpu, bits(values.data()), ranges));
 }
 
 TEST(NcclCommunicator, NamesTheSilentRankAndTheBucket) {

@@ -73,18 +73,22 @@ TEST(CheckSamePlan, ListsTheRanksThatAgree) {
 
 const std::vector<ParameterSlice> slices{{"fc.bias", 0, 10}, {"fc.weight", 16, 640}};
 
+void check(std::vector<float>& arena, std::span<const ParameterSlice> parameters) {
+  AnyContext context(std::in_place_type<CpuContext>, 1);
+  check_replicas(world(), hash_slices(context, view(arena), parameters), parameters);
+}
+
 std::string replica_message(std::vector<float>& arena) {
-  std::string message =
-      without_rank(message_of<Error>([&] { check_replicas(world(), view(arena), slices); }));
+  std::string message = without_rank(message_of<Error>([&] { check(arena, slices); }));
   expect_same_everywhere(message);
   return message;
 }
 
 TEST(CheckReplicas, AcceptsEqualBits) {
   std::vector<float> arena(656, 0.25F);
-  EXPECT_NO_THROW(check_replicas(world(), view(arena), slices));
+  EXPECT_NO_THROW(check(arena, slices));
   std::vector<float> nothing;
-  EXPECT_NO_THROW(check_replicas(world(), view(nothing), {}));
+  EXPECT_NO_THROW(check(nothing, {}));
 }
 
 TEST(CheckReplicas, NamesTheParameterAndTheRanks) {

@@ -98,7 +98,9 @@ TEST_F(SelfTest, ChecksItsArguments) {
 
 TEST_F(SelfTest, ChecksOfReplicasPass) {
   EXPECT_NO_THROW(check_same_plan(self_, std::vector<PlanEntry>{{"w", {3}, DType::f32, 0}}));
-  EXPECT_NO_THROW(check_replicas(self_, view(input_), std::vector<ParameterSlice>{{"w", 0, 3}}));
+  AnyContext context(std::in_place_type<CpuContext>, 1);
+  const std::vector<ParameterSlice> slices{{"w", 0, 3}};
+  EXPECT_NO_THROW(check_replicas(self_, hash_slices(context, view(input_), slices), slices));
   EXPECT_EQ(ranks_text(std::array{4}), "rank 4");
   EXPECT_EQ(ranks_text(std::array{0, 2, 5}), "ranks 0, 2 and 5");
 }
