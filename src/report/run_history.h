@@ -23,7 +23,7 @@ struct TrainRecord {
   double seconds = 0.0;
   double images_per_second = 0.0;
   double data_wait_seconds = 0.0;
-  double exposed_communication_seconds = 0.0;  ///< NaN where a device waits
+  double exposed_communication_seconds = 0.0;  ///< NaN in old runs on a GPU
   // NaN on a CPU, and where the GPU does not tell.
   double sm_activity = 0.0;
   double tensor_activity = 0.0;

@@ -9,6 +9,7 @@
 #include "device/cuda_check.h"
 #include "device/cuda_event.h"
 #include "device/cuda_graph.h"
+#include "device/device_stopwatch.h"
 #include "device/pinned.h"
 #include "layers/add.h"
 #include "optim/context_table.h"
@@ -27,6 +28,7 @@ namespace {
 struct Found {
   float sums[4];  // loss, samples, top1, top5, over all ranks and micro-batches
   float stop;     // how many ranks asked to stop
+  float exposed;  // seconds that this rank waited for gradients after backward
   StepState state;
 };
 
@@ -47,7 +49,7 @@ class CapturedStep final : public StepRunner {
                 "the update's blocks"),
         block_sums_(parts.context, blocks_.rows().size(), "the gradient's norm"),
         control_(parts.context, 1, "a step's control"),
-        statistics_(parts.context, statistics_count, "a step's statistics"),
+        statistics_(parts.context, statistics_count + 1, "a step's statistics"),
         micro_sums_(parts.context, 4, "a micro-batch's statistics"),
         found_{PinnedMemory<Found>(), PinnedMemory<Found>()},
         host_control_{PinnedMemory<HostControl>(), PinnedMemory<HostControl>()},
@@ -133,7 +135,8 @@ class CapturedStep final : public StepRunner {
                                .samples = count(1),
                                .top1 = count(2),
                                .top5 = count(3)},
-                      .stop = found.stop > 0.0F};
+                      .stop = found.stop > 0.0F,
+                      .exposed_seconds = static_cast<double>(found.exposed)};
     if (rules_.clip_norm > 0.0) result.gradient_norm = found.state.norm;
     if (found.state.failed != 0) {
       // It and what followed changed nothing and count for nothing.
@@ -182,9 +185,17 @@ class CapturedStep final : public StepRunner {
         for (const std::size_t parameter : parameters) parts_.bucketer.ready(parameter);
       });
     }
-    parts_.bucketer.finish();
-    request_->wait();
+    finish_reduction();
     update();
+    if (waits_) gradient_wait_.join();
+  }
+
+  /// Waits for the gradients' sums, and measures how long.
+  void finish_reduction() {
+    if (waits_) gradient_wait_.start();
+    parts_.bucketer.finish();
+    if (waits_) gradient_wait_.stop(statistics_.rows().data() + statistics_count);
+    request_->wait();
   }
 
   void forward(int micro) {
@@ -220,7 +231,7 @@ class CapturedStep final : public StepRunner {
 
   void fetch() {
     Found& found = *found_[slot_];
-    copy_async(statistics_.rows().data(), statistics_count * sizeof(float), found.sums,
+    copy_async(statistics_.rows().data(), (statistics_count + 1) * sizeof(float), &found,
                cudaMemcpyDeviceToHost);
     copy_async(&control()->state, sizeof(StepState), &found.state, cudaMemcpyDeviceToHost);
     done_[slot_].record(context_);
@@ -241,9 +252,11 @@ class CapturedStep final : public StepRunner {
   ContextTable<UpdateBlock> blocks_;
   ContextTable<double> block_sums_;
   ContextTable<StepControl> control_;
-  ContextTable<float> statistics_;  // loss, samples, top1, top5, stop
+  ContextTable<float> statistics_;  // loss, samples, top1, top5, stop; then Found::exposed
   ContextTable<float> micro_sums_;
   ContextTable<float> stop_wish_{parts_.context, 1, "the wish to stop"};
+  const bool waits_ = parts_.communicator.size() > 1;  // else there is nothing to wait for
+  DeviceStopwatch gradient_wait_{context_};
   DeviceInput input_{context_, parts_.raw->layout, accumulate_};
   std::vector<Arena> previous_;  // the batches of the step before, by micro-batch
   Arena image_memory_;

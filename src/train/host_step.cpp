@@ -100,14 +100,15 @@ class HostStep final : public StepRunner {
     return result(norm);
   }
 
-  StepResult result(std::optional<double> norm) const {
+  StepResult result(std::optional<double> norm) {
     const auto count = [&](std::size_t i) { return static_cast<std::int64_t>(statistics_[i]); };
     return {.sums = {.loss = static_cast<double>(statistics_[0]),
                      .samples = count(1),
                      .top1 = count(2),
                      .top5 = count(3)},
             .stop = statistics_[4] > 0.0F,
-            .gradient_norm = norm};
+            .gradient_norm = norm,
+            .exposed_seconds = parts_.bucketer.take_stats().exposed_seconds.value()};
   }
 
   void keep_failing(const Batch& batch, int micro) {
@@ -138,6 +139,7 @@ StepResult& StepResult::operator+=(const StepResult& later) {
   sums += later.sums;
   stop = stop || later.stop;
   if (later.gradient_norm) gradient_norm = later.gradient_norm;
+  exposed_seconds += later.exposed_seconds;
   if (failed_step == 0) failed_step = later.failed_step;
   return *this;
 }

@@ -102,19 +102,15 @@ void RunRecord::train(std::int64_t epoch, std::int64_t step, const Interval& int
   line.integer("samples", interval.sums.samples)
       .real("seconds", interval.seconds)
       .real("images_per_second", images_per_second)
-      .real("data_wait_seconds", interval.data_wait_seconds);
-  if (interval.exposed_communication_seconds) {
-    line.real("exposed_communication_seconds", *interval.exposed_communication_seconds);
-  }
-  std::vector<EventScalar> scalars{{"train/loss", loss},
-                                   {"train/top1", top1},
-                                   {"train/learning_rate", rate},
-                                   {"train/images_per_second", images_per_second},
-                                   {"train/data_wait_seconds", interval.data_wait_seconds}};
-  if (interval.exposed_communication_seconds) {
-    scalars.push_back(
-        {"train/exposed_communication_seconds", *interval.exposed_communication_seconds});
-  }
+      .real("data_wait_seconds", interval.data_wait_seconds)
+      .real("exposed_communication_seconds", interval.exposed_communication_seconds);
+  std::vector<EventScalar> scalars{
+      {"train/loss", loss},
+      {"train/top1", top1},
+      {"train/learning_rate", rate},
+      {"train/images_per_second", images_per_second},
+      {"train/data_wait_seconds", interval.data_wait_seconds},
+      {"train/exposed_communication_seconds", interval.exposed_communication_seconds}};
   if (interval.gradient_norm) scalars.push_back({"train/gradient_norm", *interval.gradient_norm});
   if (interval.gpu) add_gpu(*interval.gpu, line, scalars);
   write(line, step, scalars);

@@ -24,8 +24,8 @@ struct Interval {
   std::optional<double> gradient_norm{};
   double seconds = 0.0;
   double data_wait_seconds = 0.0;  ///< of rank 0: waiting for decoded batches
-  /// Of rank 0: waiting for gradients; absent where the device, not the host, waits for them.
-  std::optional<double> exposed_communication_seconds{};
+  /// Of rank 0, its host or its device: waiting for gradients after backward.
+  double exposed_communication_seconds = 0.0;
   /// Of rank 0's GPU over the interval; absent where the run computes on a CPU.
   std::optional<GpuActivity> gpu{};
 };

@@ -24,6 +24,8 @@ struct StepResult {
   bool stop = false;  ///< some rank asked to stop
   /// Of the mean gradient before it was clipped; absent where nothing is clipped.
   std::optional<double> gradient_norm{};
+  /// How long this rank waited for gradients after its backward passes.
+  double exposed_seconds = 0.0;
   /// The step, from 1, whose loss was not finite; 0: none. It and the ones after it changed
   /// nothing.
   std::int64_t failed_step = 0;

@@ -249,7 +249,6 @@ class Trainer::Run {
     interval_ = {};
     interval_start_ = Clock::now();
     wait_before_ = loader_.wait_seconds();
-    replica_.bucketer().take_stats();
   }
 
   /// Returns whether the run is to stop here.
@@ -277,6 +276,7 @@ class Trainer::Run {
     require_finite_loss(result);
     save_due |= result.stop;
     interval_.sums += result.sums;
+    interval_.exposed_communication_seconds += result.exposed_seconds;
     ++interval_.steps;
     if (result.gradient_norm) interval_.gradient_norm = result.gradient_norm;
     epoch_sums_ += result.sums;
@@ -303,7 +303,6 @@ class Trainer::Run {
     require_finite_weights();
     interval_.seconds = seconds_since(interval_start_);
     interval_.data_wait_seconds = loader_.wait_seconds() - wait_before_;
-    interval_.exposed_communication_seconds = replica_.bucketer().take_stats().exposed_seconds;
     record_->train(epoch_number(), position_.step, interval_, rate);
     begin_interval();
   }

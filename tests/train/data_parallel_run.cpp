@@ -117,6 +117,10 @@ Trajectory train_together(const SmallRun& run, const ReplicaPlace& place) {
   const auto note = [&](const StepResult& done) {
     if (done.sums.samples == 0) return;  // a device is a step behind
     EXPECT_EQ(done.sums.samples, data.config.global_batch);
+    if (ranks.size() > 1) {
+      EXPECT_GT(done.exposed_seconds, 0.0);
+    }
+    EXPECT_LT(done.exposed_seconds, 60.0);
     result.losses.push_back(done.sums.loss / static_cast<double>(done.sums.samples));
   };
   for (int step = 0; step < steps; ++step) {
