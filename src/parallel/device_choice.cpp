@@ -59,6 +59,18 @@ std::vector<Uuids> gather_visible(Communicator& host, std::span<const std::strin
       seen.size() == 1 ? "" : "s", rank, seen.size() * static_cast<std::size_t>(topology.hosts()));
 }
 
+/// Who has which text, and on which host; empty where all have the same.
+std::string differences(Communicator& host, const std::string& mine) {
+  const std::vector<std::string> texts = all_gather_text(host, mine);
+  if (std::ranges::adjacent_find(texts, std::not_equal_to<>()) == texts.end()) return {};
+  const RankTopology topology = RankTopology::gather(host);
+  std::vector<std::string> hosts;
+  for (int rank = 0; rank < topology.size(); ++rank) {
+    hosts.push_back(topology.host_name(topology.host_of(rank)));
+  }
+  return who_has_what(texts, hosts);
+}
+
 }  // namespace
 
 int choose_device(Communicator& host, std::span<const std::string> visible) {
@@ -89,10 +101,16 @@ void check_one_rank_per_device(const RankTopology& topology) {
 
 void check_same_facts(Communicator& host, std::span<const DeviceFact> facts) {
   for (const DeviceFact& fact : facts) {
-    const std::vector<std::string> values = all_gather_text(host, fact.value);
-    if (std::ranges::adjacent_find(values, std::not_equal_to<>()) == values.end()) continue;
-    input_error("the ranks differ in {}: {}; {}", fact.name, who_has_what(values), fact.remedy);
+    const std::string different = differences(host, fact.value);
+    if (different.empty()) continue;
+    input_error("the ranks differ in {}: {}; {}", fact.name, different, fact.remedy);
   }
+}
+
+std::string mixed_models(Communicator& host, const std::string& model) {
+  const std::string different = differences(host, model);
+  if (different.empty()) return {};
+  return fmt::format("the ranks' GPUs differ: {}; the slowest sets the pace", different);
 }
 
 }  // namespace tandem

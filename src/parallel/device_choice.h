@@ -26,7 +26,12 @@ struct DeviceFact {
 };
 
 /// Collective, over a host kind: throws the same InputError on all ranks where the first fact that
-/// differs does, naming what which ranks have. The facts' names are the same everywhere.
+/// differs does, naming which ranks on which hosts have what. The facts' names are the same
+/// everywhere.
 void check_same_facts(Communicator& host, std::span<const DeviceFact> facts);
+
+/// Collective, over a host kind: what to warn of where the ranks' GPU models, given as texts,
+/// differ, naming who has which; empty where they do not.
+std::string mixed_models(Communicator& host, const std::string& model);
 
 }  // namespace tandem

@@ -3,6 +3,23 @@
 #include <algorithm>
 
 namespace tandem {
+namespace {
+
+/// "a, b and c".
+std::string enumeration(std::span<const std::string> words) {
+  std::string text;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (i > 0) text += i + 1 == words.size() ? " and " : ", ";
+    text += words[i];
+  }
+  return text;
+}
+
+void add_new(std::vector<std::string>& words, const std::string& word) {
+  if (std::find(words.begin(), words.end(), word) == words.end()) words.push_back(word);
+}
+
+}  // namespace
 
 std::vector<std::int64_t> all_gather_values(Communicator& communicator,
                                             std::span<const std::int64_t> values) {
@@ -31,27 +48,26 @@ std::vector<std::string> all_gather_text(Communicator& communicator, std::string
 }
 
 std::string ranks_text(std::span<const int> ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    if (i > 0) text += i + 1 == ranks.size() ? " and " : ", ";
-    text += std::to_string(ranks[i]);
-  }
-  return text;
+  std::vector<std::string> numbers;
+  for (const int rank : ranks) numbers.push_back(std::to_string(rank));
+  return (ranks.size() == 1 ? "rank " : "ranks ") + enumeration(numbers);
 }
 
-std::string who_has_what(std::span<const std::string> texts) {
+std::string who_has_what(std::span<const std::string> texts, std::span<const std::string> hosts) {
   std::vector<std::string> kinds;
-  for (const std::string& text : texts) {
-    if (std::find(kinds.begin(), kinds.end(), text) == kinds.end()) kinds.push_back(text);
-  }
+  for (const std::string& text : texts) add_new(kinds, text);
   std::string message;
   for (const std::string& kind : kinds) {
     std::vector<int> ranks;
+    std::vector<std::string> places;
     for (std::size_t rank = 0; rank < texts.size(); ++rank) {
-      if (texts[rank] == kind) ranks.push_back(static_cast<int>(rank));
+      if (texts[rank] != kind) continue;
+      ranks.push_back(static_cast<int>(rank));
+      if (!hosts.empty()) add_new(places, hosts[rank]);
     }
     if (!message.empty()) message += "; ";
-    message += fmt::format("{} {} {}", ranks_text(ranks), ranks.size() == 1 ? "has" : "have", kind);
+    message += fmt::format("{}{}{} {} {}", ranks_text(ranks), places.empty() ? "" : " on ",
+                           enumeration(places), ranks.size() == 1 ? "has" : "have", kind);
   }
   return message;
 }

@@ -20,7 +20,9 @@ std::vector<std::int64_t> all_gather_values(Communicator& communicator,
 /// "rank 3", "ranks 0, 2 and 3", for messages.
 std::string ranks_text(std::span<const int> ranks);
 
-/// "rank 0 has A; ranks 1 and 2 have B", of every rank's text.
-std::string who_has_what(std::span<const std::string> texts);
+/// "rank 0 has A; ranks 1 and 2 have B", of every rank's text; "rank 0 on here has A; ranks 1 and 2
+/// on there have B" with every rank's host.
+std::string who_has_what(std::span<const std::string> texts,
+                         std::span<const std::string> hosts = {});
 
 }  // namespace tandem

@@ -16,8 +16,11 @@ std::vector<std::string> visible_gpus();
 /// InputError where Tandem was built without CUDA.
 AnyContext open_rank_gpu(Communicator& host);
 
-/// What of the context's device and its libraries must be the same on every rank, for
-/// check_same_facts(): GPU model, versions of CUDA, cuDNN and NCCL. Of the CPU nothing.
+/// What of the context's libraries must be the same on every rank, for check_same_facts(): versions
+/// of CUDA, cuDNN and NCCL. Of the CPU nothing.
 std::vector<DeviceFact> device_facts(const AnyContext& context);
+
+/// The GPU's name and compute capability, for mixed_models(); empty of a CPU.
+std::string device_model(const AnyContext& context);
 
 }  // namespace tandem

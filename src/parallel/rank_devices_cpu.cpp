@@ -9,4 +9,6 @@ AnyContext open_rank_gpu(Communicator& /*host*/) { return open_gpu(0); }
 
 std::vector<DeviceFact> device_facts(const AnyContext& /*context*/) { return {}; }
 
+std::string device_model(const AnyContext& /*context*/) { return {}; }
+
 }  // namespace tandem

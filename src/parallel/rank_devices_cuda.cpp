@@ -40,13 +40,19 @@ AnyContext open_rank_gpu(Communicator& host) {
 }
 
 std::vector<DeviceFact> device_facts(const AnyContext& context) {
-  const auto* gpu = std::get_if<CudaContext>(&context);
-  if (gpu == nullptr) return {};
+  if (!std::holds_alternative<CudaContext>(context)) return {};
   const std::string remedy = "install the same version on every host";
-  return {{"the GPU", gpu->device().name, "start all ranks on GPUs of one model"},
-          {"CUDA", cuda_version(), remedy},
+  return {{"CUDA", cuda_version(), remedy},
           {"cuDNN", cudnn_version(), remedy},
           {"NCCL", nccl_version(), remedy}};
+}
+
+std::string device_model(const AnyContext& context) {
+  const auto* gpu = std::get_if<CudaContext>(&context);
+  if (gpu == nullptr) return {};
+  const CudaDevice& device = gpu->device();
+  return fmt::format("{} (compute capability {}.{})", device.name, device.capability / 10,
+                     device.capability % 10);
 }
 
 }  // namespace tandem

@@ -48,11 +48,13 @@ std::string host_name() {
   return names.nodename;
 }
 
+std::string tandem_version() { return TANDEM_VERSION; }
+
 std::vector<std::pair<std::string, std::string>> environment_facts() {
   return {{"date", utc_time()},
           {"host", host_name()},
           {"command", command_line()},
-          {"tandem", TANDEM_VERSION},
+          {"tandem", tandem_version()},
           {"compiler", TANDEM_COMPILER}};
 }
 

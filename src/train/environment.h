@@ -12,6 +12,9 @@ std::string utc_time();
 /// This machine's name in its network.
 std::string host_name();
 
+/// "0.1.0".
+std::string tandem_version();
+
 /// What a run's record says of where and how it ran, in this order: "date" (UTC, ISO 8601), "host",
 /// "command" (quoted for a shell), "tandem" (version) and "compiler".
 std::vector<std::pair<std::string, std::string>> environment_facts();

@@ -77,10 +77,34 @@ TEST(SameFacts, OtherwiseTheFirstThatDiffersIsNamedWithItsRanks) {
                                       {"NCCL", odd ? "2.18.1" : "2.28.9", "c"}};
   const std::string message = message_of<InputError>([&] { check_same_facts(world(), facts); });
   EXPECT_EQ(message.rfind("the ranks differ in cuDNN: rank", 0), 0U) << message;
-  EXPECT_NE(message.find("rank " + std::to_string(world().size() - 1) + " has 9.8.0; install one"),
+  const RankTopology topology = RankTopology::gather(world());
+  const std::string host = topology.host_name(topology.host_of(topology.size() - 1));
+  EXPECT_NE(message.find("rank " + std::to_string(topology.size() - 1) + " on " + host +
+                         " has 9.8.0; install one"),
             std::string::npos)
       << message;
   expect_same_everywhere(message);
+}
+
+TEST(MixedModels, AreToldWithTheirRanks) {
+  EXPECT_EQ(mixed_models(world(), "NVIDIA H200"), "");
+  if (world().size() == 1) return;
+  const bool odd = world().rank() == world().size() - 1;
+  const std::string message = mixed_models(world(), odd ? "NVIDIA A100" : "NVIDIA H200");
+  EXPECT_EQ(message.rfind("the ranks' GPUs differ: rank", 0), 0U) << message;
+  EXPECT_NE(message.find("rank " + std::to_string(world().size() - 1) + " on "), std::string::npos)
+      << message;
+  EXPECT_NE(message.find(" has NVIDIA A100; the slowest sets the pace"), std::string::npos)
+      << message;
+  expect_same_everywhere(message);
+}
+
+TEST(WhoHasWhat, NamesRanksAndHosts) {
+  const std::vector<std::string> texts{"9.19", "9.8", "9.19", "9.8", "9.8"};
+  const std::vector<std::string> hosts{"a", "b", "a", "b", "c"};
+  EXPECT_EQ(who_has_what(texts), "ranks 0 and 2 have 9.19; ranks 1, 3 and 4 have 9.8");
+  EXPECT_EQ(who_has_what(texts, hosts),
+            "ranks 0 and 2 on a have 9.19; ranks 1, 3 and 4 on b and c have 9.8");
 }
 
 }  // namespace
