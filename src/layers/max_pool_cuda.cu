@@ -1,5 +1,6 @@
 #include "device/cuda_check.h"
 #include "device/cuda_context.h"
+#include "layers/max_pool_cuda.h"
 #include "layers/pool2d_cuda.h"
 #include "layers/pool_tiles_cuda.cuh"
 
@@ -42,103 +43,27 @@ class Largest {
   int taken_[P];
 };
 
-/// Two neighbours of 16 bits, for which there are instructions.
-__device__ __forceinline__ __half2 pair_at(const __half* from) {
-  return *reinterpret_cast<const __half2*>(from);
-}
-__device__ __forceinline__ __nv_bfloat162 pair_at(const __nv_bfloat16* from) {
-  return *reinterpret_cast<const __nv_bfloat162*>(from);
-}
-
-/// The same for elements of 16 bits and indices of at most as many, two in each instruction: one
-/// by one they would take longer than their memory does.
-template <typename T, int P>
-class LargestOfPairs {
- public:
-  __device__ __forceinline__ explicit LargestOfPairs(int first) {
-#pragma unroll
-    for (int e = 0; e < P; ++e) values_.set(e, -INFINITY);
-#pragma unroll
-    for (int i = 0; i < P / 2; ++i) taken_[i] = twice(first);
-  }
-  __device__ __forceinline__ void offer(const Pack<T, P>& pack, int index) {
-#pragma unroll
-    for (int i = 0; i < P / 2; ++i) {
-      const auto largest = pair_at(values_.values + 2 * i);
-      // All bits of an element's half where it is to be taken.
-      const unsigned mask =
-          __hgtu2_mask(pair_at(pack.values + 2 * i), largest) & __heq2_mask(largest, largest);
-      auto& bits = reinterpret_cast<unsigned*>(values_.values)[i];
-      bits = (reinterpret_cast<const unsigned*>(pack.values)[i] & mask) | (bits & ~mask);
-      taken_[i] = (twice(index) & mask) | (taken_[i] & ~mask);
-    }
-  }
-  __device__ __forceinline__ const Pack<T, P>& values() const { return values_; }
-  __device__ __forceinline__ int taken(int e) const {
-    return static_cast<int>(taken_[e / 2] >> (e % 2 * 16) & 0xFFFFU);
-  }
-
- private:
-  static __device__ __forceinline__ unsigned twice(int index) {
-    return static_cast<unsigned>(index) * 0x10001U;
-  }
-  Pack<T, P> values_;
-  unsigned taken_[P / 2];
-};
-
+/// Windows of any size; the tiles are over windows. `taken` is null where no backward pass follows.
 template <typename T, int P, typename Index>
-using LargestOf = std::conditional_t<sizeof(T) == 2 && P % 2 == 0 && sizeof(Index) == 1,
-                                     LargestOfPairs<T, P>, Largest<T, P>>;
-
-/// Windows of K x K, all of whose elements are loaded before the first is used; K = 0: of any size.
-template <typename T, int P, int K, typename Index>
-__device__ __forceinline__ LargestOf<T, P, Index> find_largest(const MaxPool& pool, int top,
-                                                               int left, const T* image) {
-  const int width = K > 0 ? K : pool.columns.kernel;
-  LargestOf<T, P, Index> largest(max(0, -top) * width + max(0, -left));
-  const auto inside = [&](int row, int column) {
-    return row >= 0 && row < pool.rows.input && column >= 0 && column < pool.columns.input;
-  };
-  const auto place = [&](int row, int column) {
-    return image + (std::int64_t{row} * pool.columns.input + column) * pool.channels;
-  };
-  if constexpr (K > 0) {
-    Pack<T, P> packs[K * K];
-#pragma unroll
-    for (int k = 0; k < K * K; ++k) {
-      const int row = top + k / K;
-      const int column = left + k % K;
-      if (inside(row, column)) {
-        packs[k] = Pack<T, P>::load(place(row, column));
-      } else {
-#pragma unroll
-        for (int e = 0; e < P; ++e) packs[k].set(e, -INFINITY);
-      }
-    }
-#pragma unroll
-    for (int k = 0; k < K * K; ++k) largest.offer(packs[k], k);
-  } else {
-    const int bottom = min(top + pool.rows.kernel, pool.rows.input);
-    const int right = min(left + width, pool.columns.input);
-    for (int row = max(top, 0); row < bottom; ++row) {
-      for (int column = max(left, 0); column < right; ++column) {
-        largest.offer(Pack<T, P>::load(place(row, column)), (row - top) * width + column - left);
-      }
-    }
-  }
-  return largest;
-}
-
-/// `taken` is null where no backward pass follows.
-template <typename T, int P, int K, typename Index>
 __global__ void __launch_bounds__(PoolTiles::most_threads)
-    max_pool_forward(PoolTiles tiles, MaxPool pool, const T* x, T* y, Index* taken) {
+    max_pool_forward_any(PoolTiles tiles, MaxPool pool, const T* x, T* y, Index* taken) {
   const PoolPlace at = pool_place(tiles);
   if (!at.inside) return;
   const T* image = x + at.image * pool.rows.input * pool.columns.input * pool.channels +
                    std::int64_t{at.pack} * P;
-  const auto largest = find_largest<T, P, K, Index>(pool, pool.rows.begin(at.row),
-                                                    pool.columns.begin(at.column), image);
+  const int top = pool.rows.begin(at.row);
+  const int left = pool.columns.begin(at.column);
+  const int width = pool.columns.kernel;
+  const int bottom = min(top + pool.rows.kernel, pool.rows.input);
+  const int right = min(left + width, pool.columns.input);
+  Largest<T, P> largest(max(0, -top) * width + max(0, -left));
+  for (int row = max(top, 0); row < bottom; ++row) {
+    const T* line = image + std::int64_t{row} * pool.columns.input * pool.channels;
+    for (int column = max(left, 0); column < right; ++column) {
+      largest.offer(Pack<T, P>::load(line + column * pool.channels),
+                    (row - top) * width + column - left);
+    }
+  }
   const std::int64_t pixel =
       (at.image * pool.rows.output + at.row) * pool.columns.output + at.column;
   const std::int64_t place = pixel * pool.channels + std::int64_t{at.pack} * P;
@@ -160,13 +85,6 @@ struct WindowGradient {
                                        const Index* all_taken) {
     gradient = Pack<T, P>::load(gradients + place);
     taken = Pack<Index, P>::load(all_taken + place);
-  }
-  __device__ __forceinline__ void load_nothing() {
-#pragma unroll
-    for (int e = 0; e < P; ++e) {
-      gradient.set(e, 0.0F);
-      taken.values[e] = 0;
-    }
   }
   /// To the sums of the pixel that is element `index` of the window.
   __device__ __forceinline__ void add_to(float (&sums)[P], int index) const {
@@ -194,44 +112,7 @@ __device__ __forceinline__ void store_pixel(const MaxPool& pool, const PoolPlace
   result.store(dx + pixel * pool.channels + std::int64_t{at.pack} * P);
 }
 
-/// Windows of K x K at a stride of S. A thread has the S x S pixels over which the same windows
-/// lie, so that which element of which window a pixel is, is known when this is compiled; all
-/// windows are loaded before the first is used. The tiles are over such groups of pixels.
-template <typename T, int P, int K, int S, typename Index>
-__global__ void __launch_bounds__(PoolTiles::most_threads)
-    max_pool_backward(PoolTiles tiles, MaxPool pool, const T* dy, const Index* taken, T* dx) {
-  constexpr int reach = (K + S - 1) / S;
-  const PoolPlace at = pool_place(tiles);
-  if (!at.inside) return;
-  WindowGradient<T, P, Index> windows[reach][reach];
-#pragma unroll
-  for (int k = 0; k < reach * reach; ++k) {
-    const int row = at.row - k / reach;
-    const int column = at.column - k % reach;
-    WindowGradient<T, P, Index>& window = windows[k / reach][k % reach];
-    if (row >= 0 && row < pool.rows.output && column >= 0 && column < pool.columns.output) {
-      window.load(window_place(pool, at, P, row, column), dy, taken);
-    } else {
-      window.load_nothing();
-    }
-  }
-#pragma unroll
-  for (int pixel = 0; pixel < S * S; ++pixel) {
-    const int row = pool.rows.begin(at.row) + pixel / S;
-    const int column = pool.columns.begin(at.column) + pixel % S;
-    if (row < 0 || row >= pool.rows.input || column < 0 || column >= pool.columns.input) continue;
-    float sums[P] = {};
-#pragma unroll
-    for (int k = 0; k < reach * reach; ++k) {
-      const int down = pixel / S + k / reach * S;
-      const int across = pixel % S + k % reach * S;
-      if (down < K && across < K) windows[k / reach][k % reach].add_to(sums, down * K + across);
-    }
-    store_pixel<T, P>(pool, at, row, column, sums, dx);
-  }
-}
-
-/// Windows of any size. The tiles are over pixels.
+/// The same windows backward; the tiles are over pixels.
 template <typename T, int P, typename Index>
 __global__ void __launch_bounds__(PoolTiles::most_threads)
     max_pool_backward_any(PoolTiles tiles, MaxPool pool, const T* dy, const Index* taken, T* dx) {
@@ -251,11 +132,18 @@ __global__ void __launch_bounds__(PoolTiles::most_threads)
   store_pixel<T, P>(pool, at, at.row, at.column, sums, dx);
 }
 
-/// Calls `use` with the integral constant of `value` where that is one of Known, else of 0.
-template <int... Known, typename Use>
-void with_known(int value, const Use& use) {
-  const bool found = ((value == Known && (use(std::integral_constant<int, Known>()), true)) || ...);
-  if (!found) use(std::integral_constant<int, 0>());
+cuda_max_pool::Problem problem_of(const CudaContext& context, const PoolGeometry& geometry) {
+  const Shape& x = geometry.input;
+  return {.batch = x[0],
+          .rows = x[1],
+          .columns = x[2],
+          .out_rows = geometry.output[1],
+          .out_columns = geometry.output[2],
+          .channels = x[3],
+          .kernel = geometry.rows,
+          .stride = geometry.stride,
+          .padding = geometry.padding,
+          .multiprocessors = context.device().multiprocessors};
 }
 
 class MaxPoolCuda : public LayerKernel {
@@ -266,6 +154,8 @@ class MaxPoolCuda : public LayerKernel {
         pool_{.rows = pool_axis(geometry, true),
               .columns = pool_axis(geometry, false),
               .channels = geometry.input[3]},
+        problem_(problem_of(context, geometry)),
+        strips_(geometry.rows == geometry.columns && problem_.has_strips()),
         training_(request.training),
         wide_index_(geometry.rows * geometry.columns > 256) {}
 
@@ -274,7 +164,10 @@ class MaxPoolCuda : public LayerKernel {
     return {.saved = training_ ? static_cast<std::size_t>(geometry_.output.elements()) * each : 0};
   }
   void forward(const ForwardArgs& args) override {
-    if (wide_index_) {
+    if (strips_) {
+      auto* taken = training_ ? reinterpret_cast<std::uint8_t*>(args.saved) : nullptr;
+      cuda_max_pool::forward(context_->stream(), problem_, args.inputs[0], args.output, taken);
+    } else if (wide_index_) {
       run_forward<std::int32_t>(args);
     } else {
       run_forward<std::uint8_t>(args);
@@ -282,7 +175,11 @@ class MaxPoolCuda : public LayerKernel {
   }
   void backward(const BackwardArgs& args) override {
     if (!args.input_gradients[0].defined()) return;
-    if (wide_index_) {
+    if (strips_) {
+      cuda_max_pool::backward(context_->stream(), problem_, args.output_gradient,
+                              reinterpret_cast<const std::uint8_t*>(args.saved),
+                              args.input_gradients[0]);
+    } else if (wide_index_) {
       run_backward<std::int32_t>(args);
     } else {
       run_backward<std::uint8_t>(args);
@@ -290,8 +187,6 @@ class MaxPoolCuda : public LayerKernel {
   }
 
  private:
-  bool is_square() const { return geometry_.rows == geometry_.columns; }
-
   /// Calls `use(T(), width)`; packs of indices, too, are of at most 16 bytes.
   template <typename Index, typename Use>
   static void with_packs(const Tensor& x, const Tensor& y, const Use& use) {
@@ -314,12 +209,8 @@ class MaxPoolCuda : public LayerKernel {
       using T = decltype(element);
       constexpr int P = decltype(width)::value;
       const PoolTiles tiles = plan_pool_tiles(geometry_.output, P);
-      with_known<2, 3>(is_square() ? pool_.rows.kernel : 0, [&](auto kernel) {
-        max_pool_forward<T, P, decltype(kernel)::value>
-            <<<tiles.blocks, tiles.block(), 0, context_->stream()>>>(
-                tiles, pool_, static_cast<const T*>(x.raw()), static_cast<T*>(args.output.raw()),
-                taken);
-      });
+      max_pool_forward_any<T, P><<<tiles.blocks, tiles.block(), 0, context_->stream()>>>(
+          tiles, pool_, static_cast<const T*>(x.raw()), static_cast<T*>(args.output.raw()), taken);
     });
   }
 
@@ -328,40 +219,20 @@ class MaxPoolCuda : public LayerKernel {
     const Tensor& dy = args.output_gradient;
     const Tensor& dx = args.input_gradients[0];
     const auto* taken = reinterpret_cast<const Index*>(args.saved);
-    const auto is = [&](int kernel, int stride) {
-      return is_square() && pool_.rows.kernel == kernel && pool_.rows.stride == stride;
-    };
     with_packs<Index>(dy, dx, [&](auto element, auto width) {
       using T = decltype(element);
       constexpr int P = decltype(width)::value;
-      const auto launch = [&](auto kernel, const Shape& pixels) {
-        const PoolTiles tiles = plan_pool_tiles(pixels, P);
-        kernel<<<tiles.blocks, tiles.block(), 0, context_->stream()>>>(
-            tiles, pool_, static_cast<const T*>(dy.raw()), taken, static_cast<T*>(dx.raw()));
-      };
-      if (is(3, 2)) {
-        launch(&max_pool_backward<T, P, 3, 2, Index>, groups());
-      } else if (is(2, 2)) {
-        launch(&max_pool_backward<T, P, 2, 2, Index>, groups());
-      } else if (is(3, 1)) {
-        launch(&max_pool_backward<T, P, 3, 1, Index>, groups());
-      } else {
-        launch(&max_pool_backward_any<T, P, Index>, geometry_.input);
-      }
+      const PoolTiles tiles = plan_pool_tiles(geometry_.input, P);
+      max_pool_backward_any<T, P><<<tiles.blocks, tiles.block(), 0, context_->stream()>>>(
+          tiles, pool_, static_cast<const T*>(dy.raw()), taken, static_cast<T*>(dx.raw()));
     });
-  }
-  /// The groups of pixels over which the same windows lie, as an image.
-  Shape groups() const {
-    const auto along = [&](std::int64_t extent) {
-      return (extent - 1 + geometry_.padding) / geometry_.stride + 1;
-    };
-    const Shape& x = geometry_.input;
-    return {x[0], along(x[1]), along(x[2]), x[3]};
   }
 
   CudaContext* context_;
   PoolGeometry geometry_;
   MaxPool pool_;
+  cuda_max_pool::Problem problem_;
+  bool strips_;
   bool training_;
   bool wide_index_;
 };

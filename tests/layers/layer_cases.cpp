@@ -84,6 +84,9 @@ const std::vector<LayerCase>& table() {
       {"max_pool", "packs", "kernel=3\nstride=2\npadding=1", {{2, 7, 10, 24}}},
       {"max_pool", "halves", "kernel=2", {{2, 6, 5, 16}}},
       {"max_pool", "overlap", "kernel=3\nstride=1\npadding=1", {{1, 5, 6, 16}}},
+      {"max_pool", "overlap_odd", "kernel=3\nstride=1\npadding=1", {{2, 4, 5, 3}}},
+      {"max_pool", "pairs", "kernel=3\nstride=2\npadding=1", {{1, 9, 6, 10}}},
+      {"max_pool", "halves_padded", "kernel=2\nstride=2\npadding=1", {{2, 6, 5, 4}}},
       {"max_pool", "large", "kernel=17\nstride=2\npadding=3", {{1, 14, 13, 8}}},
 
       {"batch_norm", "odd", "", {{2, 5, 3, 7}}},
