@@ -28,9 +28,12 @@ struct GpuActivity {
 /// Of a MIG instance the metrics are its own and the energy, the whole board's, is absent.
 class GpuMonitor {
  public:
+  /// NVML's file, wherever the driver put it.
+  static constexpr const char* default_library = "libnvidia-ml.so.1";
+
   /// `uuid` as CudaDevice has it; that of a MIG instance may begin with "GPU-" or "MIG-".
   /// `library`: NVML's file, for tests.
-  explicit GpuMonitor(const std::string& uuid, const char* library = "libnvidia-ml.so.1");
+  explicit GpuMonitor(const std::string& uuid, const char* library = default_library);
   ~GpuMonitor();
   GpuMonitor(GpuMonitor&&) noexcept;
   GpuMonitor& operator=(GpuMonitor&&) noexcept;

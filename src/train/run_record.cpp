@@ -38,16 +38,20 @@ constexpr std::array<GpuField, 5> gpu_fields{
      {"energy_joules", "gpu/energy_joules", &GpuActivity::energy_joules}}};
 
 /// What cannot be read is said to be so: a zero would be an idle GPU.
-void add_gpu(const GpuActivity& activity, JsonLine& line, std::vector<EventScalar>& scalars) {
-  for (const GpuField& field : gpu_fields) {
-    const std::optional<double>& value = activity.*field.value;
+void add_gpu(const GpuActivity& activity, double samples, JsonLine& line,
+             std::vector<EventScalar>& scalars) {
+  const auto add = [&](std::string_view name, std::string_view tag, std::optional<double> value) {
     if (value) {
-      line.real(field.name, *value);
-      scalars.push_back({field.tag, *value});
+      line.real(name, *value);
+      scalars.push_back({tag, *value});
     } else {
-      line.text(field.name, "unavailable");
+      line.text(name, "unavailable");
     }
-  }
+  };
+  for (const GpuField& field : gpu_fields) add(field.name, field.tag, activity.*field.value);
+  std::optional<double> per_thousand = activity.energy_joules;
+  if (per_thousand) *per_thousand *= 1000.0 / samples;
+  add("joules_per_1000_images", "gpu/joules_per_1000_images", per_thousand);
 }
 
 }  // namespace
@@ -112,7 +116,7 @@ void RunRecord::train(std::int64_t epoch, std::int64_t step, const Interval& int
       {"train/data_wait_seconds", interval.data_wait_seconds},
       {"train/exposed_communication_seconds", interval.exposed_communication_seconds}};
   if (interval.gradient_norm) scalars.push_back({"train/gradient_norm", *interval.gradient_norm});
-  if (interval.gpu) add_gpu(*interval.gpu, line, scalars);
+  if (interval.gpu) add_gpu(*interval.gpu, samples, line, scalars);
   write(line, step, scalars);
 }
 

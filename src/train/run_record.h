@@ -26,7 +26,7 @@ struct Interval {
   double data_wait_seconds = 0.0;  ///< of rank 0: waiting for decoded batches
   /// Of rank 0, its host or its device: waiting for gradients after backward.
   double exposed_communication_seconds = 0.0;
-  /// Of rank 0's GPU over the interval; absent where the run computes on a CPU.
+  /// Of the GPUs of the run over the interval; absent where the run computes on CPUs.
   std::optional<GpuActivity> gpu{};
 };
 

@@ -24,6 +24,7 @@
 #include "train/bad_samples.h"
 #include "train/device_input.h"
 #include "train/early_stop.h"
+#include "train/gpu_use.h"
 #include "train/non_finite.h"
 #include "train/replica.h"
 #include "train/run_checkpoints.h"
@@ -79,6 +80,7 @@ class Trainer::Run {
                    config.data.workers, config.data.skip_bad_samples, config.precision),
         checkpoints_(place, config_),
         early_stop_(config.early_stop),
+        gpu_use_(communicator, device_uuid(context_)),
         bad_samples_(place.folder / "bad_samples.txt", communicator) {
     if (speaks()) lock_.emplace(place.folder);
     restore();
@@ -111,6 +113,7 @@ class Trainer::Run {
     loader_.start(sampler_.ordinal(position_.epoch(), position_.step_in_epoch()));
     started_ = Clock::now();
     first_step_ = position_.step;
+    gpu_use_.begin();
     begin_interval();
     bool stop = evaluation_is_pending() && end_epoch(false);
     while (!stop && position_.step < total && !early_stop_.due()) stop = run_step(total);
@@ -303,6 +306,7 @@ class Trainer::Run {
     require_finite_weights();
     interval_.seconds = seconds_since(interval_start_);
     interval_.data_wait_seconds = loader_.wait_seconds() - wait_before_;
+    interval_.gpu = gpu_use_.end();
     record_->train(epoch_number(), position_.step, interval_, rate);
     begin_interval();
   }
@@ -338,6 +342,7 @@ class Trainer::Run {
     const Clock::time_point start = Clock::now();
     work();
     paused_seconds_ += seconds_since(start);
+    gpu_use_.begin();
     begin_interval();
   }
 
@@ -423,6 +428,7 @@ class Trainer::Run {
   std::optional<RunLock> lock_;  // before whatever reads or writes the folder; rank 0's
   RunCheckpoints checkpoints_;
   EarlyStop early_stop_;
+  GpuUse gpu_use_;
   BadSamples bad_samples_;
   TrainingPosition position_;
   std::optional<RunRecord> record_;

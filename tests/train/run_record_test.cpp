@@ -74,8 +74,9 @@ TEST_F(RunRecordTest, WhatAGpuDoesNotTellIsUnavailable) {
   EXPECT_EQ(told["tensor_activity"], 0.0);
   EXPECT_EQ(told["dram_activity"], "unavailable");
   EXPECT_EQ(told["energy_joules"], 312.5);
-  for (const char* field :
-       {"sm_activity", "sm_occupancy", "tensor_activity", "dram_activity", "energy_joules"}) {
+  EXPECT_EQ(told["joules_per_1000_images"], 19531.25);  // of 16 samples
+  for (const char* field : {"sm_activity", "sm_occupancy", "tensor_activity", "dram_activity",
+                            "energy_joules", "joules_per_1000_images"}) {
     EXPECT_EQ(records().at(2)[field], "unavailable") << field;
   }
   EXPECT_EQ(scalars("gpu/sm_activity"), std::vector<float>{0.75F});
