@@ -96,6 +96,9 @@ class StepPlan {
   /// The model's output of the last forward(): (batch, classes), of the activations' dtype.
   Tensor logits() const;
 
+  /// Whether backward() runs the graph's node of this index: a parameter is trained there or below.
+  bool has_backward(std::size_t layer) const;
+
   std::int64_t batch() const { return options_.batch; }
   /// Bytes of activations, their gradients and scratch.
   std::size_t activation_bytes() const { return memory_.bytes(); }

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "device/trace_range.h"
 #include "graph/step_plan_step.h"
 #include "layers/add.h"
 #include "tensor/finite.h"
@@ -29,6 +30,7 @@ LossSums StepPlan::forward(const Tensor& images, const Targets& targets, std::in
   TANDEM_CHECK(!options_.training || valid == options_.batch, "{} of {} samples in training", valid,
                options_.batch);
   run_layers(images, random);
+  const TraceRange range("loss");
   return softmax_cross_entropy(*context_, logits(), targets, options_.label_smoothing, valid,
                                loss_gradient_, loss_scratch_);
 }
@@ -37,16 +39,19 @@ void StepPlan::enqueue_forward(const Tensor& images, const Targets& targets,
                                const StepRandom& random, const float* gradient_scale,
                                const Tensor& sums) {
   run_layers(images, random);
+  const TraceRange range("loss");
   softmax_cross_entropy_into(*context_, logits(), targets, options_.label_smoothing, loss_gradient_,
                              gradient_scale, sums, loss_scratch_);
 }
 
 void StepPlan::run_layers(const Tensor& images, const StepRandom& random) {
+  const TraceRange range("forward");
   activate(*context_);
   for (Step& step : steps_) run_forward(step, images, random);
 }
 
 void StepPlan::run_forward(Step& step, const Tensor& images, const StepRandom& random) const {
+  const TraceRange range(step.name);
   for (const std::size_t slot : step.model_inputs) step.inputs[slot] = images;
   step.kernel->forward({.inputs = step.inputs,
                         .output = step.output,
@@ -74,6 +79,7 @@ std::optional<std::string> StepPlan::first_non_finite_layer(const Tensor& images
 void StepPlan::backward(bool accumulate, const Progress& progress) {
   TANDEM_CHECK(options_.training, "backward of a plan made for evaluation");
   TANDEM_CHECK(!accumulate || options_.accumulation, "a plan made without accumulation");
+  const TraceRange range("backward");
   activate(*context_);
   std::size_t newest = steps_.size();  // of what was given to the side queue
   for (std::size_t i = steps_.size(); i-- > 0;) {
@@ -97,6 +103,7 @@ void StepPlan::backward(bool accumulate, const Progress& progress) {
 
 /// What the layers before wait for.
 void StepPlan::run_backward(Step& step, bool accumulate) {
+  const TraceRange range(step.name);
   const std::vector<Tensor>& gradients = step.own_gradients(accumulate);
   step.kernel->backward({.inputs = step.inputs,
                          .output = step.output,
@@ -120,6 +127,7 @@ void StepPlan::run_backward(Step& step, bool accumulate) {
 /// The rest, which only those wait for who want the gradients.
 void StepPlan::finish_backward(Step& step, bool accumulate, const Progress& progress) {
   if (step.aside) {
+    const TraceRange range(step.name);
     const std::vector<Tensor>& gradients = step.own_gradients(accumulate);
     step.kernel->backward_weights({.inputs = step.inputs,
                                    .output = {},
@@ -137,6 +145,8 @@ void StepPlan::finish_backward(Step& step, bool accumulate, const Progress& prog
 std::size_t StepPlan::side_layers() const {
   return static_cast<std::size_t>(std::ranges::count(steps_, true, &Step::aside));
 }
+
+bool StepPlan::has_backward(std::size_t layer) const { return steps_.at(layer).backward; }
 
 Tensor StepPlan::logits() const { return steps_.back().output; }
 

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include "device/trace_range.h"
+
 namespace tandem {
 namespace {
 
@@ -113,6 +115,7 @@ void GradientBucketer::ready(std::size_t i) {
 void GradientBucketer::launch_complete_buckets() {
   for (; next_ < buckets_.size() && pending_[next_] == 0; ++next_) {
     if (communicator_.size() == 1) continue;
+    const TraceRange range(labels_[next_]);
     requests_.push_back(launch(next_));
   }
 }

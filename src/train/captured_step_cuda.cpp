@@ -11,6 +11,7 @@
 #include "device/cuda_graph.h"
 #include "device/device_stopwatch.h"
 #include "device/pinned.h"
+#include "device/trace_range.h"
 #include "layers/add.h"
 #include "optim/context_table.h"
 #include "optim/step_control_kernels.h"
@@ -67,20 +68,10 @@ class CapturedStep final : public StepRunner {
   }
 
   StepResult step(const NextBatch& next_batch, float learning_rate, bool stop_requested) override {
-    // Travels while the step before computes.
-    for (int micro = 0; micro < accumulate_; ++micro) input_.upload(next_batch().raw);
-    for (int micro = 0; micro < accumulate_; ++micro) {
-      keep(micro);
-      input_.advance();
-    }
+    const TraceRange range("step");
+    bring_batches(next_batch);
     fill_control(learning_rate, stop_requested);
-    if (!ran_) {
-      enqueue();
-      ran_ = true;
-    } else {
-      if (!graph_) graph_.emplace(context_, [this] { enqueue(); });
-      graph_->launch();
-    }
+    launch();
     fetch();
     parts_.optimizer.count_step();
     StepResult before = take(1 - slot_);
@@ -97,6 +88,11 @@ class CapturedStep final : public StepRunner {
     StepResult result = take(slot_);
     failing_is_previous_ = false;
     return result;
+  }
+
+  void observe(StepObserver* observer) override {
+    observer_ = observer;
+    graph_.reset();
   }
 
   std::string explain_non_finite_loss() override {
@@ -152,6 +148,34 @@ class CapturedStep final : public StepRunner {
                previous_[static_cast<std::size_t>(micro)].data(), cudaMemcpyDeviceToDevice);
   }
 
+  void bring_batches(const NextBatch& next_batch) {
+    const TraceRange range("batches");
+    // Travels while the step before computes.
+    for (int micro = 0; micro < accumulate_; ++micro) input_.upload(next_batch().raw);
+    for (int micro = 0; micro < accumulate_; ++micro) {
+      keep(micro);
+      input_.advance();
+    }
+  }
+
+  void launch() {
+    if (!std::exchange(ran_, true)) {
+      const TraceRange range("first step");
+      enqueue();
+      return;
+    }
+    if (!graph_) {
+      const TraceRange range("capture");
+      graph_.emplace(context_, [this] { enqueue(); });
+    }
+    const TraceRange range("launch");
+    graph_->launch();
+  }
+
+  void tell(StepPart part) const {
+    if (observer_ != nullptr) observer_->ended(part);
+  }
+
   /// Brings what changes from step to step to the device, in the stream's order.
   void fill_control(float learning_rate, bool stop_requested) {
     slot_ = 1 - slot_;
@@ -170,6 +194,7 @@ class CapturedStep final : public StepRunner {
 
   /// One whole step, as the stream's work.
   void enqueue() {
+    tell(StepPart::start);
     set_zero(statistics_.rows().data(), statistics_count * sizeof(float));
     copy_async(stop_wish_.rows().data(), sizeof(float), statistics_.rows().data() + 4,
                cudaMemcpyDeviceToDevice);
@@ -186,11 +211,13 @@ class CapturedStep final : public StepRunner {
       });
     }
     finish_reduction();
+    tell(StepPart::reduction);
     update();
     if (waits_) gradient_wait_.join();
+    tell(StepPart::update);
   }
 
-  /// Waits for the gradients' sums, and measures how long.
+  /// Waits for the sums of the gradients, and measures how long.
   void finish_reduction() {
     if (waits_) gradient_wait_.start();
     parts_.bucketer.finish();
@@ -206,7 +233,8 @@ class CapturedStep final : public StepRunner {
     const Tensor sums(micro_sums_.rows().data(), {4});
     const Tensor total(statistics_.rows().data(), {4});
     const RawBatchView& batch = input_.current(micro);
-    enqueue_input(context_, batch, parts_.raw->spec, images_);
+    enqueue_micro_batch(batch);
+    tell(StepPart::input);
     const Targets targets{.labels = batch.labels,
                           .second_labels = batch.second_labels,
                           .weights = batch.label_weights};
@@ -214,9 +242,16 @@ class CapturedStep final : public StepRunner {
                                 rules_.loss_scaling ? &control()->state.loss_scale.scale : nullptr,
                                 sums);
     add_forward(context_, total, sums, total);
+    tell(StepPart::loss);
+  }
+
+  void enqueue_micro_batch(const RawBatchView& batch) {
+    const TraceRange range("input");
+    enqueue_input(context_, batch, parts_.raw->spec, images_);
   }
 
   void update() {
+    const TraceRange range("update");
     const Tensor gradients = parts_.store.all_gradients();
     prepare_update(context_, {.rules = rules_,
                               .loss = statistics_.rows().data(),
@@ -268,6 +303,7 @@ class CapturedStep final : public StepRunner {
   PinnedMemory<float> stop_[2];
   std::unique_ptr<Request> request_;
   std::optional<CudaGraph> graph_;
+  StepObserver* observer_ = nullptr;
   int slot_ = 0;
   bool ran_ = false;
   bool pending_[2] = {false, false};

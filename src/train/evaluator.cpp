@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "data/evaluation_sampler.h"
+#include "device/trace_range.h"
 #include "parallel/gather_text.h"
 
 namespace tandem {
@@ -58,6 +59,7 @@ std::optional<LossSums> Evaluator::run_share(const std::function<bool()>& stop) 
 }
 
 std::optional<Evaluation> Evaluator::run_unless(const std::function<bool()>& stop) {
+  const TraceRange range("evaluation");
   const auto start = std::chrono::steady_clock::now();
   const std::optional<LossSums> mine = run_share(stop);
   const LossSums all = sum_over_ranks(communicator_, mine.value_or(LossSums{}));

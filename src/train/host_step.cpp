@@ -3,6 +3,7 @@
 #include <cmath>
 #include <vector>
 
+#include "device/trace_range.h"
 #include "optim/gradient_norm.h"
 #include "tensor/finite.h"
 #include "train/non_finite.h"
@@ -22,6 +23,8 @@ class HostStep final : public StepRunner {
         gradient_norm_(parts.context, parameter_groups(parts.config.optimizer, parts.store)) {}
 
   StepResult step(const NextBatch& next_batch, float learning_rate, bool stop_requested) override {
+    const TraceRange range("step");
+    tell(StepPart::start);
     LossSums mine;
     for (int micro = 0; micro < accumulate_; ++micro) {
       const Batch& batch = next_batch();
@@ -29,7 +32,9 @@ class HostStep final : public StepRunner {
       const Targets targets{.labels = batch.labels,
                             .second_labels = batch.second_labels,
                             .weights = batch.label_weights};
+      tell(StepPart::input);
       mine += parts_.plan.forward(batch.images, targets, batch.valid, random_of(micro));
+      tell(StepPart::loss);
       if (!std::isfinite(mine.loss)) keep_failing(batch, micro);
       const bool last = micro + 1 == accumulate_;
       if (last) begin_reduction(mine, stop_requested);
@@ -39,6 +44,8 @@ class HostStep final : public StepRunner {
   }
 
   StepResult settle() override { return {}; }
+
+  void observe(StepObserver* observer) override { observer_ = observer; }
 
   std::string explain_non_finite_loss() override {
     const bool mine = !failing_images_.empty();
@@ -54,6 +61,10 @@ class HostStep final : public StepRunner {
  private:
   /// Sums that travel beside the gradients: loss, samples, top1, top5, stop.
   using Statistics = std::vector<float>;
+
+  void tell(StepPart part) const {
+    if (observer_ != nullptr) observer_->ended(part);
+  }
 
   StepRandom random_of(int micro) const {
     return step_random(parts_, parts_.optimizer.steps_taken(), micro);
@@ -79,11 +90,20 @@ class HostStep final : public StepRunner {
   StepResult finish_step(float learning_rate) {
     parts_.bucketer.finish();
     statistics_request_->wait();
+    tell(StepPart::reduction);
     if (!std::isfinite(statistics_[0])) {
       StepResult failed = result({});
       failed.failed_step = parts_.optimizer.steps_taken() + 1;
       return failed;
     }
+    const std::optional<double> norm = update(learning_rate);
+    tell(StepPart::update);
+    return result(norm);
+  }
+
+  /// Returns the gradient's norm, where it is clipped.
+  std::optional<double> update(float learning_rate) {
+    const TraceRange range("update");
     // Each micro-batch's gradient is of its own mean; the step's is of the mean over all of them.
     const auto parts = static_cast<float>(parts_.communicator.size() * accumulate_);
     UpdateSettings settings{.learning_rate = learning_rate, .gradient_scale = 1.0F / parts};
@@ -97,7 +117,7 @@ class HostStep final : public StepRunner {
     if (parts_.average != nullptr) {
       parts_.average->update(parts_.store, parts_.optimizer.steps_taken());
     }
-    return result(norm);
+    return norm;
   }
 
   StepResult result(std::optional<double> norm) {
@@ -126,6 +146,7 @@ class HostStep final : public StepRunner {
   GradientNorm gradient_norm_;
   Statistics statistics_;
   std::unique_ptr<Request> statistics_request_;
+  StepObserver* observer_ = nullptr;
 
   const Batch* batch_ = nullptr;       // the last one
   std::vector<float> failing_images_;  // of this rank's first batch whose loss is not finite

@@ -96,7 +96,7 @@ Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro
              .accumulation = config.accumulate > 1,
              .freeze_statistics = config.freeze_statistics,
              .rank_sum = rank_sum_.get(),
-             .after_layer = [&communicator] { communicator.still_working(); }}),
+             .after_layer = [this] { end_layer(); }}),
       optimizer_(make_optimizer(config.optimizer, context, store_.all_gradients().elements(),
                                 parameter_groups(config.optimizer, store_))),
       compression_(compression_scratch(config, context, reduction, slices_of(store_.trained()))),
@@ -119,6 +119,11 @@ Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro
                         .bucketer = bucketer_,
                         .raw = raw};
   runner_ = std::visit([&](auto& device) { return make_step_runner(device, parts); }, context);
+}
+
+void Replica::end_layer() {
+  communicator_.still_working();
+  if (observer_ != nullptr) observer_->ended(StepPart::layer);
 }
 
 void Replica::broadcast_from_root() {

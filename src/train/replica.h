@@ -50,6 +50,12 @@ class Replica {
   StepResult step(const NextBatch& next_batch, float learning_rate, bool stop_requested) {
     return runner_->step(next_batch, learning_rate, stop_requested);
   }
+  /// From the next step on `observer` is told the moments of this rank's steps, until
+  /// observe(null). Not while a step is under way: settle() before.
+  void observe(StepObserver* observer) {
+    observer_ = observer;
+    runner_->observe(observer);
+  }
   /// Waits for the steps that are under way and returns what they did.
   StepResult settle() { return runner_->settle(); }
 
@@ -74,8 +80,10 @@ class Replica {
 
  private:
   void broadcast(const std::vector<Tensor>& tensors);
+  void end_layer();
 
   Communicator& communicator_;
+  StepObserver* observer_ = nullptr;
   Graph graph_;
   ParameterStore store_;
   std::unique_ptr<CommunicatorSum> rank_sum_;  // null without synchronised batch normalisation

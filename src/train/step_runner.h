@@ -14,6 +14,7 @@
 #include "optim/optimizer.h"
 #include "parallel/gradient_bucketer.h"
 #include "train/run_config.h"
+#include "train/step_observer.h"
 #include "train/weight_average.h"
 
 namespace tandem {
@@ -74,6 +75,10 @@ class StepRunner {
                           bool stop_requested) = 0;
   /// Waits for what is under way and returns what was not returned yet.
   virtual StepResult settle() = 0;
+
+  /// From the next step on `observer` is told the steps' moments; null, as at first: nobody. Not
+  /// while a step is under way. A device captures its step anew.
+  virtual void observe(StepObserver* observer) = 0;
 
   /// After a step whose loss is not finite: where on this rank that came from, as a phrase; empty
   /// where it did not come from here. Runs the layers again, so that all ranks call it.
