@@ -46,8 +46,7 @@ GpuStep::GpuStep(AnyContext& context, const GpuStepOptions& options)
                                      StepPlanOptions{.batch = options.batch,
                                                      .training = true,
                                                      .precision = options.precision,
-                                                     .side_work = options.side_work,
-                                                     .after_layer = options.after_layer});
+                                                     .side_work = options.side_work});
   synchronize(context);
   plan_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   optimizer_ = make_sgd(context, store_);

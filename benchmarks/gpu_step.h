@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -19,8 +18,6 @@ struct GpuStepOptions {
   std::int64_t batch = 128;
   Precision precision = Precision::bf16;
   SideWork side_work = SideWork::by_size;
-  /// As in StepPlanOptions.
-  std::function<void()> after_layer{};
 };
 
 /// A training step on one fixed batch of noise that lies on the GPU: SGD with momentum 0.9 and

@@ -1,8 +1,6 @@
 // Times whole training steps (forward, backward, optimizer) on one GPU on one fixed batch that lies
-// there, as one CUDA graph, and prints lines of JSON; with --layers the time of every layer too.
-// training_step_torch_gpu.py is its counterpart, compare_gpu.py runs both.
-
-#include <fmt/format.h>
+// there, as one CUDA graph, and prints lines of JSON. training_step_torch_gpu.py is its
+// counterpart, compare_gpu.py runs both. Where the time goes is what `tandem bench` tells.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -14,8 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "device/cuda_event.h"
 #include "device/gpu_monitor.h"
-#include "layer_times.h"
+#include "gpu_step.h"
 
 namespace tandem {
 namespace {
@@ -29,10 +28,6 @@ struct Options {
   int steps = 0;
   double seconds = 1.0;
   bool wait = false;
-  bool layers = false;
-  std::string sort = "time";
-  std::size_t rows = 40;
-  Ceilings ceilings;
   std::string json;
 };
 
@@ -43,13 +38,7 @@ class Bench {
       : options_(options),
         context_(CudaContext(options.device)),
         free_before_(cuda().free_bytes()) {
-    GpuStepOptions step = options.step;
-    if (options.layers) {
-      step.after_layer = [this] { layers_.mark(); };
-      // What goes on beside other layers has no time of its own.
-      step.side_work = SideWork::never;
-    }
-    step_.emplace(context_, step);
+    step_.emplace(context_, options.step);
     // Outside a graph first: kernels are loaded, and errors show where they are.
     step_->enqueue();
     first_loss_ = step_->loss();
@@ -141,8 +130,6 @@ class Bench {
             {"update_milliseconds", milliseconds(2)}};
   }
 
-  StepTimes layers() { return layers_.measure(*step_, options_.step, options_.ceilings, 21); }
-
  private:
   CudaContext& cuda() const { return std::get<CudaContext>(context_); }
   static Json told(const std::optional<double>& value) {
@@ -161,7 +148,6 @@ class Bench {
   const Options& options_;
   mutable AnyContext context_;
   std::size_t free_before_;
-  LayerTimer layers_;
   std::optional<GpuStep> step_;
   std::optional<CudaGraph> whole_;
   std::optional<CudaGraph> forward_;
@@ -172,23 +158,6 @@ class Bench {
   CudaEvent last_;
   double first_loss_ = 0.0;
 };
-
-Json layers_json(const StepTimes& times) {
-  Json list = Json::array();
-  for (const LayerTime& layer : times.layers) {
-    list.push_back({{"name", layer.name},
-                    {"what", layer.what},
-                    {"output", layer.output},
-                    {"forward_seconds", layer.forward_seconds},
-                    {"backward_seconds", layer.backward_seconds},
-                    {"floor_seconds", layer.floor_seconds},
-                    {"forward_bytes", layer.cost.forward_bytes},
-                    {"backward_bytes", layer.cost.backward_bytes},
-                    {"forward_operations", layer.cost.forward_operations},
-                    {"backward_operations", layer.cost.backward_operations}});
-  }
-  return list;
-}
 
 void run(const Options& options) {
   std::ofstream file;
@@ -210,13 +179,6 @@ void run(const Options& options) {
   }
   facts.update(bench.measure(options.seconds));
   facts.update(bench.parts());
-  if (options.layers) {
-    const StepTimes times = bench.layers();
-    std::cout << layer_table(times, options.sort == "lost", options.rows);
-    std::cout << fmt::format("without recorded moments a step takes {:.1f} us\n",
-                             1e3 * facts["milliseconds"].get<double>());
-    if (file.is_open()) facts["layers"] = layers_json(times);
-  }
   tell(facts);
 }
 
@@ -254,19 +216,7 @@ void add_options(CLI::App& app, Options& options) {
          "Which layers compute weight gradients beside the rest of backward")
       ->check(CLI::IsMember({"by_size", "never", "always"}))
       ->default_str("by_size");
-  app.add_flag("--layers", options.layers,
-               "Time every layer and print a table; then nothing goes on beside other layers");
-  app.add_option("--sort", options.sort, "The table's layers by time, or by time lost to the floor")
-      ->check(CLI::IsMember({"time", "lost"}))
-      ->capture_default_str();
-  app.add_option("--rows", options.rows, "Layers in the table")->capture_default_str();
-  app.add_option("--bytes-per-second", options.ceilings.bytes_per_second,
-                 "The card's copy rate, for the floors; device_ceilings measures it")
-      ->capture_default_str();
-  app.add_option("--operations-per-second", options.ceilings.operations_per_second,
-                 "Its rate of matrix products")
-      ->capture_default_str();
-  app.add_option("--json", options.json, "A file to append the JSON to; the layers too");
+  app.add_option("--json", options.json, "A file to append the JSON to");
 }
 
 }  // namespace

@@ -31,6 +31,7 @@ struct ExitCode {
 /// Each adds its subcommand to `app`, which sets `chosen` when the command line names it.
 void add_train_command(CLI::App& app, Command& chosen);
 void add_eval_command(CLI::App& app, Command& chosen);
+void add_bench_command(CLI::App& app, Command& chosen);
 void add_weights_command(CLI::App& app, Command& chosen);
 void add_models_command(CLI::App& app, Command& chosen);
 void add_data_command(CLI::App& app, Command& chosen);

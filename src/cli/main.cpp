@@ -52,6 +52,7 @@ int run(int argc, char** argv) {
     Command chosen;
     add_train_command(app, chosen);
     add_eval_command(app, chosen);
+    add_bench_command(app, chosen);
     add_weights_command(app, chosen);
     add_models_command(app, chosen);
     add_data_command(app, chosen);

@@ -24,6 +24,8 @@ void set_to_zero(CpuContext& /*context*/, void* data, std::size_t bytes) {
 
 void synchronize(CpuContext& /*context*/) {}
 
+std::optional<std::size_t> device_bytes_in_use(const CpuContext& /*context*/) { return {}; }
+
 void copy_to_device(AnyContext& context, const void* host, std::size_t bytes, void* device) {
   std::visit([&](auto& place) { copy_to_device(place, host, bytes, device); }, context);
 }
@@ -42,6 +44,10 @@ void set_to_zero(AnyContext& context, void* data, std::size_t bytes) {
 
 void synchronize(AnyContext& context) {
   std::visit([](auto& place) { synchronize(place); }, context);
+}
+
+std::optional<std::size_t> device_bytes_in_use(const AnyContext& context) {
+  return std::visit([](const auto& place) { return device_bytes_in_use(place); }, context);
 }
 
 bool is_host(const AnyContext& context) { return std::holds_alternative<CpuContext>(context); }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 
 #include "device/any_context.h"
 
@@ -16,6 +17,10 @@ void copy_on_device(AnyContext& context, const void* from, std::size_t bytes, vo
 void set_to_zero(AnyContext& context, void* data, std::size_t bytes);
 /// Waits until everything enqueued in the context is done.
 void synchronize(AnyContext& context);
+
+/// Bytes of a device's memory that are in use, by whatever runs there; nothing where it is the
+/// host's.
+std::optional<std::size_t> device_bytes_in_use(const AnyContext& context);
 
 /// Whether the context's memory is the host's, so that its tensors can be read and written as they
 /// are.

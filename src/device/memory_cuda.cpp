@@ -38,4 +38,8 @@ void set_to_zero(CudaContext& context, void* data, std::size_t bytes) {
 
 void synchronize(CudaContext& context) { context.synchronize(); }
 
+std::optional<std::size_t> device_bytes_in_use(const CudaContext& context) {
+  return context.device().memory_bytes - context.free_bytes();
+}
+
 }  // namespace tandem

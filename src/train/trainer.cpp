@@ -10,27 +10,17 @@
 #include <type_traits>
 
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/log.h"
-#include "data/fingerprint.h"
-#include "device/machine.h"
-#include "device/memory.h"
-#include "device/pinned_allocator.h"
-#include "graph/model_file.h"
 #include "parallel/announced_work.h"
-#include "parallel/device_communicator.h"
-#include "parallel/rank_topology.h"
 #include "parallel/replica_check.h"
 #include "train/bad_samples.h"
-#include "train/device_input.h"
 #include "train/early_stop.h"
 #include "train/gpu_use.h"
 #include "train/non_finite.h"
-#include "train/replica.h"
 #include "train/run_checkpoints.h"
 #include "train/run_description.h"
-#include "train/run_device.h"
 #include "train/run_lock.h"
+#include "train/run_parts.h"
 #include "train/run_record.h"
 #include "train/stop_signal.h"
 
@@ -51,36 +41,15 @@ class Trainer::Run {
   Run(const RunConfig& config, const RunPlace& place, Communicator& communicator)
       : config_(config),
         communicator_(communicator),
-        topology_(RankTopology::gather(communicator)),
-        machine_(read_machine()),
-        context_(open_run_device(config, machine_, topology_, communicator)),
-        reduction_(make_device_communicator(context_, communicator, config.device_link)),
-        datasets_(open_data()),
-        train_data_(fingerprint_of(*datasets_.train)),
-        train_transform_(make_transform(config.data, true)),
+        parts_(config_, communicator),
         test_transform_(make_transform(config.data, false)),
-        sampler_(make_sampler()),
-        loader_(*datasets_.train, train_transform_, training_batches(sampler_),
-                {.batch = static_cast<int>(sampler_.micro_batch()),
-                 .workers = config.data.workers,
-                 .prefetch = config.data.prefetch,
-                 .seed = config.seed,
-                 .on_bad_sample =
-                     config.data.skip_bad_samples ? OnBadSample::replace : OnBadSample::fail,
-                 .mix = config.data.mix,
-                 .raw = !is_host(context_),
-                 .allocate = pinned_allocator(context_),
-                 .hold = is_host(context_) ? 1 : DeviceInput::hold(config.accumulate),
-                 .while_waiting = [this] { communicator_.still_working(); }}),
-        replica_(config, build_model(), sampler_.micro_batch(), context_, communicator,
-                 reduction_ ? *reduction_ : communicator, raw_input()),
-        evaluator_(*datasets_.test, test_transform_, replica_.graph(), replica_.evaluated_store(),
-                   context_, communicator,
+        evaluator_(*parts_.datasets.test, test_transform_, replica_.graph(),
+                   replica_.evaluated_store(), parts_.context, communicator,
                    config.eval_batch > 0 ? config.eval_batch : sampler_.micro_batch(),
                    config.data.workers, config.data.skip_bad_samples, config.precision),
         checkpoints_(place, config_),
         early_stop_(config.early_stop),
-        gpu_use_(communicator, device_uuid(context_)),
+        gpu_use_(communicator, device_uuid(parts_.context)),
         bad_samples_(place.folder / "bad_samples.txt", communicator) {
     if (speaks()) lock_.emplace(place.folder);
     restore();
@@ -138,62 +107,14 @@ class Trainer::Run {
                                  : scheduled_steps();
   }
 
-  /// Ranks that read other settings or other data would take part in other collectives and hang.
-  void check_same_run() const {
-    const std::vector<PlanEntry> entries{
-        {.name = fmt::format("run file of hash {:016x}", hash_text(config_.text))},
-        {.name = fmt::format("{} training and {} test samples", datasets_.train->size(),
-                             datasets_.test->size())},
-        {.name = fmt::format("class names of fingerprint {:016x}", train_data_.classes)},
-        {.name = fmt::format("training labels of fingerprint {:016x}", train_data_.labels)},
-        {.name = fmt::format("training samples of fingerprint {:016x}", train_data_.samples)},
-        {.name = fmt::format("test samples of fingerprint {:016x}",
-                             fingerprint_of(*datasets_.test).samples)}};
-    check_same_plan(communicator_, entries);
-  }
-
-  Datasets open_data() {
-    Datasets sets;
-    run_announced(communicator_, [&] { sets = open_datasets(config_.data); });
-    return sets;
-  }
-
-  DistributedSampler make_sampler() const {
-    check_same_run();
-    try {
-      return DistributedSampler({.size = datasets_.train->size(),
-                                 .global_batch = config_.global_batch,
-                                 .world = communicator_.size(),
-                                 .rank = communicator_.rank(),
-                                 .accumulate = config_.accumulate,
-                                 .seed = config_.seed});
-    } catch (const InputError& error) {
-      input_error("{}: {}", config_.global_batch_place, error.what());
-    }
-  }
-
-  std::optional<RawInput> raw_input() const {
-    if (is_host(context_)) return std::nullopt;
-    return RawInput{loader_.raw_layout(), InputSpec(train_transform_)};
-  }
-
-  Graph build_model() const {
-    const TransformOptions& input = config_.data.transform;
-    return load_model(find_model(config_.model), {.classes = datasets_.train->classes(),
-                                                  .channels = input.channels,
-                                                  .size = input.size,
-                                                  .dropout = config_.dropout,
-                                                  .stochastic_depth = config_.stochastic_depth});
-  }
-
   void restore() {
     position_ = {.steps_per_epoch = sampler_.steps_per_epoch(),
                  .early_stop_metric = config_.early_stop.metric,
                  .seed = config_.seed,
                  .global_batch = config_.global_batch,
-                 .samples = datasets_.train->size(),
-                 .classes = train_data_.classes,
-                 .labels = train_data_.labels,
+                 .samples = parts_.datasets.train->size(),
+                 .classes = parts_.train_data.classes,
+                 .labels = parts_.train_data.labels,
                  .model = config_.model};
     checkpoints_.require_fresh_folder();
     if (speaks()) {
@@ -227,25 +148,19 @@ class Trainer::Run {
   void describe() {
     if (!speaks()) return;
     const RunDescription description{.config = config_,
-                                     .topology = topology_,
-                                     .machine = machine_,
-                                     .datasets = datasets_,
+                                     .topology = parts_.topology,
+                                     .machine = parts_.machine,
+                                     .datasets = parts_.datasets,
                                      .sampler = sampler_,
                                      .replica = replica_,
-                                     .device = device_text(context_),
-                                     .threads = threads(),
+                                     .device = device_text(parts_.context),
+                                     .threads = parts_.threads(),
                                      .evaluation_bytes = evaluator_.activation_bytes(),
                                      .communicator = communicator_.name(),
                                      .ranks = communicator_.size(),
                                      .first_step = position_.step};
     log_description(description);
     record_->start(start_record(description));
-  }
-
-  /// Compute threads of this rank; 0 where a GPU computes.
-  int threads() const {
-    const auto* cpu = std::get_if<CpuContext>(&context_);
-    return cpu == nullptr ? 0 : cpu->threads();
   }
 
   void begin_interval() {
@@ -413,17 +328,11 @@ class Trainer::Run {
   StopSignal signal_;
   RunConfig config_;
   Communicator& communicator_;
-  RankTopology topology_;
-  Machine machine_;
-  AnyContext context_;
-  std::unique_ptr<Communicator> reduction_;  // over the device's memory; null on the CPU
-  Datasets datasets_;
-  DataFingerprint train_data_;
-  Transform train_transform_;
+  RunParts parts_;
+  const DistributedSampler& sampler_ = parts_.sampler;
+  DataLoader& loader_ = parts_.loader;
+  Replica& replica_ = parts_.replica;
   Transform test_transform_;
-  DistributedSampler sampler_;
-  DataLoader loader_;
-  Replica replica_;  // behind the loader, whose memory a device may still read
   Evaluator evaluator_;
   std::optional<RunLock> lock_;  // before whatever reads or writes the folder; rank 0's
   RunCheckpoints checkpoints_;

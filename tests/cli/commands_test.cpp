@@ -19,7 +19,8 @@ void expect_all_in(const std::string& text, const std::vector<std::string>& part
 
 TEST_F(Commands, HelpNamesEveryOption) {
   const std::vector<std::pair<std::vector<std::string>, std::vector<std::string>>> expected{
-      {{}, {"train", "eval", "weights", "models", "doctor", "--version", "Exit codes", "75"}},
+      {{},
+       {"train", "eval", "bench", "weights", "models", "doctor", "--version", "Exit codes", "75"}},
       {{"train"},
        {"CONFIG", "--set", "KEY=VALUE", "--out", "DIR", "--resume", "PATH", "runs/", "exit code 75",
         "ends with 1", "odls_base_sigkill_timeout"}},
@@ -29,6 +30,7 @@ TEST_F(Commands, HelpNamesEveryOption) {
       {{"weights", "export"}, {"CHECKPOINT", "OUT"}},
       {{"weights", "import"}, {"MODEL", "IN", "OUT", "--classes", "--channels"}},
       {{"models"}, {"MODEL", "--size", "--classes", "--channels", "GMACs", "GFLOPs"}},
+      {{"bench"}, {"CONFIG", "--set", "--seconds", "--layers", "--json"}},
       {{"report"}, {"RUN", "--out", "report.html"}},
       {{"doctor"}, {"missing"}},
   };

@@ -1,0 +1,248 @@
+#include "bench/bench_run.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <type_traits>
+
+#include "base/error.h"
+#include "device/memory.h"
+#include "device/open_context.h"
+#include "train/gpu_use.h"
+#include "train/run_parts.h"
+
+namespace tandem {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double between(Clock::time_point first, Clock::time_point last) {
+  return std::chrono::duration<double>(last - first).count();
+}
+
+std::size_t peak_process_bytes() {
+  rusage usage{};
+  TANDEM_CHECK(getrusage(RUSAGE_SELF, &usage) == 0, "getrusage failed");
+  return static_cast<std::size_t>(usage.ru_maxrss) * 1024;
+}
+
+class Bench {
+ public:
+  Bench(const RunConfig& config, const BenchOptions& options, Communicator& communicator)
+      : config_(config),
+        options_(options),
+        communicator_(communicator),
+        parts_(config, communicator),
+        gpu_use_(communicator, device_uuid(parts_.context)) {}
+
+  BenchResult run() {
+    describe();
+    parts_.loader.start(0);
+    parts_.replica.broadcast_from_root();
+    result_.first_steps_seconds = stretch([this] { return loaded(); }, 2);
+    measure_with_loader();
+    measure_alone();
+    record_phases();
+    measure_loader();
+    result_.device_bytes = device_bytes_in_use(parts_.context);
+    result_.process_bytes = peak_process_bytes();
+    communicator_.barrier();
+    result_.ceilings = measure_ceilings(parts_.context);
+    set_floors(result_.times, result_.ceilings, config_.precision);
+    gather();
+    return std::move(result_);
+  }
+
+ private:
+  using Next = std::function<const Batch*()>;
+
+  static constexpr int stretches = 5;
+  static constexpr int warm_up = 3;  // steps
+
+  void describe() {
+    result_.model = parts_.replica.graph().name();
+    result_.device = device_text(parts_.context);
+    result_.communicator =
+        std::string(parts_.reduction ? parts_.reduction->name() : communicator_.name());
+    result_.precision = config_.precision;
+    result_.threads = parts_.threads();
+    result_.global_batch = config_.global_batch;
+    result_.micro_batch = parts_.sampler.micro_batch();
+    result_.accumulate = config_.accumulate;
+    result_.device_seconds = between(parts_.began, parts_.device_ready);
+    result_.data_seconds = between(parts_.device_ready, parts_.data_ready);
+    result_.model_seconds = between(parts_.data_ready, parts_.model_ready);
+    result_.state_bytes = parts_.replica.state_bytes();
+    result_.activation_bytes = parts_.replica.plan().activation_bytes();
+  }
+
+  const Batch* loaded() {
+    resident_ = parts_.loader.next();
+    TANDEM_CHECK(resident_ != nullptr, "the training data ended");
+    return resident_;
+  }
+
+  /// Seconds that so many steps take, from idle to idle. The rate of 0 leaves the weights alone.
+  double stretch(const Next& next, std::int64_t steps) {
+    const Clock::time_point start = Clock::now();
+    StepResult found;
+    for (std::int64_t i = 0; i < steps && found.failed_step == 0; ++i) {
+      found += parts_.replica.step([&]() -> const Batch& { return *next(); }, 0.0F, false);
+    }
+    found += parts_.replica.settle();
+    if (found.failed_step != 0) {
+      input_error("the loss of the model as it starts is not finite: {}; check the data",
+                  parts_.replica.explain_non_finite_loss());
+    }
+    return between(start, Clock::now());
+  }
+
+  /// As many steps as rank 0 says: each is a collective.
+  std::int64_t steps_of_stretch(double step_seconds) {
+    auto steps = static_cast<std::int64_t>(options_.seconds / stretches / step_seconds);
+    steps = std::clamp<std::int64_t>(steps, 1, 1'000'000);
+    communicator_.broadcast(Tensor(&steps, {1}, DType::i64), 0);
+    return steps;
+  }
+
+  StepRate rate(const Next& next) {
+    const std::int64_t steps = steps_of_stretch(stretch(next, warm_up) / warm_up);
+    std::vector<double> seconds;
+    for (int i = 0; i < stretches; ++i) {
+      seconds.push_back(stretch(next, steps) / static_cast<double>(steps));
+    }
+    std::ranges::sort(seconds);
+    return {.seconds = seconds[stretches / 2],
+            .least_seconds = seconds.front(),
+            .most_seconds = seconds.back(),
+            .steps = steps * stretches};
+  }
+
+  void measure_with_loader() {
+    // What is decoded already would flatter it.
+    stretch([this] { return loaded(); }, config_.data.prefetch / config_.accumulate + 1);
+    const double before = parts_.loader.wait_seconds();
+    result_.with_loader = rate([this] { return loaded(); });
+    mine_.data_wait_seconds = (parts_.loader.wait_seconds() - before) /
+                              static_cast<double>(result_.with_loader.steps + warm_up);
+  }
+
+  void measure_alone() {
+    gpu_use_.begin();
+    result_.alone = rate([this] { return resident_; });
+    result_.gpu = gpu_use_.end();
+    if (!result_.gpu || !result_.gpu->energy_joules) return;
+    const std::int64_t images = (result_.alone.steps + warm_up) * config_.global_batch;
+    result_.joules_per_1000_images =
+        1000.0 * *result_.gpu->energy_joules / static_cast<double>(images);
+  }
+
+  void record_phases() {
+    constexpr int most_steps = 15;
+    const std::size_t layers = parts_.replica.graph().nodes().size();
+    const std::unique_ptr<StepRecorder> recorder = make_step_recorder(
+        parts_.context, 3 + static_cast<std::size_t>(config_.accumulate) * (2 + 2 * layers));
+    parts_.replica.observe(recorder.get());
+    const Next next = [this] { return resident_; };
+    stretch(next, 1);  // the first launch of a captured step is slower
+    const std::int64_t steps = std::clamp<std::int64_t>(result_.alone.steps, 3, most_steps);
+    std::vector<std::vector<StepMoment>> recorded;
+    for (std::int64_t i = 0; i < steps; ++i) {
+      stretch(next, 1);
+      recorded.push_back(recorder->last_step());
+    }
+    parts_.replica.observe(nullptr);
+    result_.times = sort_moments(parts_.replica.graph(), parts_.replica.plan(), config_.accumulate,
+                                 median_moments(recorded));
+    result_.times.recording_seconds = recorder->recording_seconds();
+    mine_.phases = result_.times.phases;
+  }
+
+  /// With nothing else to do, after what is decoded already.
+  void measure_loader() {
+    communicator_.barrier();
+    for (int i = 0; i <= config_.data.prefetch; ++i) loaded();
+    const Clock::time_point start = Clock::now();
+    std::int64_t batches = 0;
+    do {
+      loaded();
+      ++batches;
+    } while (between(start, Clock::now()) < 0.5 * options_.seconds);
+    mine_.loader_images_per_second =
+        static_cast<double>(batches * result_.micro_batch) / between(start, Clock::now());
+  }
+
+  void gather() {
+    static_assert(std::is_trivially_copyable_v<RankMeasures>);
+    const std::int64_t size = communicator_.rank() == 0 ? communicator_.size() : 0;
+    result_.ranks.resize(static_cast<std::size_t>(size));
+    communicator_.gather(
+        Tensor(&mine_, {sizeof(RankMeasures)}, DType::u8),
+        size > 0 ? Tensor(result_.ranks.data(), {size, sizeof(RankMeasures)}, DType::u8) : Tensor(),
+        0);
+  }
+
+  const RunConfig& config_;
+  const BenchOptions& options_;
+  Communicator& communicator_;
+  RunParts parts_;
+  GpuUse gpu_use_;
+  const Batch* resident_ = nullptr;  // the loader's last batch
+  RankMeasures mine_;
+  BenchResult result_;
+};
+
+}  // namespace
+
+double BenchResult::loader_images_per_second() const {
+  double total = 0.0;
+  for (const RankMeasures& rank : ranks) total += rank.loader_images_per_second;
+  return total;
+}
+
+PhaseSeconds BenchResult::mean_phases() const {
+  PhaseSeconds mean{};
+  for (const RankMeasures& rank : ranks) {
+    for (std::size_t p = 0; p < mean.size(); ++p) {
+      mean[p] += rank.phases[p] / static_cast<double>(ranks.size());
+    }
+  }
+  return mean;
+}
+
+PhaseSeconds BenchResult::longest_phases() const {
+  PhaseSeconds longest{};
+  for (const RankMeasures& rank : ranks) {
+    for (std::size_t p = 0; p < longest.size(); ++p) {
+      longest[p] = std::max(longest[p], rank.phases[p]);
+    }
+  }
+  return longest;
+}
+
+double BenchResult::data_wait_seconds() const {
+  double total = 0.0;
+  for (const RankMeasures& rank : ranks) total += rank.data_wait_seconds;
+  return total / static_cast<double>(ranks.size());
+}
+
+double BenchResult::operations() const {
+  double total = 0.0;
+  for (const LayerTime& layer : times.layers) total += layer.operations();
+  return total;
+}
+
+double BenchResult::bytes() const {
+  double total = 0.0;
+  for (const LayerTime& layer : times.layers) total += layer.bytes();
+  return total;
+}
+
+BenchResult run_bench(const RunConfig& config, const BenchOptions& options,
+                      Communicator& communicator) {
+  return Bench(config, options, communicator).run();
+}
+
+}  // namespace tandem

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/ceilings.h"
+#include "bench/step_times.h"
+#include "device/gpu_monitor.h"
+#include "parallel/communicator.h"
+#include "train/run_config.h"
+
+namespace tandem {
+
+/// Wall-clock time of one step: the median over several stretches of steps, and their range.
+struct StepRate {
+  double seconds = 0.0;
+  double least_seconds = 0.0;
+  double most_seconds = 0.0;
+  std::int64_t steps = 0;  ///< measured in all
+};
+
+/// What one rank measured of itself.
+struct RankMeasures {
+  PhaseSeconds phases{};
+  double data_wait_seconds = 0.0;  ///< a step, with the loader
+  double loader_images_per_second = 0.0;
+};
+
+/// What `tandem bench` finds out. Times are rank 0's but for `ranks`.
+struct BenchResult {
+  std::string model;
+  std::string device;
+  std::string communicator;
+  Precision precision = Precision::fp32;
+  int threads = 0;  ///< of a rank; 0 on a GPU
+  std::int64_t global_batch = 0;
+  std::int64_t micro_batch = 0;
+  int accumulate = 1;
+
+  // Start-up: opening the device, the data, making the model with its plan, two steps.
+  double device_seconds = 0.0;
+  double data_seconds = 0.0;
+  double model_seconds = 0.0;
+  double first_steps_seconds = 0.0;
+
+  StepRate alone;        ///< one batch again and again
+  StepRate with_loader;  ///< as training does it
+  std::vector<RankMeasures> ranks;
+  StepTimes times;
+  Ceilings ceilings;
+  /// Of all GPUs while the step ran alone; absent on CPUs.
+  std::optional<GpuActivity> gpu{};
+  std::optional<double> joules_per_1000_images{};
+
+  std::size_t state_bytes = 0;
+  std::size_t activation_bytes = 0;
+  std::optional<std::size_t> device_bytes{};  ///< in use on the GPU, by whatever runs there
+  std::size_t process_bytes = 0;              ///< of the host, at most so far
+
+  double images_per_second(const StepRate& rate) const {
+    return static_cast<double>(global_batch) / rate.seconds;
+  }
+  /// Of all ranks' loaders with nothing else to do.
+  double loader_images_per_second() const;
+  PhaseSeconds mean_phases() const;
+  /// By phase, of the rank on which it takes longest.
+  PhaseSeconds longest_phases() const;
+  double data_wait_seconds() const;  ///< mean over the ranks
+  /// Of the products of a rank's step, two a multiply-add.
+  double operations() const;
+  /// The least that the layers of a rank's step must move (graph/layer_cost.h).
+  double bytes() const;
+};
+
+struct BenchOptions {
+  /// To measure the step alone for, and again with the loader.
+  double seconds = 2.0;
+};
+
+/// Collective. Measures a run's training step without training: the weights stay, nothing is
+/// written. On rank 0 the result; empty elsewhere.
+BenchResult run_bench(const RunConfig& config, const BenchOptions& options,
+                      Communicator& communicator);
+
+}  // namespace tandem

@@ -1,0 +1,79 @@
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "bench/bench_json.h"
+#include "bench/bench_text.h"
+#include "cli/commands.h"
+
+namespace tandem {
+namespace {
+
+struct BenchArguments {
+  std::string config;
+  std::vector<std::string> overrides;
+  BenchOptions options;
+  bool layers = false;
+  std::string json;
+};
+
+int bench(const BenchArguments& arguments, const MpiSession& session) {
+  ConfigTable table = ConfigTable::from_file(arguments.config);
+  for (const std::string& assignment : arguments.overrides) table.override_key(assignment);
+  const RunConfig config = read_run_config(table);
+  const std::unique_ptr<Communicator> world =
+      session.make_world({.timeout_seconds = config.timeout_seconds});
+  const bool root = world->rank() == 0;
+  std::ofstream json;
+  if (root && !arguments.json.empty()) {
+    // Before minutes of work, not after.
+    json.open(arguments.json);
+    if (!json) input_error("--json {}: it cannot be written", arguments.json);
+  }
+  const BenchResult result = run_bench(config, arguments.options, *world);
+  if (!root) return 0;
+  std::cout << bench_text(result, arguments.layers);
+  if (json.is_open()) {
+    json << bench_json(result) << std::flush;
+    if (!json) system_error("--json {}: it cannot be written", arguments.json);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app, Command& chosen) {
+  CLI::App* command =
+      app.add_subcommand("bench", "Measure a run's training step and what its time goes to");
+  command->footer(
+      "Measures for some seconds: the step on one batch, with the loader, and the loader alone; "
+      "the "
+      "step by phase and by kind of layer beside what the device's measured copy and product rates "
+      "allow; memory. Trains nothing and writes no run's folder.\n"
+      "Example: mpirun -n 2 --bind-to none tandem bench examples/fashion_mnist/quickstart.toml "
+      "--json bench.json");
+  auto arguments = std::make_shared<BenchArguments>();
+  command->add_option("CONFIG", arguments->config, "The run's config, a TOML file")->required();
+  command
+      ->add_option("--set", arguments->overrides,
+                   "Override a key: --set train.global_batch=512; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--seconds", arguments->options.seconds,
+                   "To measure the step for, on one batch and with the loader each")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.01, 3600.0))
+      ->capture_default_str();
+  command->add_flag("--layers", arguments->layers, "Show every layer");
+  command->add_option("--json", arguments->json, "Write everything, as one JSON object")
+      ->type_name("FILE");
+  command->callback([&chosen, arguments] {
+    chosen = [arguments](const MpiSession& session) { return bench(*arguments, session); };
+  });
+}
+
+}  // namespace tandem

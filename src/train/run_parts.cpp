@@ -1,0 +1,105 @@
+#include "train/run_parts.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "device/memory.h"
+#include "device/pinned_allocator.h"
+#include "graph/model_file.h"
+#include "parallel/announced_work.h"
+#include "parallel/device_communicator.h"
+#include "parallel/replica_check.h"
+#include "train/device_input.h"
+#include "train/run_device.h"
+
+namespace tandem {
+namespace {
+
+/// Ranks that read other settings or other data would take part in other collectives and hang.
+void check_same_run(const RunConfig& config, const RunParts& parts, Communicator& communicator) {
+  const Datasets& sets = parts.datasets;
+  const DataFingerprint& train = parts.train_data;
+  const std::vector<PlanEntry> entries{
+      {.name = fmt::format("run file of hash {:016x}", hash_text(config.text))},
+      {.name =
+           fmt::format("{} training and {} test samples", sets.train->size(), sets.test->size())},
+      {.name = fmt::format("class names of fingerprint {:016x}", train.classes)},
+      {.name = fmt::format("training labels of fingerprint {:016x}", train.labels)},
+      {.name = fmt::format("training samples of fingerprint {:016x}", train.samples)},
+      {.name =
+           fmt::format("test samples of fingerprint {:016x}", fingerprint_of(*sets.test).samples)}};
+  check_same_plan(communicator, entries);
+}
+
+Datasets open_data(const RunConfig& config, Communicator& communicator) {
+  Datasets sets;
+  run_announced(communicator, [&] { sets = open_datasets(config.data); });
+  return sets;
+}
+
+DistributedSampler make_sampler(const RunConfig& config, const RunParts& parts,
+                                Communicator& communicator) {
+  check_same_run(config, parts, communicator);
+  try {
+    return DistributedSampler({.size = parts.datasets.train->size(),
+                               .global_batch = config.global_batch,
+                               .world = communicator.size(),
+                               .rank = communicator.rank(),
+                               .accumulate = config.accumulate,
+                               .seed = config.seed});
+  } catch (const InputError& error) {
+    input_error("{}: {}", config.global_batch_place, error.what());
+  }
+}
+
+DataLoader::Options loader_options(const RunConfig& config, RunParts& parts,
+                                   Communicator& communicator) {
+  return {.batch = static_cast<int>(parts.sampler.micro_batch()),
+          .workers = config.data.workers,
+          .prefetch = config.data.prefetch,
+          .seed = config.seed,
+          .on_bad_sample = config.data.skip_bad_samples ? OnBadSample::replace : OnBadSample::fail,
+          .mix = config.data.mix,
+          .raw = !is_host(parts.context),
+          .allocate = pinned_allocator(parts.context),
+          .hold = is_host(parts.context) ? 1 : DeviceInput::hold(config.accumulate),
+          .while_waiting = [&communicator] { communicator.still_working(); }};
+}
+
+std::optional<RawInput> raw_input(const RunParts& parts) {
+  if (is_host(parts.context)) return std::nullopt;
+  return RawInput{parts.loader.raw_layout(), InputSpec(parts.train_transform)};
+}
+
+Graph build_model(const RunConfig& config, const Datasets& datasets) {
+  const TransformOptions& input = config.data.transform;
+  return load_model(find_model(config.model), {.classes = datasets.train->classes(),
+                                               .channels = input.channels,
+                                               .size = input.size,
+                                               .dropout = config.dropout,
+                                               .stochastic_depth = config.stochastic_depth});
+}
+
+}  // namespace
+
+RunParts::RunParts(const RunConfig& config, Communicator& communicator)
+    : topology(RankTopology::gather(communicator)),
+      machine(read_machine()),
+      context(open_run_device(config, machine, topology, communicator)),
+      reduction(make_device_communicator(context, communicator, config.device_link)),
+      datasets(open_data(config, communicator)),
+      train_data(fingerprint_of(*datasets.train)),
+      train_transform(make_transform(config.data, true)),
+      sampler(make_sampler(config, *this, communicator)),
+      loader(*datasets.train, train_transform, training_batches(sampler),
+             loader_options(config, *this, communicator)),
+      replica(config, build_model(config, datasets), sampler.micro_batch(), context, communicator,
+              reduction ? *reduction : communicator, raw_input(*this)) {}
+
+int RunParts::threads() const {
+  const auto* cpu = std::get_if<CpuContext>(&context);
+  return cpu == nullptr ? 0 : cpu->threads();
+}
+
+}  // namespace tandem

@@ -1,0 +1,96 @@
+#include "bench/bench_text.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "bench/bench_json.h"
+
+namespace tandem {
+namespace {
+
+/// Of two ranks on GPUs that do not tell everything.
+BenchResult result() {
+  BenchResult made;
+  made.model = "net";
+  made.device = "GPU X";
+  made.precision = Precision::bf16;
+  made.global_batch = 64;
+  made.micro_batch = 32;
+  made.alone = {.seconds = 0.5, .least_seconds = 0.4, .most_seconds = 0.6, .steps = 10};
+  made.with_loader = {.seconds = 2.0, .least_seconds = 1.9, .most_seconds = 2.1, .steps = 10};
+  made.ranks = {{.phases = {0.0, 0.1, 0.0, 0.2, 0.0, 0.1},
+                 .data_wait_seconds = 1.0,
+                 .loader_images_per_second = 20.0},
+                {.phases = {0.0, 0.1, 0.0, 0.4, 0.0, 0.1},
+                 .data_wait_seconds = 2.0,
+                 .loader_images_per_second = 12.0}};
+  LayerTime layer{.name = "conv1",
+                  .what = "conv2d 3x3",
+                  .output = "32x8x8x4",
+                  .cost = {.forward_bytes = 1e9, .forward_operations = 3e12}};
+  layer.forward_seconds = 0.25;
+  made.times.layers = {layer};
+  made.times.phases = made.ranks[0].phases;
+  made.gpu = GpuActivity{.sm_activity = 0.75, .energy_joules = 160.0};
+  made.joules_per_1000_images = 250.0;
+  made.device_bytes = std::size_t{3} << 20U;
+  return made;
+}
+
+TEST(BenchTextTest, TheRanksAreSummedUp) {
+  const nlohmann::json json = nlohmann::json::parse(bench_json(result()));
+  EXPECT_EQ(json["step"]["images_per_second"], 128.0);
+  EXPECT_EQ(json["with_loader"]["images_per_second"], 32.0);
+  EXPECT_EQ(json["with_loader"]["data_wait_seconds"], 1.5);
+  EXPECT_EQ(json["loader"]["images_per_second"], 32.0);
+  EXPECT_NEAR(json["phases"]["backward_seconds"].get<double>(), 0.3, 1e-12);
+  EXPECT_EQ(json["ranks"], 2);
+  EXPECT_EQ(json["ranks_measured"][1]["backward_seconds"], 0.4);
+  EXPECT_EQ(json["achieved"]["operations_per_second"], 6e12);
+  EXPECT_EQ(json["achieved"]["bytes_per_second"], 2e9);
+}
+
+TEST(BenchTextTest, WhatWasNotMeasuredIsUnavailable) {
+  const nlohmann::json json = nlohmann::json::parse(bench_json(result()));
+  EXPECT_EQ(json["ceilings"]["bytes_per_second"], "unavailable");
+  EXPECT_EQ(json["ceilings"]["operations_per_second"]["bf16"], "unavailable");
+  EXPECT_EQ(json["layers"][0]["floor_seconds"], "unavailable");
+  EXPECT_EQ(json["gpu"]["sm_activity"], 0.75);
+  EXPECT_EQ(json["gpu"]["dram_activity"], "unavailable");
+  const std::string text = bench_text(result(), false);
+  EXPECT_NE(text.find("bf16 product unavailable, copy unavailable"), std::string::npos) << text;
+  EXPECT_NE(text.find("multiprocessors at work 75.0 %, occupancy unavailable"), std::string::npos)
+      << text;
+}
+
+TEST(BenchTextTest, OnACpuThereIsNothingOfAGpu) {
+  BenchResult made = result();
+  made.gpu.reset();
+  made.device_bytes.reset();
+  const nlohmann::json json = nlohmann::json::parse(bench_json(made));
+  EXPECT_FALSE(json.contains("gpu"));
+  EXPECT_EQ(json["memory"]["device_bytes"], "unavailable");
+  EXPECT_EQ(bench_text(made, false).find("multiprocessors"), std::string::npos);
+}
+
+TEST(BenchTextTest, LayersAreShownWhereAskedFor) {
+  EXPECT_EQ(bench_text(result(), false).find("conv1"), std::string::npos);
+  const std::string text = bench_text(result(), true);
+  EXPECT_NE(text.find("   1 conv2d 3x3 "), std::string::npos) << text;
+  EXPECT_NE(text.find("conv1 conv2d 3x3 32x8x8x4 "), std::string::npos) << text;
+  EXPECT_NE(text.find("    12.0      4.0"), std::string::npos) << "TFLOP/s and GB/s in\n" << text;
+}
+
+TEST(BenchTextTest, SeveralRanksShowTheSlowest) {
+  const std::string text = bench_text(result(), false);
+  EXPECT_NE(text.find("backward                   300.000      60.0 %             400.000"),
+            std::string::npos)
+      << text;
+  BenchResult one = result();
+  one.ranks.resize(1);
+  EXPECT_EQ(bench_text(one, false).find("longest on a rank"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tandem

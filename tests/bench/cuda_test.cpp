@@ -1,0 +1,37 @@
+#include <gtest/gtest.h>
+
+#include "bench/bench_run.h"
+#include "parallel/self_communicator.h"
+#include "train/small_run.h"
+
+namespace tandem {
+namespace {
+
+TEST(BenchCudaTest, MeasuresACapturedStep) {
+  SelfCommunicator self;
+  const RunConfig config = small_run("device = \"cuda\"\nprecision = \"bf16\"\naccumulate = 2\n");
+  const BenchResult result = run_bench(config, {.seconds = 0.05}, self);
+  ASSERT_EQ(result.ranks.size(), 1U);
+  EXPECT_GT(result.alone.seconds, 0.0);
+  EXPECT_GT(result.with_loader.seconds, 0.0);
+  for (const Phase phase : {Phase::input, Phase::forward, Phase::backward, Phase::update}) {
+    const auto at = static_cast<std::size_t>(phase);
+    EXPECT_GT(result.times.phases[at], 0.0) << phase_names[at];
+    EXPECT_LT(result.times.phases[at], 1.0) << phase_names[at];
+  }
+  EXPECT_GT(result.times.recording_seconds, 0.0);
+  EXPECT_LT(result.times.recording_seconds, 1e-4);
+  for (const LayerTime& layer : result.times.layers) {
+    EXPECT_GT(layer.seconds(), 0.0) << layer.name;
+    EXPECT_TRUE(layer.floor_seconds) << layer.name;
+  }
+  EXPECT_GT(result.ceilings.bytes_per_second.value(), 1e11);
+  for (const Precision precision : all_precisions) {
+    EXPECT_GT(result.ceilings.operations(precision).value(), 1e12) << name_of(precision);
+  }
+  EXPECT_GT(result.device_bytes.value(), result.activation_bytes);
+  EXPECT_TRUE(result.gpu);
+}
+
+}  // namespace
+}  // namespace tandem
