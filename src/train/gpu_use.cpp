@@ -51,7 +51,7 @@ GpuUse::GpuUse(Communicator& communicator, const std::string& uuid, const char* 
   const auto first = std::ranges::find_if(troubles, [](const auto& text) { return !text.empty(); });
   if (communicator.rank() != 0 || first == troubles.end()) return;
   const auto rank = first - troubles.begin();
-  log_info("the records lack some of the GPUs' counters{}: {}",
+  log_info("some GPU counters are unavailable{}: {}",
            rank > 0 ? fmt::format(" (rank {})", rank) : "", *first);
 }
 

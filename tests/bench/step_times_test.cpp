@@ -33,8 +33,6 @@ class StepTimesTest : public testing::Test {
         store_(graph_, context_, true, freeze),
         plan_(graph_, store_, context_, {.batch = 2, .training = true}) {}
 
-  static StepMoment moment(StepPart part, double seconds) { return {part, seconds}; }
-
   AnyContext context_{CpuContext(1)};
   Graph graph_;
   ParameterStore store_;
