@@ -109,6 +109,7 @@ std::string bench_json(const BenchResult& result) {
   json["ceilings"] = ceilings_json(result.ceilings);
   json["memory"] = {{"state_bytes", result.state_bytes},
                     {"activation_bytes", result.activation_bytes},
+                    {"side_layers", result.side_layers},
                     {"device_bytes", told(result.device_bytes)},
                     {"process_bytes", result.process_bytes}};
   if (result.gpu) json["gpu"] = gpu_json(result);

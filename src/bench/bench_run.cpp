@@ -76,6 +76,7 @@ class Bench {
     result_.model_seconds = between(parts_.data_ready, parts_.model_ready);
     result_.state_bytes = parts_.replica.state_bytes();
     result_.activation_bytes = parts_.replica.plan().activation_bytes();
+    result_.side_layers = parts_.replica.plan().side_layers();
   }
 
   const Batch* loaded() {

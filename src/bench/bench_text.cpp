@@ -125,10 +125,17 @@ std::string layers(const BenchResult& result, bool every_layer) {
   for (const LayerTime& kind : by_kind(result.times.layers)) {
     text += table.row(fmt::format("{:>4} {}", kind.count, kind.what), kind);
   }
-  if (!every_layer) return text;
-  text += table.heading("layer");
-  for (const LayerTime& layer : result.times.layers) {
-    text += table.row(fmt::format("{} {} {}", layer.name, layer.what, layer.output), layer);
+  if (every_layer) {
+    text += table.heading("layer");
+    for (const LayerTime& layer : result.times.layers) {
+      text += table.row(fmt::format("{} {} {}", layer.name, layer.what, layer.output), layer);
+    }
+  }
+  if (result.side_layers > 0) {
+    text += fmt::format(
+        "({} layers compute their weight gradients beside others, which is not in their times; "
+        "train.side_stream = \"never\" tells them)\n",
+        result.side_layers);
   }
   return text;
 }

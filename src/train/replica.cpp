@@ -96,6 +96,7 @@ Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro
              .accumulation = config.accumulate > 1,
              .freeze_statistics = config.freeze_statistics,
              .rank_sum = rank_sum_.get(),
+             .side_work = config.side_work,
              .after_layer = [this] { end_layer(); }}),
       optimizer_(make_optimizer(config.optimizer, context, store_.all_gradients().elements(),
                                 parameter_groups(config.optimizer, store_))),

@@ -56,6 +56,12 @@ Precision read_precision(const ConfigTable& table) {
   return static_cast<Precision>(std::ranges::find(names, chosen) - names.begin());
 }
 
+SideWork read_side_work(const ConfigTable& table) {
+  static const std::vector<std::string> names{"auto", "never", "always"};
+  const std::string chosen = table.get_choice_or("side_stream", names[0], names);
+  return static_cast<SideWork>(std::ranges::find(names, chosen) - names.begin());
+}
+
 void read_train(const ConfigTable& table, RunConfig& config) {
   config.epochs = table.get_int("epochs", 1, 1'000'000);
   config.max_steps = table.get_int_or("max_steps", 0, 0, many);
@@ -72,6 +78,7 @@ void read_train(const ConfigTable& table, RunConfig& config) {
   config.threads = static_cast<int>(table.get_int_or("threads", 0, 0, 4096));
   config.device = read_device(table);
   config.precision = read_precision(table);
+  config.side_work = read_side_work(table);
   config.tensorboard = table.get_bool_or("tensorboard", true);
   read_start(table, config);
   config.sync_batch_norm = table.get_bool_or("sync_batch_norm", false);

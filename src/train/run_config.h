@@ -9,6 +9,7 @@
 #include "data/data_config.h"
 #include "device/open_context.h"
 #include "graph/name_prefixes.h"
+#include "graph/step_plan.h"
 #include "optim/optimizer_config.h"
 #include "optim/schedule.h"
 #include "parallel/device_communicator.h"
@@ -46,6 +47,8 @@ namespace tandem {
 /// a
 ///   GPU is seen |
 /// | train.precision | "fp32" (default), "tf32", "bf16" or "fp16"; others than fp32 on GPUs alone |
+/// | train.side_stream | "auto" (default), "never", "always": which layers a GPU computes weight
+///   gradients of beside the rest of backward |
 /// | train.tensorboard | TensorBoard event files beside metrics.jsonl, default true |
 /// | train.init | weights to start from, default none: by train.seed |
 /// | train.init_skip | beginnings of names that start anew instead, default none |
@@ -92,6 +95,7 @@ struct RunConfig {
   int threads = 0;
   DeviceKind device = DeviceKind::automatic;
   Precision precision = Precision::fp32;
+  SideWork side_work = SideWork::by_size;
   bool tensorboard = true;
   std::string init;
   NamePrefixes init_skip;
