@@ -93,7 +93,8 @@ std::string bench_json(const BenchResult& result) {
                {"threads_per_rank", result.threads},
                {"global_batch", result.global_batch},
                {"micro_batch", result.micro_batch},
-               {"accumulate", result.accumulate}});
+               {"accumulate", result.accumulate},
+               {"side_layers", result.side_layers}});
   json["start"] = {{"device_seconds", result.device_seconds},
                    {"data_seconds", result.data_seconds},
                    {"model_seconds", result.model_seconds},
@@ -109,7 +110,6 @@ std::string bench_json(const BenchResult& result) {
   json["ceilings"] = ceilings_json(result.ceilings);
   json["memory"] = {{"state_bytes", result.state_bytes},
                     {"activation_bytes", result.activation_bytes},
-                    {"side_layers", result.side_layers},
                     {"device_bytes", told(result.device_bytes)},
                     {"process_bytes", result.process_bytes}};
   if (result.gpu) json["gpu"] = gpu_json(result);
