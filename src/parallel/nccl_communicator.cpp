@@ -403,7 +403,7 @@ std::unique_ptr<Request> NcclCommunicator::do_all_reduce_bf16_async(const Tensor
     });
     unpack_bf16(stream, layout, packed, tensor.data<float>());
   }
-  return std::make_unique<NcclRequest>(h.events, stream, h.context.stream());
+  return std::make_unique<NcclRequest>(h.events, stream, h.context);
 }
 
 }  // namespace tandem
