@@ -1,6 +1,7 @@
 #include "layers/batch_norm_cuda.h"
 
 #include <algorithm>
+#include <cstdint>
 
 #include "device/arena.h"
 #include "device/cuda_context.h"
@@ -14,6 +15,12 @@ std::size_t channel_bytes(std::int64_t channels, std::size_t each) {
   return Arena::align(static_cast<std::size_t>(channels) * each);
 }
 
+/// For 16-byte accesses; undefined tensors are.
+template <typename... Tensors>
+bool aligned(const Tensors&... tensors) {
+  return ((reinterpret_cast<std::uintptr_t>(tensors.raw()) % 16 == 0) && ...);
+}
+
 }  // namespace
 
 CudaBatchNorm::CudaBatchNorm(CudaContext& context, const Setup& setup)
@@ -22,6 +29,10 @@ CudaBatchNorm::CudaBatchNorm(CudaContext& context, const Setup& setup)
   if (setup_.fixed_statistics) setup_.ranks = nullptr;
   if (setup_.ranks != nullptr) {
     setup_.ranks->reserve(static_cast<std::size_t>(2 * setup_.shape.channels));
+  }
+  if (batch_statistics() && setup_.ranks == nullptr) {
+    resident_ = make_resident_tiles(setup_.shape, static_cast<int>(size_of(setup_.dtype)),
+                                    batch_norm_clusters(context));
   }
   partial_bytes_ = batch_norm_partial_bytes(context, setup_.shape, setup_.dtype);
   const std::size_t bytes =
@@ -68,6 +79,11 @@ void CudaBatchNorm::forward(const Forward& args) {
       .rows = all_rows(),
       .epsilon = setup_.options.epsilon,
       .momentum = setup_.options.momentum};
+  if (resident_ && aligned(args.x, args.residual, args.y)) {
+    batch_norm_resident_forward(*context_, *resident_, args.x, statistics, args.residual,
+                                args.activation, args.y);
+    return;
+  }
   if (!batch_statistics()) {
     batch_norm_running_table(*context_, channels, statistics);
   } else {
@@ -97,6 +113,24 @@ void CudaBatchNorm::backward(const Backward& args) {
       .offset = reinterpret_cast<float*>(at + channel_bytes(channels, sizeof(float))),
       .rows = all_rows(),
       .fixed_statistics = setup_.fixed_statistics};
+  if (resident_ &&
+      aligned(args.x, args.y, args.output_gradient, args.residual_gradient, args.input_gradient)) {
+    batch_norm_resident_backward(*context_, *resident_,
+                                 {.x = args.x,
+                                  .y = args.y,
+                                  .output_gradient = args.output_gradient,
+                                  .activation = args.activation,
+                                  .residual = args.residual || args.residual_gradient.defined(),
+                                  .residual_gradient = args.residual_gradient,
+                                  .input_gradient = args.input_gradient},
+                                 gradients);
+  } else {
+    backward_in_two(args, gradients, sums);
+  }
+}
+
+void CudaBatchNorm::backward_in_two(const Backward& args, const BatchNormGradients& gradients,
+                                    double* sums) {
   const BatchNormWork work{.partials = args.scratch, .counters = counters_, .rank_sums = sums};
 
   // Behind a residual the derivative takes a tensor to read, so the gradient behind the activation
@@ -113,8 +147,8 @@ void CudaBatchNorm::backward(const Backward& args) {
     batch_norm_sum_gradients(*context_, setup_.shape, args.x, dz, left, gradients, work);
   }
   if (sums != nullptr) {
-    setup_.ranks->sum_on_device(sums, static_cast<std::size_t>(2 * channels));
-    batch_norm_finish_gradients(*context_, channels, gradients, sums);
+    setup_.ranks->sum_on_device(sums, static_cast<std::size_t>(2 * setup_.shape.channels));
+    batch_norm_finish_gradients(*context_, setup_.shape.channels, gradients, sums);
   }
   if (!args.input_gradient.defined()) return;
   batch_norm_input_gradient(*context_, setup_.shape, args.x, dz, left, gradients,

@@ -1,16 +1,21 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 
 #include "layers/activation.h"
 #include "layers/batch_norm.h"
+#include "layers/resident_tiles.h"
 
 namespace tandem {
 
+struct BatchNormGradients;
+
 /// Batch normalisation of NHWC rows on a CUDA device, fused with what usually follows it: a
 /// residual sum and an activation. Two kernels forward, statistics and result, and two backward; x
-/// is read twice in both. Enqueued on the context's stream; results are the same bits from run to
-/// run.
+/// is read twice in both. Tensors of some MB, for which most of the time would go into starting the
+/// second kernel, have one of each, which keeps them in registers: see ResidentTiles. Enqueued on
+/// the context's stream; results are the same bits from run to run.
 ///
 /// One object normalises one tensor at a time: its kernels count their finished blocks in memory of
 /// its own. Tensors are of one dtype, tables and parameters f32.
@@ -68,9 +73,13 @@ class CudaBatchNorm {
   bool batch_statistics() const { return setup_.training && !setup_.fixed_statistics; }
   std::size_t rank_bytes() const;
   double all_rows() const;
+  /// `sums` where they are taken over ranks.
+  void backward_in_two(const Backward& args, const BatchNormGradients& gradients, double* sums);
 
   CudaContext* context_;
   Setup setup_;
+  /// Where one kernel does: the statistics are the batch's, of this rank alone.
+  std::optional<ResidentTiles> resident_{};
   std::size_t partial_bytes_ = 0;  ///< in training
   unsigned* counters_ = nullptr;   ///< in training
 };

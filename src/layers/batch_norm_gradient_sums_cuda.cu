@@ -1,33 +1,25 @@
 #include "device/cuda_check.h"
+#include "layers/batch_norm_finish_cuda.cuh"
 #include "layers/batch_norm_plan_cuda.cuh"
 
 namespace tandem {
 namespace {
 
-/// BatchNormGradients as kernels use it.
-struct Finish {
-  BatchNormGradients to;
-  double per_row;  ///< 1 / rows
-};
-
-Finish finish_of(const BatchNormGradients& to) { return {to, 1.0 / to.rows}; }
-
-/// dx = scale (dz - mean(dz) - (x - mean) deviation^2 mean(dz (x - mean))).
-__device__ __forceinline__ void finish_input(const Finish& finish, int channel, double sum,
+__device__ __forceinline__ void finish_input(const GradientFinish& finish, int channel, double sum,
                                              double product) {
   const BatchNormGradients& to = finish.to;
-  const auto deviation = static_cast<double>(to.table.inverse_deviation[channel]);
-  const auto scale = static_cast<double>(to.table.scale[channel]);
-  const double slope = -scale * deviation * deviation * product * finish.per_row;
-  const double offset =
-      -scale * sum * finish.per_row - slope * static_cast<double>(to.table.mean[channel]);
-  to.slope[channel] = static_cast<float>(slope);
-  to.offset[channel] = static_cast<float>(offset);
+  const InputCoefficients input = input_coefficients(
+      static_cast<double>(to.table.mean[channel]),
+      static_cast<double>(to.table.inverse_deviation[channel]),
+      static_cast<double>(to.table.scale[channel]), sum, product, finish.per_row);
+  to.slope[channel] = input.slope;
+  to.offset[channel] = input.offset;
 }
 
 /// The sums are this rank's: parameters' gradients are summed over ranks later.
-__device__ __forceinline__ void finish_channel(const Finish& finish, int channels, int channel,
-                                               double sum, double product, double* rank_sums) {
+__device__ __forceinline__ void finish_channel(const GradientFinish& finish, int channels,
+                                               int channel, double sum, double product,
+                                               double* rank_sums) {
   const BatchNormGradients& to = finish.to;
   to.bias_gradient[channel] = static_cast<float>(sum);
   to.weight_gradient[channel] =
@@ -44,7 +36,7 @@ __device__ __forceinline__ void finish_channel(const Finish& finish, int channel
   }
 }
 
-__global__ void finish_kernel(int channels, Finish finish, const double* rank_sums) {
+__global__ void finish_kernel(int channels, GradientFinish finish, const double* rank_sums) {
   const int channel = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (channel >= channels) return;
   finish_input(finish, channel, rank_sums[channel], rank_sums[channels + channel]);
@@ -53,7 +45,7 @@ __global__ void finish_kernel(int channels, Finish finish, const double* rank_su
 template <typename T, int V, Activation A>
 __global__ void __launch_bounds__(sum_threads, 1)
     sum_kernel(RowTiles tiles, const T* __restrict__ x, const T* __restrict__ output_gradient,
-               Finish finish, ChannelSums sums, double* rank_sums) {
+               GradientFinish finish, ChannelSums sums, double* rank_sums) {
   constexpr int unroll = 4;
   __shared__ __align__(16) float shared[2 * V * sum_threads];
   const TilePlace place = tile_place(tiles);
@@ -104,7 +96,7 @@ __global__ void __launch_bounds__(sum_threads, 1)
 template <typename T, int V, Activation A>
 __global__ void __launch_bounds__(sum_threads, 1)
     sum_residual_kernel(RowTiles tiles, const T* __restrict__ x, const T* __restrict__ y,
-                        const T* output_gradient, T* residual_gradient, Finish finish,
+                        const T* output_gradient, T* residual_gradient, GradientFinish finish,
                         ChannelSums sums, double* rank_sums) {
   constexpr int unroll = 4;
   constexpr bool masked = A != Activation::none;

@@ -6,6 +6,7 @@
 
 #include "layers/activation.h"
 #include "layers/batch_norm.h"
+#include "layers/resident_tiles.h"
 
 namespace tandem {
 
@@ -94,5 +95,30 @@ void batch_norm_finish_gradients(CudaContext& context, std::int64_t channels,
 void batch_norm_input_gradient(CudaContext& context, const BatchNormShape& shape, const Tensor& x,
                                const Tensor& output_gradient, Activation activation,
                                const BatchNormGradients& gradients, const Tensor& input_gradient);
+
+/// How many clusters of the kernels below this device runs at once.
+ResidentClusters batch_norm_clusters(const CudaContext& context);
+
+/// batch_norm_statistics() and batch_norm_apply() in one kernel, which reads x once. Operands are
+/// 16-byte aligned.
+void batch_norm_resident_forward(CudaContext& context, const ResidentTiles& tiles, const Tensor& x,
+                                 const BatchNormStatistics& statistics, const Tensor& residual,
+                                 Activation activation, const Tensor& y);
+
+struct BatchNormResidentBackward {
+  Tensor x;
+  Tensor y;  ///< the result; read behind a residual and an activation alone
+  Tensor output_gradient;
+  Activation activation = Activation::none;
+  bool residual = false;     ///< whether one was added before the activation
+  Tensor residual_gradient;  ///< undefined where not wanted; may be output_gradient
+  Tensor input_gradient;     ///< undefined where not wanted; may be output_gradient
+};
+
+/// The sums over gradients and batch_norm_input_gradient() in one kernel, which reads everything
+/// once. Operands are 16-byte aligned; slope and offset of `gradients` are not used.
+void batch_norm_resident_backward(CudaContext& context, const ResidentTiles& tiles,
+                                  const BatchNormResidentBackward& operands,
+                                  const BatchNormGradients& gradients);
 
 }  // namespace tandem

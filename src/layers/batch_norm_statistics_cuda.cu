@@ -1,48 +1,19 @@
 #include "device/cuda_check.h"
 #include "device/cuda_context.h"
-#include "layers/batch_norm_kernels_cuda.h"
+#include "layers/batch_norm_finish_cuda.cuh"
 #include "layers/batch_norm_plan_cuda.cuh"
 
 namespace tandem {
 namespace {
 
-/// BatchNormStatistics as kernels use it.
-struct Finish {
-  BatchNormStatistics to;
-  double per_row;   ///< 1 / rows
-  double unbiased;  ///< rows / (rows - 1)
-};
-
-Finish finish_of(const BatchNormStatistics& to) {
-  return {to, 1.0 / to.rows, to.rows > 1.0 ? to.rows / (to.rows - 1.0) : 1.0};
-}
-
-__device__ __forceinline__ void set_table(const BatchNormStatistics& to, int channel, float mean,
-                                          float variance) {
-  const float deviation = 1.0F / sqrtf(variance + to.epsilon);
-  const float scale = to.weight[channel] * deviation;
-  to.table.mean[channel] = mean;
-  to.table.inverse_deviation[channel] = deviation;
-  to.table.scale[channel] = scale;
-  to.table.shift[channel] = to.bias[channel] - mean * scale;
-}
-
-__device__ __forceinline__ float blend(float momentum, float old, double batch) {
-  const auto share = static_cast<double>(momentum);
-  return static_cast<float>((1.0 - share) * static_cast<double>(old) + share * batch);
-}
-
-__device__ __forceinline__ void finish_channel(const Finish& finish, int channel, double mean,
-                                               double mean_of_squares, double pivot) {
-  // fmax would make a zero of NaN.
-  double variance = mean_of_squares - mean * mean;
-  variance = variance < 0.0 ? 0.0 : variance;
-  const double center = pivot + mean;
+__device__ __forceinline__ void finish_channel(const StatisticsFinish& finish, int channel,
+                                               double mean, double mean_of_squares, double pivot) {
+  const ChannelMoments moments = moments_about(pivot, mean, mean_of_squares);
   const BatchNormStatistics& to = finish.to;
-  set_table(to, channel, static_cast<float>(center), static_cast<float>(variance));
-  to.running_mean[channel] = blend(to.momentum, to.running_mean[channel], center);
-  to.running_variance[channel] =
-      blend(to.momentum, to.running_variance[channel], variance * finish.unbiased);
+  store_table(to.table, channel,
+              channel_table(static_cast<float>(moments.mean), static_cast<float>(moments.variance),
+                            to.epsilon, to.weight[channel], to.bias[channel]));
+  store_running(finish, channel, load_running(to, channel), moments);
 }
 
 /// A rank's pivot is its own, so what travels are sums of x and x^2, in double: with floats for x
@@ -56,7 +27,7 @@ __device__ __forceinline__ void store_rank_sums(double* sums, int channels, int 
 
 template <typename T, int V>
 __global__ void __launch_bounds__(sum_threads, 2)
-    statistics_kernel(RowTiles tiles, double rows, const T* __restrict__ x, Finish finish,
+    statistics_kernel(RowTiles tiles, double rows, const T* __restrict__ x, StatisticsFinish finish,
                       ChannelSums sums, double* rank_sums) {
   constexpr int unroll = 4;
   __shared__ __align__(16) float shared[2 * V * sum_threads];
@@ -100,7 +71,7 @@ __global__ void __launch_bounds__(sum_threads, 2)
       });
 }
 
-__global__ void finish_kernel(int channels, Finish finish, const double* rank_sums) {
+__global__ void finish_kernel(int channels, StatisticsFinish finish, const double* rank_sums) {
   const int channel = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (channel >= channels) return;
   finish_channel(finish, channel, rank_sums[channel] * finish.per_row,
@@ -110,7 +81,9 @@ __global__ void finish_kernel(int channels, Finish finish, const double* rank_su
 __global__ void running_table_kernel(int channels, BatchNormStatistics to) {
   const int channel = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (channel >= channels) return;
-  set_table(to, channel, to.running_mean[channel], to.running_variance[channel]);
+  store_table(to.table, channel,
+              channel_table(to.running_mean[channel], to.running_variance[channel], to.epsilon,
+                            to.weight[channel], to.bias[channel]));
 }
 
 constexpr int channel_threads = 128;

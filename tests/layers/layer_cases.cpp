@@ -98,6 +98,8 @@ const std::vector<LayerCase>& table() {
       {"batch_norm", "wide_many_rows", "", {{2, 9, 8, 72}}},
       {"batch_norm", "even_many_rows", "", {{3, 9, 7, 58}}},
       {"batch_norm", "odd_wide", "", {{1, 5, 3, 83}}},
+      {"batch_norm", "two_blocks", "", {{5, 11, 13, 24}}},
+      {"batch_norm", "pairs_in_blocks", "", {{3, 23, 19, 10}}},
       {"batch_norm", "options", "epsilon=0.1\nmomentum=0.4", {{2, 3, 3, 8}}},
       {"batch_norm", "large_mean", "", {{4, 9, 9, 5}}, 1000.0F, 0.5F, large_mean_tolerance},
 

@@ -1,0 +1,111 @@
+#pragma once
+
+// What becomes of one channel's sums.
+
+#include "layers/batch_norm_kernels_cuda.h"
+
+namespace tandem {
+
+/// BatchNormStatistics as kernels use it.
+struct StatisticsFinish {
+  BatchNormStatistics to;
+  double per_row;   ///< 1 / rows
+  double unbiased;  ///< rows / (rows - 1)
+};
+
+inline StatisticsFinish finish_of(const BatchNormStatistics& to) {
+  return {to, 1.0 / to.rows, to.rows > 1.0 ? to.rows / (to.rows - 1.0) : 1.0};
+}
+
+/// Of the elements of a channel.
+struct ChannelMoments {
+  double mean;
+  double variance;
+};
+
+/// From the means of x - pivot and of its square.
+__device__ __forceinline__ ChannelMoments moments_about(double pivot, double mean,
+                                                        double mean_of_squares) {
+  const double variance = mean_of_squares - mean * mean;
+  // fmax would make a zero of NaN.
+  return {pivot + mean, variance < 0.0 ? 0.0 : variance};
+}
+
+/// A channel of a BatchNormTable.
+struct ChannelTable {
+  float mean;
+  float inverse_deviation;
+  float scale;
+  float shift;
+};
+
+__device__ __forceinline__ ChannelTable channel_table(float mean, float variance, float epsilon,
+                                                      float weight, float bias) {
+  const float deviation = 1.0F / sqrtf(variance + epsilon);
+  const float scale = weight * deviation;
+  return {mean, deviation, scale, bias - mean * scale};
+}
+
+__device__ __forceinline__ void store_table(const BatchNormTable& to, int channel,
+                                            const ChannelTable& table) {
+  to.mean[channel] = table.mean;
+  to.inverse_deviation[channel] = table.inverse_deviation;
+  to.scale[channel] = table.scale;
+  to.shift[channel] = table.shift;
+}
+
+__device__ __forceinline__ ChannelTable load_table(const BatchNormTable& from, int channel) {
+  return {from.mean[channel], from.inverse_deviation[channel], from.scale[channel],
+          from.shift[channel]};
+}
+
+__device__ __forceinline__ float blend(float momentum, float old, double batch) {
+  const auto share = static_cast<double>(momentum);
+  return static_cast<float>((1.0 - share) * static_cast<double>(old) + share * batch);
+}
+
+/// A channel's running statistics.
+struct RunningStatistics {
+  float mean;
+  float variance;
+};
+
+__device__ __forceinline__ RunningStatistics load_running(const BatchNormStatistics& from,
+                                                          int channel) {
+  return {from.running_mean[channel], from.running_variance[channel]};
+}
+
+/// What they become with the batch's.
+__device__ __forceinline__ void store_running(const StatisticsFinish& finish, int channel,
+                                              const RunningStatistics& old,
+                                              const ChannelMoments& batch) {
+  const BatchNormStatistics& to = finish.to;
+  to.running_mean[channel] = blend(to.momentum, old.mean, batch.mean);
+  to.running_variance[channel] = blend(to.momentum, old.variance, batch.variance * finish.unbiased);
+}
+
+/// BatchNormGradients as kernels use it.
+struct GradientFinish {
+  BatchNormGradients to;
+  double per_row;  ///< 1 / rows
+};
+
+inline GradientFinish finish_of(const BatchNormGradients& to) { return {to, 1.0 / to.rows}; }
+
+/// dx = scale * dz + slope * x + offset.
+struct InputCoefficients {
+  float slope;
+  float offset;
+};
+
+/// dx = scale (dz - mean(dz) - (x - mean) deviation^2 mean(dz (x - mean))), from the sums over dz
+/// and dz (x - mean).
+__device__ __forceinline__ InputCoefficients input_coefficients(double mean, double deviation,
+                                                                double scale, double sum,
+                                                                double product, double per_row) {
+  const double slope = -scale * deviation * deviation * product * per_row;
+  const double offset = -scale * sum * per_row - slope * mean;
+  return {static_cast<float>(slope), static_cast<float>(offset)};
+}
+
+}  // namespace tandem

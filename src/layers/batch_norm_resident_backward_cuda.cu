@@ -1,0 +1,160 @@
+#include "layers/batch_norm_finish_cuda.cuh"
+#include "layers/batch_norm_plan_cuda.cuh"
+#include "layers/resident_sums_cuda.cuh"
+
+namespace tandem {
+namespace {
+
+/// Channels' coefficients of the second pass over a block's elements.
+struct Coefficients {
+  alignas(16) float scale[resident_columns];
+  alignas(16) float shift[resident_columns];
+  alignas(16) float slope[resident_columns];
+  alignas(16) float offset[resident_columns];
+};
+
+/// The parameters' gradients, which the tile's first block stores, and the coefficients of dx.
+__device__ __forceinline__ void finish_channel(const GradientFinish& finish,
+                                               const SummedChannel& channel,
+                                               const ChannelTable& table,
+                                               const ChannelTotals& totals, Coefficients& to) {
+  const auto deviation = static_cast<double>(table.inverse_deviation);
+  if (blockIdx.y == 0) {
+    finish.to.bias_gradient[channel.number] = static_cast<float>(totals.first);
+    finish.to.weight_gradient[channel.number] = static_cast<float>(totals.second * deviation);
+  }
+  const InputCoefficients input = input_coefficients(static_cast<double>(table.mean), deviation,
+                                                     static_cast<double>(table.scale), totals.first,
+                                                     totals.second, finish.per_row);
+  to.scale[channel.at] = table.scale;
+  to.shift[channel.at] = table.shift;
+  to.slope[channel.at] = input.slope;
+  to.offset[channel.at] = input.offset;
+}
+
+/// Behind a residual the derivative is found from the result y, and dz, the gradient behind the
+/// activation, is stored where residual_gradient is not null; else it is found from the normalised
+/// x. No __restrict__ for the gradients: they may be the same.
+template <typename T, int V, Activation A, bool Residual>
+__global__ void __launch_bounds__(resident_threads, 1)
+    backward_kernel(ResidentTiles tiles, const T* __restrict__ x, const T* __restrict__ y,
+                    const T* output_gradient, T* residual_gradient, T* input_gradient,
+                    GradientFinish finish) {
+  constexpr int kept = resident_packs<T, V>;
+  constexpr bool from_result = Residual && A != Activation::none;
+  constexpr bool from_input = !Residual && A != Activation::none;
+  __shared__ Coefficients coefficients;
+  const BatchNormTable& tables = finish.to.table;
+  const ResidentPlace place = resident_place(tiles);
+  const SummedChannel channel = summed_channel<V>(tiles);
+  ChannelTable owned{};
+  if (channel.owned) owned = load_table(tables, channel.number);
+
+  WaitingPack<T, V> in[kept];
+  WaitingPack<T, V> gradient[kept];
+  WaitingPack<T, V> result[from_result ? kept : 1];
+  for_kept<kept, V>(tiles, place, [&](int k, int offset) {
+    in[k] = WaitingPack<T, V>::load(x + offset);
+    gradient[k] = WaitingPack<T, V>::load(output_gradient + offset);
+    if constexpr (from_result) result[k] = WaitingPack<T, V>::load(y + offset);
+  });
+  float first[V] = {};
+  float second[V] = {};
+  if (place.inside) {
+    float mean[V];
+    float scale[V];
+    float shift[V];
+    load_floats<V>(tables.mean + place.pack * V, mean);
+    if constexpr (from_input) {
+      load_floats<V>(tables.scale + place.pack * V, scale);
+      load_floats<V>(tables.shift + place.pack * V, shift);
+    }
+    for_kept<kept, V>(tiles, place, [&](int k, int) {
+      float dz[V];
+#pragma unroll
+      for (int i = 0; i < V; ++i) {
+        const float value = in[k].get(i);
+        dz[i] = gradient[k].get(i);
+        if constexpr (from_result) dz[i] = activation_gradient<A>(result[k].get(i), dz[i]);
+        if constexpr (from_input) {
+          dz[i] = activation_gradient_at<A>(fmaf(value, scale[i], shift[i]), dz[i]);
+        }
+        first[i] += dz[i];
+        second[i] = fmaf(dz[i], value - mean[i], second[i]);
+      }
+      if constexpr (Residual) gradient[k] = WaitingPack<T, V>::of(dz);
+    });
+  }
+  const ChannelTotals totals = sum_over_rows<V>(tiles, first, second);
+  if (channel.owned) finish_channel(finish, channel, owned, totals, coefficients);
+  __syncthreads();
+  sums_are_used(tiles);
+
+  // No earlier, so that no sum waits for a store.
+  if (Residual && residual_gradient != nullptr) {
+    for_kept<kept, V>(tiles, place,
+                      [&](int k, int offset) { gradient[k].store(residual_gradient + offset); });
+  }
+  if (input_gradient != nullptr) {
+    float scale[V];
+    float shift[V];
+    float slope[V];
+    float constant[V];
+    load_floats<V>(coefficients.scale + place.column * V, scale);
+    load_floats<V>(coefficients.shift + place.column * V, shift);
+    load_floats<V>(coefficients.slope + place.column * V, slope);
+    load_floats<V>(coefficients.offset + place.column * V, constant);
+    for_kept<kept, V>(tiles, place, [&](int k, int offset) {
+      float dx[V];
+#pragma unroll
+      for (int i = 0; i < V; ++i) {
+        const float value = in[k].get(i);
+        float dz = gradient[k].get(i);
+        if constexpr (from_input) {
+          dz = activation_gradient_at<A>(fmaf(value, scale[i], shift[i]), dz);
+        }
+        dx[i] = fmaf(scale[i], dz, fmaf(slope[i], value, constant[i]));
+      }
+      WaitingPack<T, V>::of(dx).store(input_gradient + offset);
+    });
+  }
+  leave_cluster(tiles);
+}
+
+template <typename T, int V, Activation A>
+auto* kernel_for(bool residual) {
+  auto* kernel = &backward_kernel<T, V, A, false>;
+  // Only activations whose derivative is found from the result are fused behind a sum.
+  if constexpr (!derivative_needs_input(A)) {
+    if (residual) kernel = &backward_kernel<T, V, A, true>;
+  } else {
+    TANDEM_CHECK(!residual, "the derivative of an activation of a sum, from the sum's result");
+  }
+  return kernel;
+}
+
+}  // namespace
+
+ResidentClusters batch_norm_clusters(const CudaContext& context) {
+  // One of the kernels with the most registers.
+  return clusters_of(context, &backward_kernel<__nv_bfloat16, 8, Activation::silu, false>);
+}
+
+void batch_norm_resident_backward(CudaContext& context, const ResidentTiles& tiles,
+                                  const BatchNormResidentBackward& operands,
+                                  const BatchNormGradients& gradients) {
+  with_resident_packs(operands.x.dtype(), tiles.pack, [&](auto element, auto pack) {
+    with_activation(operands.activation, [&](auto chosen) {
+      using T = decltype(element);
+      constexpr int V = decltype(pack)::value;
+      auto* kernel = kernel_for<T, V, decltype(chosen)::value>(operands.residual);
+      launch_resident(context, tiles, kernel, tiles, static_cast<const T*>(operands.x.raw()),
+                      static_cast<const T*>(operands.y.raw()),
+                      static_cast<const T*>(operands.output_gradient.raw()),
+                      static_cast<T*>(operands.residual_gradient.raw()),
+                      static_cast<T*>(operands.input_gradient.raw()), finish_of(gradients));
+    });
+  });
+}
+
+}  // namespace tandem

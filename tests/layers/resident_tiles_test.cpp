@@ -1,0 +1,80 @@
+#include "layers/resident_tiles.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace tandem {
+namespace {
+
+/// Of a device without clusters, and of one with them.
+constexpr ResidentClusters single{132, 0, 0, 0};
+constexpr ResidentClusters clustered{132, 66, 33, 16};
+
+std::optional<ResidentTiles> tiles_of(std::int64_t rows, std::int64_t channels, int element_bytes,
+                                      const ResidentClusters& clusters) {
+  return make_resident_tiles({.rows = rows, .channels = channels}, element_bytes, clusters);
+}
+
+/// How often each element is kept by some thread.
+std::vector<int> visits(const ResidentTiles& tiles, int element_bytes) {
+  std::vector<int> counts(static_cast<std::size_t>(tiles.rows) *
+                          static_cast<std::size_t>(tiles.channels));
+  const int kept = resident_bytes / (tiles.pack * element_bytes);
+  for (int tile = 0; tile < tiles.tiles; ++tile) {
+    for (int block = 0; block < tiles.blocks; ++block) {
+      for (int thread = 0; thread < resident_threads; ++thread) {
+        const int pack = tile * tiles.width + thread % tiles.width;
+        for (int k = 0; k < kept; ++k) {
+          const int row = (k * tiles.blocks + block) * tiles.lanes + thread / tiles.width;
+          if (pack >= tiles.packs || row >= tiles.rows) continue;
+          const int first = row * tiles.channels + pack * tiles.pack;
+          for (int i = 0; i < tiles.pack; ++i) ++counts[static_cast<std::size_t>(first + i)];
+        }
+      }
+    }
+  }
+  return counts;
+}
+
+TEST(ResidentTiles, HoldEveryElementOnce) {
+  for (const int element_bytes : {2, 4}) {
+    for (const std::int64_t channels : {2, 6, 8, 24, 58, 72, 116, 232}) {
+      for (const std::int64_t rows : {1, 5, 128, 513, 2048, 5000, 8192, 9000, 16384}) {
+        const auto tiles = tiles_of(rows, channels, element_bytes, clustered);
+        if (!tiles) continue;
+        EXPECT_LE(tiles->tiles * tiles->blocks, 132);
+        EXPECT_LE(tiles->width * tiles->pack * element_bytes, resident_row_bytes);
+        const std::vector<int> counts = visits(*tiles, element_bytes);
+        EXPECT_TRUE(std::ranges::all_of(counts, [](int count) { return count == 1; }))
+            << rows << " rows of " << channels << " channels of " << element_bytes << " bytes";
+      }
+    }
+  }
+}
+
+TEST(ResidentTiles, BlocksGrowWithTheRows) {
+  EXPECT_EQ(tiles_of(128, 512, 2, clustered)->blocks, 1);
+  EXPECT_EQ(tiles_of(512, 256, 2, clustered)->blocks, 1);
+  EXPECT_EQ(tiles_of(2048, 128, 2, clustered)->blocks, 4);
+  EXPECT_EQ(tiles_of(8192, 64, 2, clustered)->blocks, 8);
+  // Half a sector a row leaves a block twice the rows.
+  EXPECT_EQ(tiles_of(8192, 64, 2, clustered)->width, 2);
+  EXPECT_EQ(tiles_of(16384, 64, 2, clustered)->width, 1);
+}
+
+TEST(ResidentTiles, OneBlockWithoutClusters) {
+  EXPECT_EQ(tiles_of(128, 512, 2, single)->blocks, 1);
+  EXPECT_TRUE(tiles_of(2048, 128, 2, single));
+  EXPECT_FALSE(tiles_of(2049, 128, 2, single));
+}
+
+TEST(ResidentTiles, NothingForWhatDoesNotFit) {
+  EXPECT_FALSE(tiles_of(128, 57, 2, clustered)) << "no packs";
+  EXPECT_FALSE(tiles_of(16385, 64, 2, clustered)) << "too many rows";
+  EXPECT_FALSE(tiles_of(8192, 512, 2, clustered)) << "more clusters than run at once";
+}
+
+}  // namespace
+}  // namespace tandem
