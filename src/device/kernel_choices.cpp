@@ -13,7 +13,7 @@ namespace tandem {
 namespace {
 
 /// Changes when keys or names take another meaning: older files are then chosen anew.
-constexpr std::string_view header = "tandem kernel choices 1";
+constexpr std::string_view header = "tandem kernel choices 2";
 constexpr auto write_interval = std::chrono::seconds(2);
 
 const char* variable(const char* name) {

@@ -6,6 +6,7 @@
 #include "device/arena.h"
 #include "layers/channel_padding.h"
 #include "layers/convolution_direct.h"
+#include "layers/convolution_rewrite.h"
 #include "layers/cudnn_convolution_graph.h"
 #include "layers/matmul_plan.h"
 #include "layers/summed_plan.h"
@@ -156,6 +157,41 @@ ConvolutionPlanPtr restore_cudnn_plan(CudaContext& context, const ConvolutionPro
   return nullptr;
 }
 
+/// Plans of the libraries for the very problem.
+std::vector<ConvolutionPlanPtr> library_plans(CudaContext& context,
+                                              const ConvolutionProblem& problem,
+                                              std::size_t most_each) {
+  std::vector<ConvolutionPlanPtr> plans;
+  for (const OperandLayout& layout : operand_layouts(problem)) {
+    add_cudnn_plans(context, problem, layout, most_each, plans);
+  }
+  if (!is_matmul(problem)) return plans;
+  const int most = std::min(static_cast<int>(most_each), most_matmul_algorithms);
+  for (int algorithm = 0; algorithm < most; ++algorithm) {
+    auto plan = matmul_plan(context, problem, algorithm);
+    if (plan == nullptr) break;
+    plans.push_back(std::move(plan));
+  }
+  return plans;
+}
+
+ConvolutionPlanPtr restore_library_plan(CudaContext& context, const ConvolutionProblem& problem,
+                                        std::string_view name) {
+  for (const OperandLayout& layout : operand_layouts(problem)) {
+    const std::string prefix = prefix_of(layout);
+    if (name.starts_with(prefix)) {
+      return restore_cudnn_plan(context, problem, layout, name.substr(prefix.size()));
+    }
+  }
+  if (!is_matmul(problem)) return nullptr;
+  for (int algorithm = 0; algorithm < most_matmul_algorithms; ++algorithm) {
+    auto plan = matmul_plan(context, problem, algorithm);
+    if (plan == nullptr) break;
+    if (plan->name() == name) return plan;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 std::vector<OperandLayout> operand_layouts(const ConvolutionProblem& problem) {
@@ -185,16 +221,10 @@ std::vector<OperandLayout> operand_layouts(const ConvolutionProblem& problem) {
 std::vector<ConvolutionPlanPtr> candidate_plans(CudaContext& context,
                                                 const ConvolutionProblem& problem,
                                                 std::size_t most_each) {
-  std::vector<ConvolutionPlanPtr> plans;
-  for (const OperandLayout& layout : operand_layouts(problem)) {
-    add_cudnn_plans(context, problem, layout, most_each, plans);
-  }
-  if (is_matmul(problem)) {
-    const int most = std::min(static_cast<int>(most_each), most_matmul_algorithms);
-    for (int algorithm = 0; algorithm < most; ++algorithm) {
-      auto plan = matmul_plan(context, problem, algorithm);
-      if (plan == nullptr) break;
-      plans.push_back(std::move(plan));
+  std::vector<ConvolutionPlanPtr> plans = library_plans(context, problem, most_each);
+  for (const ConvolutionRewritePtr& rewrite : convolution_rewrites(problem)) {
+    for (ConvolutionPlanPtr& plan : library_plans(context, rewrite->problem(), most_each)) {
+      plans.push_back(rewritten_plan(context, rewrite, std::move(plan)));
     }
   }
   if (problem.adds) {
@@ -213,19 +243,13 @@ ConvolutionPlanPtr restore_plan(CudaContext& context, const ConvolutionProblem& 
     auto plain = restore_plan(context, without_sum(problem), name);
     return plain == nullptr ? nullptr : summed_plan(context, problem, std::move(plain));
   }
-  for (const OperandLayout& layout : operand_layouts(problem)) {
-    const std::string prefix = prefix_of(layout);
-    if (name.starts_with(prefix)) {
-      return restore_cudnn_plan(context, problem, layout, name.substr(prefix.size()));
-    }
+  for (const ConvolutionRewritePtr& rewrite : convolution_rewrites(problem)) {
+    const std::string prefix = rewrite->name() + " ";
+    if (!name.starts_with(prefix)) continue;
+    auto plan = restore_library_plan(context, rewrite->problem(), name.substr(prefix.size()));
+    return plan == nullptr ? nullptr : rewritten_plan(context, rewrite, std::move(plan));
   }
-  if (is_matmul(problem)) {
-    for (int algorithm = 0; algorithm < most_matmul_algorithms; ++algorithm) {
-      auto plan = matmul_plan(context, problem, algorithm);
-      if (plan == nullptr) break;
-      if (plan->name() == name) return plan;
-    }
-  }
+  if (auto plan = restore_library_plan(context, problem, name)) return plan;
   auto direct = direct_convolution_plan(context, problem);
   return direct->name() == name ? direct : nullptr;
 }

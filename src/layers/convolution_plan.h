@@ -41,9 +41,10 @@ struct OperandLayout {
 std::vector<OperandLayout> operand_layouts(const ConvolutionProblem& problem);
 
 /// Plans for the problem, those that the libraries' heuristics favour first: at most `most_each` of
-/// cuDNN's for each layout and of cuBLASLt's for plain matrix products; for a problem that adds,
-/// after those that do it themselves, those of the problem that does not with a sum after them;
-/// where there are none, Tandem's own kernel. Never empty.
+/// cuDNN's for each layout and of cuBLASLt's for matrix products; then the same for each rewrite of
+/// the problem (layers/convolution_rewrite.h); for a problem that adds, after those that do it
+/// themselves, those of the problem that does not with a sum after them; where there are none,
+/// Tandem's own kernel. Never empty.
 std::vector<ConvolutionPlanPtr> candidate_plans(CudaContext& context,
                                                 const ConvolutionProblem& problem,
                                                 std::size_t most_each);

@@ -39,11 +39,11 @@ void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttribut
 }
 
 /// cuBLAS counts matrices by columns: a row-major matrix is the transpose of what it sees.
-cublasLtMatrixLayout_t seen_layout(std::int64_t rows, std::int64_t columns, DType dtype) {
+cublasLtMatrixLayout_t seen_layout(const MatmulOperand& matrix, DType dtype) {
   cublasLtMatrixLayout_t layout = nullptr;
-  TANDEM_CUDA_CHECK(cublasLtMatrixLayoutCreate(&layout, cuda_type(dtype),
-                                               static_cast<std::uint64_t>(columns),
-                                               static_cast<std::uint64_t>(rows), columns));
+  TANDEM_CUDA_CHECK(cublasLtMatrixLayoutCreate(
+      &layout, cuda_type(dtype), static_cast<std::uint64_t>(matrix.columns),
+      static_cast<std::uint64_t>(matrix.rows), matrix.pitch == 0 ? matrix.columns : matrix.pitch));
   return layout;
 }
 
@@ -80,9 +80,8 @@ CublasMatmul::CublasMatmul(CudaContext& context, const MatmulProblem& problem, i
     set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
     set(operation_, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, cuda_type(dtype));
   }
-  layouts_ = {seen_layout(right.rows, right.columns, dtype),
-              seen_layout(left.rows, left.columns, dtype),
-              seen_layout(rows, columns, problem.result)};
+  layouts_ = {seen_layout(right, dtype), seen_layout(left, dtype),
+              seen_layout({rows, columns, false, problem.result_pitch}, problem.result)};
   choose_algorithm(algorithm);
 }
 

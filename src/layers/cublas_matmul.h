@@ -13,11 +13,12 @@ namespace tandem {
 
 class CudaContext;
 
-/// A dense row-major matrix; `transposed` says that its transpose is what is multiplied.
+/// A row-major matrix; `transposed` says that its transpose is what is multiplied.
 struct MatmulOperand {
   std::int64_t rows = 0;
   std::int64_t columns = 0;
   bool transposed = false;
+  std::int64_t pitch = 0;  ///< elements from row to row; 0 where the matrix is dense
 };
 
 /// What CublasMatmul computes: result = left x right (+ bias, one number a column of the result)
@@ -27,8 +28,9 @@ struct MatmulProblem {
   MatmulOperand right;
   Precision precision = Precision::fp32;  ///< operands are of its activations' dtype, sums f32
   DType result = DType::f32;
-  bool bias = false;  ///< of the operands' dtype
-  bool adds = false;  ///< to what is in the result
+  bool bias = false;              ///< of the operands' dtype
+  bool adds = false;              ///< to what is in the result
+  std::int64_t result_pitch = 0;  ///< as of an operand
 };
 
 /// A matrix product by cuBLASLt, with an algorithm that adds in a fixed order. Included by sources

@@ -4,8 +4,10 @@
 
 namespace tandem {
 
-/// Whether the convolution is a plain matrix product of all pixels' channels with the weight: one
-/// tap, no stride, no border, one group. Linear layers are such, of images of one pixel.
+/// Whether the convolution is one matrix product of all pixels' channels with one tap of the
+/// weight, in one group: where the filter has but one, no stride and no border (linear layers are
+/// such, of images of one pixel), and where image and output are one pixel and the others see the
+/// border alone.
 bool is_matmul(const ConvolutionProblem& problem);
 
 /// Such a convolution by cuBLASLt, with the algorithm at a place of its heuristics; null where it

@@ -32,6 +32,8 @@ const Row rows[] = {
     {"three_strided", {.kernel = 3, .stride = 2, .padding = 1}, 1, 28, 64, 128},
     {"three_channels", {.kernel = 3, .padding = 1}, 1, 12, 3, 16},
     {"dilated", {.kernel = 3, .padding = 2, .dilation = 2}, 1, 14, 32, 32},
+    {"pixel", {.kernel = 3, .padding = 1}, 1, 1, 64, 48},
+    {"two_by_two", {.kernel = 3, .padding = 1}, 1, 2, 32, 16},
     {"groups", {.kernel = 3, .padding = 1}, 2, 14, 64, 64},
 };
 
