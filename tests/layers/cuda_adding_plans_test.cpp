@@ -83,11 +83,16 @@ class CudaAddingPlansTest : public testing::TestWithParam<Case> {
     synchronize(context_);
     return data;
   }
-  /// The gradient that the plan leaves where `before` was.
+  /// The gradient that the plan leaves where `before` was; nothing where the library refuses after
+  /// all, as the tuner may find.
   std::vector<float> gradient(const ConvolutionPlan& plan, const std::vector<float>& before) {
     const Arena result = uploaded(before);
     const Arena scratch(context_, std::max<std::size_t>(plan.scratch(), 1), "a test");
-    plan.run(dy_.data(), weight_.data(), result.data(), scratch.data());
+    try {
+      plan.run(dy_.data(), weight_.data(), result.data(), scratch.data());
+    } catch (const SystemError&) {
+      return {};
+    }
     const Shape shape{static_cast<std::int64_t>(before.size())};
     const Arena staging(context_, before.size() * sizeof(float), "a test");
     convert(context_, Tensor(result.data(), shape, problem_.dtype()),
@@ -118,6 +123,7 @@ TEST_P(CudaAddingPlansTest, EveryCandidateAddsToWhatIsThere) {
   plans.push_back(direct_convolution_plan(device(), problem_));
   for (const auto& plan : plans) {
     const std::vector<float> got = gradient(*plan, before);
+    if (got.empty()) continue;
     double squares = 0.0;
     for (std::size_t i = 0; i < got.size(); ++i) {
       const double difference = static_cast<double>(got[i]) - static_cast<double>(wanted[i]);
