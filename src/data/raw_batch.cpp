@@ -46,6 +46,13 @@ RawBatchView RawBatchLayout::view(std::byte* memory) const {
   return view;
 }
 
+bool RawBatchLayout::fits(const RawBatchView& batch) const {
+  return batch.memory.size() == bytes_ && (batch.mix != nullptr) == mixed_ &&
+         batch.pixels.shape() ==
+             Shape{positions(), format_.height, format_.width, format_.channels} &&
+         batch.labels.shape() == Shape{batch_};
+}
+
 std::shared_ptr<std::byte> allocate_host(std::size_t bytes) {
   constexpr std::align_val_t align{alignment};
   return {static_cast<std::byte*>(::operator new(bytes, align)),

@@ -38,6 +38,8 @@ class RawBatchLayout {
 
   /// `memory` holds bytes() bytes, 256-byte aligned.
   RawBatchView view(std::byte* memory) const;
+  /// Whether the parts of a batch lie as view() says, so that its memory may be copied as a whole.
+  bool fits(const RawBatchView& batch) const;
 
  private:
   PixelFormat format_;

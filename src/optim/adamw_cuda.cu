@@ -1,5 +1,3 @@
-#include "device/cuda_check.h"
-#include "device/cuda_context.h"
 #include "optim/adamw_kernels.h"
 #include "optim/update_cuda.cuh"
 
@@ -30,6 +28,24 @@ struct AdamWRule {
   float epsilon;
   float step_size;
   float inverse_root_correction;
+
+  static __device__ AdamWRule of(AdamWUpdate update, const UpdateBlock& block, Weight* weights) {
+    follow(update.control, update);
+    return {.parameters = update.parameters + block.offset,
+            .gradients = update.gradients + block.offset,
+            .first = update.first_moment + block.offset,
+            .second = update.second_moment + block.offset,
+            .weights = {weights, block},
+            .decay = update.learning_rate * block.weight_decay,
+            .scale = update.gradient_scale,
+            .beta1 = update.beta1,
+            .one_minus_beta1 = update.one_minus_beta1,
+            .beta2 = update.beta2,
+            .one_minus_beta2 = update.one_minus_beta2,
+            .epsilon = update.epsilon,
+            .step_size = update.step_size,
+            .inverse_root_correction = update.inverse_root_correction};
+  }
 
   __device__ bool aligned() const {
     return is_aligned(parameters) && is_aligned(gradients) && is_aligned(first) &&
@@ -65,37 +81,10 @@ struct AdamWRule {
   }
 };
 
-template <typename Weight>
-__global__ void __launch_bounds__(update_threads) update_all(AdamWUpdate update, Weight* weights) {
-  const UpdateBlock block = update.blocks.data()[blockIdx.x];
-  if (skips(update.control)) return;
-  follow(update.control, update);
-  const AdamWRule<Weight> rule{.parameters = update.parameters + block.offset,
-                               .gradients = update.gradients + block.offset,
-                               .first = update.first_moment + block.offset,
-                               .second = update.second_moment + block.offset,
-                               .weights = {weights, block},
-                               .decay = update.learning_rate * block.weight_decay,
-                               .scale = update.gradient_scale,
-                               .beta1 = update.beta1,
-                               .one_minus_beta1 = update.one_minus_beta1,
-                               .beta2 = update.beta2,
-                               .one_minus_beta2 = update.one_minus_beta2,
-                               .epsilon = update.epsilon,
-                               .step_size = update.step_size,
-                               .inverse_root_correction = update.inverse_root_correction};
-  update_block(rule, static_cast<int>(block.elements));
-}
-
 }  // namespace
 
 void adamw_update(CudaContext& context, const AdamWUpdate& update) {
-  if (update.blocks.empty()) return;
-  with_weights(update.weights, [&](auto* weights) {
-    update_all<<<static_cast<unsigned>(update.blocks.size()), update_threads, 0,
-                 context.stream()>>>(update, weights);
-    TANDEM_CUDA_CHECK_LAUNCH();
-  });
+  launch_update<AdamWRule>(context, update);
 }
 
 }  // namespace tandem

@@ -1,5 +1,3 @@
-#include "device/cuda_check.h"
-#include "device/cuda_context.h"
 #include "optim/lars_kernels.h"
 #include "optim/lars_rate.h"
 #include "optim/update_cuda.cuh"
@@ -24,6 +22,19 @@ struct LarsRule {
   float scale;
   float momentum;
   float decay;
+
+  static __device__ LarsRule of(const LarsUpdate& update, const UpdateBlock& block,
+                                Weight* weights) {
+    return {
+        .parameters = update.parameters + block.offset,
+        .gradients = update.gradients + block.offset,
+        .buffer = update.momentum_buffer + block.offset,
+        .weights = {weights, block},
+        .rate = update.rates.data()[block.slice],
+        .scale = update.control == nullptr ? update.gradient_scale : update.control->state.factor,
+        .momentum = update.momentum,
+        .decay = block.weight_decay};
+  }
 
   __device__ bool aligned() const {
     return is_aligned(parameters) && is_aligned(gradients) && is_aligned(buffer) &&
@@ -52,22 +63,6 @@ struct LarsRule {
     weights.store(at, values.parameters);
   }
 };
-
-template <typename Weight>
-__global__ void __launch_bounds__(update_threads) update_all(LarsUpdate update, Weight* weights) {
-  const UpdateBlock block = update.blocks.data()[blockIdx.x];
-  if (skips(update.control)) return;
-  const LarsRule<Weight> rule{
-      .parameters = update.parameters + block.offset,
-      .gradients = update.gradients + block.offset,
-      .buffer = update.momentum_buffer + block.offset,
-      .weights = {weights, block},
-      .rate = update.rates.data()[block.slice],
-      .scale = update.control == nullptr ? update.gradient_scale : update.control->state.factor,
-      .momentum = update.momentum,
-      .decay = block.weight_decay};
-  update_block(rule, static_cast<int>(block.elements));
-}
 
 /// One warp a slice: its lanes take every 32nd block.
 __global__ void __launch_bounds__(32) find_rates(LarsRates rates) {
@@ -99,12 +94,7 @@ void lars_rates(CudaContext& context, const LarsRates& rates) {
 }
 
 void lars_update(CudaContext& context, const LarsUpdate& update) {
-  if (update.blocks.empty()) return;
-  with_weights(update.weights, [&](auto* weights) {
-    update_all<<<static_cast<unsigned>(update.blocks.size()), update_threads, 0,
-                 context.stream()>>>(update, weights);
-    TANDEM_CUDA_CHECK_LAUNCH();
-  });
+  launch_update<LarsRule>(context, update);
 }
 
 }  // namespace tandem

@@ -1,5 +1,3 @@
-#include "device/cuda_check.h"
-#include "device/cuda_context.h"
 #include "optim/sgd_kernels.h"
 #include "optim/update_cuda.cuh"
 
@@ -25,6 +23,20 @@ struct SgdRule {
   float scale;
   float momentum;
   float decay;
+
+  static __device__ SgdRule of(const SgdUpdate& update, const UpdateBlock& block, Weight* weights) {
+    float rate = update.learning_rate;
+    float scale = update.gradient_scale;
+    follow(update.control, rate, scale);
+    return {.parameters = update.parameters + block.offset,
+            .gradients = update.gradients + block.offset,
+            .buffer = kind == Rule::plain ? nullptr : update.momentum_buffer + block.offset,
+            .weights = {weights, block},
+            .rate = rate,
+            .scale = scale,
+            .momentum = update.momentum,
+            .decay = block.weight_decay};
+  }
 
   __device__ bool aligned() const {
     return is_aligned(parameters) && is_aligned(gradients) && weights.aligned() &&
@@ -59,45 +71,22 @@ struct SgdRule {
   }
 };
 
-template <Rule kind, typename Weight>
-__global__ void __launch_bounds__(update_threads) update_all(SgdUpdate update, Weight* weights) {
-  const UpdateBlock block = update.blocks.data()[blockIdx.x];
-  if (skips(update.control)) return;
-  float rate = update.learning_rate;
-  float scale = update.gradient_scale;
-  follow(update.control, rate, scale);
-  const SgdRule<kind, Weight> rule{
-      .parameters = update.parameters + block.offset,
-      .gradients = update.gradients + block.offset,
-      .buffer = kind == Rule::plain ? nullptr : update.momentum_buffer + block.offset,
-      .weights = {weights, block},
-      .rate = rate,
-      .scale = scale,
-      .momentum = update.momentum,
-      .decay = block.weight_decay};
-  update_block(rule, static_cast<int>(block.elements));
-}
-
-template <Rule kind>
-void launch(CudaContext& context, const SgdUpdate& update) {
-  with_weights(update.weights, [&](auto* weights) {
-    update_all<kind>
-        <<<static_cast<unsigned>(update.blocks.size()), update_threads, 0, context.stream()>>>(
-            update, weights);
-    TANDEM_CUDA_CHECK_LAUNCH();
-  });
-}
+template <typename Weight>
+using Plain = SgdRule<Rule::plain, Weight>;
+template <typename Weight>
+using Momentum = SgdRule<Rule::momentum, Weight>;
+template <typename Weight>
+using Nesterov = SgdRule<Rule::nesterov, Weight>;
 
 }  // namespace
 
 void sgd_update(CudaContext& context, const SgdUpdate& update) {
-  if (update.blocks.empty()) return;
   if (update.momentum_buffer == nullptr) {
-    launch<Rule::plain>(context, update);
+    launch_update<Plain>(context, update);
   } else if (update.nesterov) {
-    launch<Rule::nesterov>(context, update);
+    launch_update<Nesterov>(context, update);
   } else {
-    launch<Rule::momentum>(context, update);
+    launch_update<Momentum>(context, update);
   }
 }
 

@@ -6,6 +6,9 @@
 
 #include <cstdint>
 
+#include "device/cuda_check.h"
+#include "device/cuda_context.h"
+#include "optim/step_control.h"
 #include "optim/update_blocks.h"
 #include "tensor/cuda_elements.cuh"
 #include "tensor/tensor.h"
@@ -100,6 +103,31 @@ void with_weights(const Tensor& weights, Use&& use) {
     default:
       throw Error(fmt::format("weights rounded to {}", name_of(weights.dtype())));
   }
+}
+
+/// One thread block for each block of the arena.
+template <template <typename> class Rule, typename Update, typename Weight>
+__global__ void __launch_bounds__(update_threads) update_all(Update update, Weight* weights) {
+  const UpdateBlock block = update.blocks.data()[blockIdx.x];
+  if (skips(update.control)) return;
+  const auto rule = Rule<Weight>::of(update, block, weights);
+  update_block(rule, static_cast<int>(block.elements));
+}
+
+/// An optimizer's update (SgdUpdate, AdamWUpdate, LarsUpdate) by its rule, which says by
+///
+///     static Rule<Weight> of(Update update, const UpdateBlock& block, Weight* weights);
+///
+/// what it does in a block.
+template <template <typename> class Rule, typename Update>
+void launch_update(CudaContext& context, const Update& update) {
+  if (update.blocks.empty()) return;
+  with_weights(update.weights, [&](auto* weights) {
+    update_all<Rule>
+        <<<static_cast<unsigned>(update.blocks.size()), update_threads, 0, context.stream()>>>(
+            update, weights);
+    TANDEM_CUDA_CHECK_LAUNCH();
+  });
 }
 
 }  // namespace tandem

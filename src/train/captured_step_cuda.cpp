@@ -10,11 +10,11 @@
 #include "device/cuda_event.h"
 #include "device/cuda_graph.h"
 #include "device/device_stopwatch.h"
-#include "device/pinned.h"
+#include "device/pinned_memory.h"
 #include "device/trace_range.h"
 #include "layers/add.h"
 #include "optim/context_table.h"
-#include "optim/step_control_kernels.h"
+#include "optim/step_controller.h"
 #include "parallel/stream_watch.h"
 #include "tensor/finite.h"
 #include "train/device_input.h"
@@ -44,17 +44,12 @@ class CapturedStep final : public StepRunner {
         accumulate_(parts.config.accumulate),
         rules_{.clip_norm = parts.config.optimizer.clip_norm,
                .loss_scaling = parts.config.precision == Precision::fp16},
-        blocks_(parts.context,
-                cut_blocks(parameter_groups(parts.config.optimizer, parts.store),
-                           device_block_elements),
-                "the update's blocks"),
-        block_sums_(parts.context, blocks_.rows().size(), "the gradient's norm"),
-        control_(parts.context, 1, "a step's control"),
+        controller_(parts.context, parameter_groups(parts.config.optimizer, parts.store), rules_),
         statistics_(parts.context, statistics_count + 1, "a step's statistics"),
         micro_sums_(parts.context, 4, "a micro-batch's statistics"),
-        found_{PinnedMemory<Found>(), PinnedMemory<Found>()},
-        host_control_{PinnedMemory<HostControl>(), PinnedMemory<HostControl>()},
-        stop_{PinnedMemory<float>(), PinnedMemory<float>()} {
+        found_{PinnedMemory<Found>(context), PinnedMemory<Found>(context)},
+        host_control_{PinnedMemory<HostControl>(context), PinnedMemory<HostControl>(context)},
+        stop_{PinnedMemory<float>(context), PinnedMemory<float>(context)} {
     const Shape images = with_batch(parts.input, parts.plan.batch());
     images_ = Tensor(nullptr, images, activation_dtype(parts.config.precision));
     image_memory_ = Arena(parts.context, images_.bytes(), "a batch");
@@ -62,9 +57,6 @@ class CapturedStep final : public StepRunner {
     for (int micro = 0; micro < accumulate_; ++micro) {
       previous_.emplace_back(parts.context, parts.raw->layout.bytes(), "a batch");
     }
-    StepControl first{};
-    if (rules_.loss_scaling) first.state.loss_scale.scale = LossScale::first;
-    copy_to_device(parts.context, &first, sizeof first, control_.rows().data());
   }
 
   StepResult step(const NextBatch& next_batch, float learning_rate, bool stop_requested) override {
@@ -118,7 +110,7 @@ class CapturedStep final : public StepRunner {
  private:
   static constexpr std::size_t statistics_count = 5;
 
-  StepControl* control() const { return control_.rows().data(); }
+  StepControl* control() const { return controller_.control(); }
   Tensor statistics() const { return {statistics_.rows().data(), {statistics_count}}; }
 
   /// What the step of that slot left, once it is done; nothing where none is under way there.
@@ -253,12 +245,7 @@ class CapturedStep final : public StepRunner {
   void update() {
     const TraceRange range("update");
     const Tensor gradients = parts_.store.all_gradients();
-    prepare_update(context_, {.rules = rules_,
-                              .loss = statistics_.rows().data(),
-                              .blocks = blocks_.rows(),
-                              .gradients = gradients.data<float>(),
-                              .block_sums = block_sums_.rows(),
-                              .control = control()});
+    controller_.prepare(statistics(), gradients);
     parts_.optimizer.enqueue(parts_.store.trained_values(), gradients,
                              {.control = control(), .weights = parts_.store.trained_weights()});
     if (parts_.average != nullptr) parts_.average->enqueue(parts_.store, control());
@@ -284,9 +271,7 @@ class CapturedStep final : public StepRunner {
   StepParts parts_;
   int accumulate_;
   StepRules rules_;
-  ContextTable<UpdateBlock> blocks_;
-  ContextTable<double> block_sums_;
-  ContextTable<StepControl> control_;
+  StepController controller_;
   ContextTable<float> statistics_;  // loss, samples, top1, top5, stop; then Found::exposed
   ContextTable<float> micro_sums_;
   ContextTable<float> stop_wish_{parts_.context, 1, "the wish to stop"};

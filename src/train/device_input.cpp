@@ -62,8 +62,8 @@ std::size_t DeviceInput::device_bytes() const {
 }
 
 void DeviceInput::upload(const RawBatchView& batch) {
-  TANDEM_CHECK(batch.memory.size() == layout_.bytes(), "a batch of {} bytes where {} are expected",
-               batch.memory.size(), layout_.bytes());
+  TANDEM_CHECK(layout_.fits(batch), "a raw batch of {} pixels in {} bytes, of another layout",
+               batch.pixels.shape().text(), batch.memory.size());
   const auto most = static_cast<std::int64_t>(places_.size());
   TANDEM_CHECK(uploaded_ - advanced_ < most, "{} batches are uploaded and not yet used", most);
   context_.activate();

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "device/memory.h"
-#include "device/pinned_allocator.h"
+#include "device/pinned_memory.h"
 #include "graph/model_file.h"
 #include "parallel/announced_work.h"
 #include "parallel/device_communicator.h"

@@ -243,6 +243,11 @@ TEST(RawLoader, LayoutsKeepTheirPartsApart) {
     end = at + bytes;
   }
   EXPECT_LE(end, layout.bytes());
+  EXPECT_TRUE(layout.fits(view));
+  // As many bytes, but not these.
+  EXPECT_FALSE(RawBatchLayout({.height = 7, .width = 5, .channels = 3}, 3, true).fits(view));
+  EXPECT_FALSE(RawBatchLayout({.height = 5, .width = 7, .channels = 3}, 3, false).fits(view));
+  EXPECT_FALSE(RawBatchLayout({.height = 5, .width = 7, .channels = 3}, 4, true).fits(view));
 }
 
 TEST(RawTransform, RefusesImagesOfOtherExtents) {

@@ -12,7 +12,7 @@
 #include "data/data_config.h"
 #include "data/data_loader.h"
 #include "data/distributed_sampler.h"
-#include "device/pinned_allocator.h"
+#include "device/pinned_memory.h"
 #include "graph/fusion.h"
 #include "graph/step_plan.h"
 #include "parallel/gather_text.h"

@@ -22,4 +22,10 @@ std::shared_ptr<std::byte> allocate_pinned(CudaContext& context, std::size_t byt
   return {static_cast<std::byte*>(memory), [](std::byte* mine) { (void)cudaFreeHost(mine); }};
 }
 
+std::function<std::shared_ptr<std::byte>(std::size_t bytes)> pinned_allocator(AnyContext& context) {
+  auto* gpu = std::get_if<CudaContext>(&context);
+  if (gpu == nullptr) return {};
+  return [gpu](std::size_t bytes) { return allocate_pinned(*gpu, bytes); };
+}
+
 }  // namespace tandem

@@ -1,4 +1,4 @@
-#include "device/pinned_allocator.h"
+#include "device/pinned_memory.h"
 
 namespace tandem {
 
