@@ -107,6 +107,17 @@ class CapturedStep final : public StepRunner {
     return weights.empty() ? cause : weights;
   }
 
+  std::optional<LossScale> loss_scale() const override {
+    if (!rules_.loss_scaling) return std::nullopt;
+    return controller_.state().loss_scale;
+  }
+  void set_loss_scale(const LossScale& scale) override {
+    if (!rules_.loss_scaling) return;
+    StepState state = controller_.state();
+    state.loss_scale = scale;
+    controller_.set_state(state);
+  }
+
  private:
   static constexpr std::size_t statistics_count = 5;
 

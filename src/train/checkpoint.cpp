@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstring>
 #include <deque>
 #include <optional>
@@ -91,6 +92,20 @@ void read_early_stop(const SafetensorsFile& file, const TrainingPosition& expect
                          .waited = number<std::int64_t>(file, "early_stop_waited")};
 }
 
+/// Older checkpoints have none, nor have those of runs that scale no losses.
+std::optional<LossScale> read_loss_scale(const SafetensorsFile& file) {
+  if (!file.metadata().contains("loss_scale")) return std::nullopt;
+  const LossScale scale{.scale = number<float>(file, "loss_scale"),
+                        .good_steps = number<std::int32_t>(file, "loss_scale_good_steps"),
+                        .overflows = count(file, "loss_scale_overflows")};
+  if (!(scale.scale >= 1.0F && std::isfinite(scale.scale)) || scale.good_steps < 0 ||
+      scale.good_steps >= LossScale::growth_interval) {
+    input_error("{}: {} after {} good steps is no possible loss scale; use another checkpoint",
+                file.path().string(), scale.scale, scale.good_steps);
+  }
+  return scale;
+}
+
 constexpr std::string_view other_recipe =
     "train.freeze or the optimizer's settings are not the checkpoint's; resume with the same, or "
     "start a new run with train.init";
@@ -175,6 +190,11 @@ void save_checkpoint(const std::filesystem::path& path, const ParameterStore& st
       {"global_batch", std::to_string(position.global_batch)},
       {"samples", std::to_string(position.samples)},
   };
+  if (const auto& scale = position.loss_scale) {
+    metadata["loss_scale"] = fmt::format("{}", scale->scale);
+    metadata["loss_scale_good_steps"] = std::to_string(scale->good_steps);
+    metadata["loss_scale_overflows"] = std::to_string(scale->overflows);
+  }
   if (position.classes) metadata[std::string(classes_key)] = hexadecimal(*position.classes);
   if (position.labels) metadata[std::string(labels_key)] = hexadecimal(*position.labels);
   write_safetensors(path, tensors, metadata, WriteChecksum::yes);
@@ -200,6 +220,7 @@ TrainingPosition load_checkpoint(const std::filesystem::path& path, ParameterSto
   position.evaluated_step = count(file, "evaluated_step");
   position.best_top1 = number<double>(file, "best_top1");
   read_early_stop(file, expected, position);
+  position.loss_scale = read_loss_scale(file);
   position.seed = number<std::uint64_t>(file, "seed");
   position.global_batch = count(file, "global_batch");
   position.samples = count(file, "samples");

@@ -7,6 +7,7 @@
 
 #include "graph/parameters.h"
 #include "optim/optimizer.h"
+#include "optim/step_control.h"
 #include "train/early_stop.h"
 #include "train/safetensors.h"
 #include "train/weight_average.h"
@@ -22,6 +23,7 @@ struct TrainingPosition {
   std::int64_t evaluated_step = 0;  ///< where the newest evaluation was; 0: none
   EarlyStopState early_stop{};
   std::string early_stop_metric{};  ///< what early_stop is of; of another metric it starts anew
+  std::optional<LossScale> loss_scale{};  ///< where losses are scaled
   // Decide the order of samples, which a resumed run keeps:
   std::uint64_t seed = 0;
   std::int64_t global_batch = 0;

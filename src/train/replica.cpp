@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <type_traits>
 
 #include "base/error.h"
 #include "graph/fusion.h"
@@ -135,6 +136,11 @@ void Replica::broadcast_from_root() {
     tensors.push_back(average_->store().all_buffers());
   }
   broadcast(tensors);
+  if (std::optional<LossScale> scale = runner_->loss_scale()) {
+    static_assert(std::is_trivially_copyable_v<LossScale>);
+    communicator_.broadcast(Tensor(&*scale, {sizeof(LossScale)}, DType::u8), 0);
+    runner_->set_loss_scale(*scale);
+  }
   store_.update_weights();
   if (average_) average_->store().update_weights();
 }

@@ -38,7 +38,7 @@ class Replica {
   Replica(const RunConfig& config, const Graph& graph, std::int64_t micro_batch,
           AnyContext& context, Communicator& communicator);
 
-  /// Collective: rank 0's parameters, buffers, optimizer state and averages to all ranks.
+  /// Collective: rank 0's parameters, buffers, optimizer state, averages and loss scale to all ranks.
   void broadcast_from_root();
   /// Collective, before an evaluation: rank 0's running statistics to all ranks. In training each
   /// rank keeps its own, as torch's DistributedDataParallel does; rank 0's are the model's.
@@ -62,6 +62,10 @@ class Replica {
   /// Collective, after a step whose loss is not finite: where that came from, as a phrase for a
   /// message, the same on every rank. Runs the layers again.
   std::string explain_non_finite_loss();
+
+  /// See StepRunner.
+  std::optional<LossScale> loss_scale() const { return runner_->loss_scale(); }
+  void set_loss_scale(const LossScale& scale) { runner_->set_loss_scale(scale); }
 
   const Graph& graph() const { return graph_; }
   ParameterStore& store() { return store_; }

@@ -60,6 +60,11 @@ TrainingPosition RunCheckpoints::start(Replica& replica, const TrainingPosition&
     TrainingPosition position =
         load_checkpoint(path, replica.store(), replica.optimizer(), fresh, replica.average());
     log_info("resuming at step {} from {}", position.step, path.string());
+    if (position.loss_scale) {
+      replica.set_loss_scale(*position.loss_scale);
+    } else if (const auto scale = replica.loss_scale()) {
+      log_info("{} has no loss scale; it starts at {}", path.string(), scale->scale);
+    }
     return position;
   }
   TrainingPosition position = fresh;
@@ -90,7 +95,8 @@ void RunCheckpoints::open(TrainingPosition& position) const {
   if (!fs::exists(store_.best_path(), code)) position.best_top1 = -1.0;
 }
 
-void RunCheckpoints::save(Replica& replica, const TrainingPosition& position, bool best) const {
+void RunCheckpoints::save(Replica& replica, TrainingPosition position, bool best) const {
+  position.loss_scale = replica.loss_scale();
   const fs::path path = store_.path_for_step(position.step);
   save_checkpoint(path, replica.store(), replica.optimizer(), position, replica.average());
   if (best) store_.set_best(path);

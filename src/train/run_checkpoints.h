@@ -35,7 +35,7 @@ class RunCheckpoints {
 
   /// Writes a checkpoint, to be called with finite weights alone. Throws InputError where that
   /// fails.
-  void save(Replica& replica, const TrainingPosition& position, bool best) const;
+  void save(Replica& replica, TrainingPosition position, bool best) const;
   /// "; the last checkpoint is PATH", or nothing.
   std::string newest_hint() const;
 

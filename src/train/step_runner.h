@@ -84,6 +84,12 @@ class StepRunner {
   /// where it did not come from here. Runs the layers again, so that all ranks call it.
   virtual std::string explain_non_finite_loss() = 0;
 
+  /// The loss scale that the last step left, where losses are scaled (fp16). A run that goes on
+  /// from a checkpoint goes on with it.
+  virtual std::optional<LossScale> loss_scale() const { return std::nullopt; }
+  /// Puts it back, while no step is under way. Nothing where losses are not scaled.
+  virtual void set_loss_scale(const LossScale& /*scale*/) {}
+
  protected:
   StepRunner() = default;
 };

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 
 #include "base/error.h"
 #include "data/data_config.h"
@@ -178,6 +179,42 @@ TEST_F(Checkpoint, KeepsTheAverageAndWhatEarlyStoppingKnows) {
   save_checkpoint(path("d"), saved.replica.store(), saved.replica.optimizer(), position);
   load("d", position);
   EXPECT_TRUE(same(saved.replica.store(), other.store()));
+}
+
+TEST_F(Checkpoint, KeepsTheLossScale) {
+  Trained trained(11);
+  const auto reload = [&](const std::optional<LossScale>& scale) {
+    TrainingPosition scaled = position;
+    scaled.loss_scale = scale;
+    save_checkpoint(path("c"), trained.replica.store(), trained.replica.optimizer(), scaled);
+    return load_checkpoint(path("c"), trained.replica.store(), trained.replica.optimizer(),
+                           position)
+        .loss_scale;
+  };
+  EXPECT_FALSE(reload({}));
+  for (const float scale : {1.0F, 1024.0F, LossScale::first, 0x1p127F}) {
+    const auto found = reload(LossScale{.scale = scale, .good_steps = 1999, .overflows = 3});
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->scale, scale);
+    EXPECT_EQ(found->good_steps, 1999);
+    EXPECT_EQ(found->overflows, 3);
+  }
+}
+
+TEST_F(Checkpoint, RefusesAnImpossibleLossScale) {
+  Trained trained(11);
+  for (const LossScale& scale :
+       {LossScale{.scale = 0.5F}, LossScale{.scale = std::numeric_limits<float>::infinity()},
+        LossScale{.scale = std::numeric_limits<float>::quiet_NaN()}, LossScale{.good_steps = -1},
+        LossScale{.good_steps = 2000}, LossScale{.overflows = -1}}) {
+    TrainingPosition scaled = position;
+    scaled.loss_scale = scale;
+    save_checkpoint(path("c"), trained.replica.store(), trained.replica.optimizer(), scaled);
+    const std::string message = message_of<InputError>([&] {
+      load_checkpoint(path("c"), trained.replica.store(), trained.replica.optimizer(), position);
+    });
+    EXPECT_NE(message.find("use another checkpoint"), std::string::npos) << message;
+  }
 }
 
 // What was written before there was early stopping has none of its keys.
