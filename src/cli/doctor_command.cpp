@@ -121,10 +121,12 @@ int diagnose(const MpiSession& session) {
   if (session.distributed()) report("job", true, "this process was started by an MPI launcher");
   report_gpus();
   report_cuda();
+  const std::string problem = gpu_problem();
   report(
-      "backends", true,
+      "backends", problem.empty(),
       built_with_cuda()
-          ? fmt::format("CPU (oneDNN), CUDA (cuDNN, NCCL): {} GPUs can be used", usable_gpus())
+          ? fmt::format("CPU (oneDNN), CUDA (cuDNN, NCCL): {} GPUs can be used{}{}", usable_gpus(),
+                        problem.empty() ? "" : ": ", problem)
           : "CPU (oneDNN). This build has no CUDA backend: GPUs, CUDA, cuDNN, NCCL and MPS, where "
             "listed above, stay unused");
   report("model zoo", true,

@@ -1,10 +1,13 @@
 #include "device/arena.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
-#include "base/error.h"
 #include "base/text.h"
 #include "device/memory_kernels.h"
+#include "device/open_context.h"
+#include "device/out_of_memory.h"
 
 namespace tandem {
 
@@ -14,9 +17,15 @@ Arena::Arena(AnyContext& context, std::size_t bytes, const char* purpose)
       [&](auto& device) {
         try {
           data_ = static_cast<std::byte*>(device.allocate(bytes));
-        } catch (const Error&) {
-          input_error("not enough memory for {}: {} needed; use a smaller batch or model", purpose,
-                      format_bytes(bytes));
+        } catch (const OutOfMemory&) {
+          const auto memory = device_memory(context);
+          throw OutOfMemory(
+              fmt::format("not enough memory for {}: {} needed{}; use a smaller batch or model",
+                          purpose, format_bytes(bytes),
+                          memory ? fmt::format(", {} free on {}", format_bytes(memory->free),
+                                               memory->device)
+                                 : std::string()),
+              bytes);
         }
         set_to_zero(device, data_, bytes);
       },

@@ -13,7 +13,7 @@ class Arena {
   static constexpr std::size_t alignment = 256;
 
   Arena() = default;
-  /// Throws Error naming `purpose` and the size where the memory cannot be had.
+  /// Throws OutOfMemory naming `purpose` and the size where the memory cannot be had.
   Arena(AnyContext& context, std::size_t bytes, const char* purpose);
   ~Arena();
   Arena(Arena&& other) noexcept;

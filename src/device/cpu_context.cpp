@@ -1,5 +1,6 @@
 #include "device/cpu_context.h"
 
+#include <fmt/format.h>
 #include <omp.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "device/onednn.h"
+#include "device/out_of_memory.h"
 
 namespace tandem {
 
@@ -31,7 +33,10 @@ void* CpuContext::allocate(std::size_t bytes) {
   constexpr std::size_t alignment = 256;
   const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
   void* memory = std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded);
-  TANDEM_CHECK(memory != nullptr, "out of memory: {} could not be allocated", format_bytes(bytes));
+  if (memory == nullptr) {
+    throw OutOfMemory(fmt::format("out of memory: {} could not be allocated", format_bytes(bytes)),
+                      bytes);
+  }
   return memory;
 }
 

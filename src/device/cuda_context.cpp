@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "device/cuda_check.h"
 #include "device/cuda_libraries.h"
+#include "device/cuda_version.h"
 
 namespace tandem {
 namespace {
@@ -22,23 +23,20 @@ std::string uuid_text(const cudaUUID_t& uuid) {
   return text;
 }
 
-/// CUDA's versions are 1000 * major + 10 * minor.
-std::string version_text(int version) {
-  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+/// 0: none is loaded.
+int driver_version() {
+  int driver = 0;
+  TANDEM_CUDA_CHECK(cudaDriverGetVersion(&driver));
+  return driver;
 }
 
 void require_driver() {
-  int driver = 0;
-  TANDEM_CUDA_CHECK(cudaDriverGetVersion(&driver));
-  if (driver == 0)
-    input_error("no NVIDIA driver is loaded; install one, or choose device = \"cpu\"");
-  // Within a major version older drivers run newer toolkits' programs.
-  if (driver / 1000 < CUDART_VERSION / 1000) {
-    input_error(
-        "the NVIDIA driver supports CUDA {}, but Tandem was built with {}; update the driver, "
-        "or choose device = \"cpu\"",
-        version_text(driver), version_text(CUDART_VERSION));
+  const int driver = driver_version();
+  if (driver == 0) {
+    input_error("no NVIDIA driver is loaded; install one, or set train.device = \"cpu\"");
   }
+  const std::string problem = driver_problem(driver, CUDART_VERSION);
+  if (!problem.empty()) input_error("{}, or set train.device = \"cpu\"", problem);
 }
 
 CudaDevice read_device(int index) {
@@ -140,9 +138,9 @@ void* CudaContext::allocate(std::size_t bytes) {
   const cudaError_t status = cudaMalloc(&memory, bytes == 0 ? 1 : bytes);
   if (status == cudaErrorMemoryAllocation) {
     (void)cudaGetLastError();
-    throw OutOfDeviceMemory(
-        fmt::format("out of memory on {}: {} could not be allocated, {} are free", device_.name,
-                    format_bytes(bytes), format_bytes(free_bytes())));
+    throw OutOfMemory(fmt::format("out of memory on {}: {} could not be allocated, {} are free",
+                                  device_.name, format_bytes(bytes), format_bytes(free_bytes())),
+                      bytes);
   }
   TANDEM_CUDA_CHECK(status);
   return memory;
@@ -166,6 +164,18 @@ int cuda_device_count() {
     return 0;
   }
   return count;
+}
+
+std::string cuda_problem() {
+  const int driver = driver_version();
+  if (driver == 0) return {};
+  if (std::string problem = driver_problem(driver, CUDART_VERSION); !problem.empty()) {
+    return problem;
+  }
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  (void)cudaGetLastError();
+  return status == cudaSuccess || status == cudaErrorNoDevice ? "" : cudaGetErrorString(status);
 }
 
 std::vector<CudaDevice> cuda_devices() {

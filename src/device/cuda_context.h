@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
+#include "device/out_of_memory.h"
 
 /// CUDA's stream, whose handle is a pointer to this.
 struct CUstream_st;
@@ -22,12 +22,6 @@ struct CudaDevice {
   int multiprocessors = 0;
   std::size_t memory_bytes = 0;
   std::size_t l2_bytes = 0;
-};
-
-/// A device has not the memory that was asked for; what() names the sizes.
-class OutOfDeviceMemory : public Error {
- public:
-  explicit OutOfDeviceMemory(const std::string& message) : Error(message) {}
 };
 
 /// A CUDA device as a place to compute: memory, the stream that kernels are enqueued on, the
@@ -55,8 +49,7 @@ class CudaContext {
   /// failed.
   void synchronize() const;
 
-  /// 256-byte aligned device memory, not cleared. Throws OutOfDeviceMemory where there
-  /// is none.
+  /// 256-byte aligned device memory, not cleared. Throws OutOfMemory where there is none.
   void* allocate(std::size_t bytes);
   void deallocate(void* memory) noexcept;
   /// Device memory that nobody uses, in bytes.
@@ -87,6 +80,9 @@ class CudaStreamScope {
 
 /// How many CUDA devices this process sees; 0 without a driver.
 int cuda_device_count();
+/// Why a driver that is loaded gives this process no device, as a phrase: it is too old, or it
+/// fails. Empty where none is loaded, or there is no device.
+std::string cuda_problem();
 /// All of them, in their order.
 std::vector<CudaDevice> cuda_devices();
 

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "device/any_context.h"
@@ -15,8 +17,8 @@ bool built_with_cuda();
 /// How many GPUs this build can use here: 0 where Tandem was built without CUDA.
 int usable_gpus();
 
-/// Whether `kind` means the CPU on this machine.
-bool means_cpu(DeviceKind kind);
+/// Why a driver that is loaded here gives this build no GPU, as a phrase; mostly empty.
+std::string gpu_problem();
 
 /// The GPU of that index, which is seen. Throws InputError where Tandem was built without CUDA or
 /// there is no such GPU.
@@ -24,6 +26,15 @@ AnyContext open_gpu(int index);
 
 /// The UUID of the context's GPU; empty for the CPU.
 std::string device_uuid(const AnyContext& context);
+
+/// A device's memory, in bytes.
+struct DeviceMemory {
+  std::string device;  ///< "NVIDIA H200"
+  std::size_t total = 0;
+  std::size_t free = 0;  ///< nobody uses it
+};
+/// Of the context's device; nothing for the CPU.
+std::optional<DeviceMemory> device_memory(const AnyContext& context);
 
 /// What computes, for people: "4 compute threads" or "NVIDIA H200".
 std::string device_text(const AnyContext& context);

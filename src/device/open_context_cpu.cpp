@@ -9,6 +9,8 @@ bool built_with_cuda() { return false; }
 
 int usable_gpus() { return 0; }
 
+std::string gpu_problem() { return {}; }
+
 AnyContext open_gpu(int /*index*/) {
   input_error(
       "this Tandem was built without CUDA; build it where the CUDA Toolkit, cuDNN and NCCL "
@@ -16,6 +18,8 @@ AnyContext open_gpu(int /*index*/) {
 }
 
 std::string device_uuid(const AnyContext& /*context*/) { return {}; }
+
+std::optional<DeviceMemory> device_memory(const AnyContext& /*context*/) { return std::nullopt; }
 
 std::string device_text(const AnyContext& context) {
   const int threads = std::get<CpuContext>(context).threads();

@@ -8,11 +8,20 @@ bool built_with_cuda() { return true; }
 
 int usable_gpus() { return cuda_device_count(); }
 
+std::string gpu_problem() { return cuda_problem(); }
+
 AnyContext open_gpu(int index) { return AnyContext(std::in_place_type<CudaContext>, index); }
 
 std::string device_uuid(const AnyContext& context) {
   const auto* gpu = std::get_if<CudaContext>(&context);
   return gpu == nullptr ? std::string() : gpu->device().uuid;
+}
+
+std::optional<DeviceMemory> device_memory(const AnyContext& context) {
+  const auto* gpu = std::get_if<CudaContext>(&context);
+  if (gpu == nullptr) return std::nullopt;
+  return DeviceMemory{
+      .device = gpu->device().name, .total = gpu->device().memory_bytes, .free = gpu->free_bytes()};
 }
 
 std::string device_text(const AnyContext& context) {

@@ -1,8 +1,13 @@
 #include "graph/step_plan.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/text.h"
+#include "device/open_context.h"
+#include "device/out_of_memory.h"
 #include "graph/memory_plan.h"
 #include "graph/step_plan_step.h"
 
@@ -28,15 +33,15 @@ class StepPlan::Builder {
       find_writers();
       open_side_queue();
     }
-    prepare_kernels();
     request_activations();
     if (options_.training) request_gradients();
+    require_room();
+    prepare_kernels();
     request_working_memory();
     request(softmax_cross_entropy_scratch(options_.batch), count_, count_,
             [&plan](std::byte* place) { plan.loss_scratch_ = place; });
     const MemoryPlan memory = plan_memory(lifetimes_);
-    plan.memory_ =
-        Arena(context_, memory.bytes, options_.training ? "a training step" : "an evaluation step");
+    plan.memory_ = Arena(context_, memory.bytes, purpose());
     for (std::size_t i = 0; i < targets_.size(); ++i) {
       targets_[i](plan.memory_.data() + memory.offsets[i]);
     }
@@ -70,6 +75,22 @@ class StepPlan::Builder {
             });
   }
   DType dtype() const { return activation_dtype(options_.precision); }
+
+  /// Before kernels are timed, which takes its time, on a device whose memory even the tensors do
+  /// not fit.
+  void require_room() const {
+    const std::optional<DeviceMemory> memory = device_memory(context_);
+    if (!memory) return;
+    const std::size_t bytes = plan_memory(lifetimes_).bytes;
+    if (bytes <= memory->free) return;
+    throw OutOfMemory(
+        fmt::format("{} needs at least {}, {} are free on {}; use a smaller batch or model",
+                    purpose(), format_bytes(bytes), format_bytes(memory->free), memory->device),
+        bytes);
+  }
+  const char* purpose() const {
+    return options_.training ? "a training step" : "an evaluation step";
+  }
 
   /// Which layers backward must reach.
   void find_backward() {

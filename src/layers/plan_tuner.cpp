@@ -97,7 +97,7 @@ ConvolutionPlanPtr make_plan(CudaContext& context, const ConvolutionProblem& pro
   }
   try {
     return tune(context, problem);
-  } catch (const OutOfDeviceMemory& error) {
+  } catch (const OutOfMemory& error) {
     log_warning("{} is not timed: {}", key, error.what());
     return first_plan(context, problem);
   }

@@ -36,7 +36,8 @@ std::vector<Uuids> gather_visible(Communicator& host, std::span<const std::strin
 }
 
 [[noreturn]] void no_device_left(const RankTopology& topology, int rank,
-                                 const std::vector<Uuids>& visible) {
+                                 const std::vector<Uuids>& visible,
+                                 const std::vector<std::string>& problems) {
   const int host = topology.host_of(rank);
   const std::vector<int>& ranks = topology.ranks_on_host(host);
   std::set<std::string> seen;
@@ -46,6 +47,11 @@ std::vector<Uuids> gather_visible(Communicator& host, std::span<const std::strin
   }
   const std::size_t own = visible[static_cast<std::size_t>(rank)].size();
   const char* see = ranks.size() == 1 ? "sees" : "see";
+  const std::string& problem = problems[static_cast<std::size_t>(rank)];
+  if (own == 0 && !problem.empty()) {
+    input_error("rank {} on host {} can use no GPU: {}, or set train.device = \"cpu\"", rank,
+                topology.host_name(host), problem);
+  }
   if (own == 0 || seen.empty()) {
     input_error(
         "rank {} on host {} sees no GPU; look at nvidia-smi and CUDA_VISIBLE_DEVICES there, or set "
@@ -73,9 +79,11 @@ std::string differences(Communicator& host, const std::string& mine) {
 
 }  // namespace
 
-int choose_device(Communicator& host, std::span<const std::string> visible) {
+int choose_device(Communicator& host, std::span<const std::string> visible,
+                  std::string_view problem) {
   const RankTopology topology = RankTopology::gather(host);
   const std::vector<Uuids> all = gather_visible(host, visible);
+  const std::vector<std::string> problems = all_gather_text(host, problem);
   int mine = -1;
   for (int at = 0; at < topology.hosts(); ++at) {
     std::set<std::string> taken;
@@ -83,7 +91,7 @@ int choose_device(Communicator& host, std::span<const std::string> visible) {
       const Uuids& theirs = all[static_cast<std::size_t>(rank)];
       const auto free = std::ranges::find_if(
           theirs, [&](const std::string& uuid) { return taken.insert(uuid).second; });
-      if (free == theirs.end()) no_device_left(topology, rank, all);
+      if (free == theirs.end()) no_device_left(topology, rank, all, problems);
       if (rank == host.rank()) mine = static_cast<int>(free - theirs.begin());
     }
   }

@@ -2,6 +2,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "parallel/communicator.h"
 #include "parallel/rank_topology.h"
@@ -12,8 +13,10 @@ namespace tandem {
 /// UUIDs of the GPUs that this process sees, in CUDA's order. The ranks of a host choose in their
 /// order, each the first GPU that it sees and none before it took: the r-th where all of them see
 /// the same ones, its own where a launcher gave each rank one. Throws the same InputError on all
-/// ranks where one finds none.
-int choose_device(Communicator& host, std::span<const std::string> visible);
+/// ranks where one finds none. `problem`: why this process sees none, as a phrase, where that is
+/// known (gpu_problem()).
+int choose_device(Communicator& host, std::span<const std::string> visible,
+                  std::string_view problem = {});
 
 /// Throws InputError where two ranks compute on one GPU, which NCCL refuses.
 void check_one_rank_per_device(const RankTopology& topology);

@@ -36,7 +36,7 @@ std::vector<std::string> visible_gpus() {
 }
 
 AnyContext open_rank_gpu(Communicator& host) {
-  return open_gpu(choose_device(host, visible_gpus()));
+  return open_gpu(choose_device(host, visible_gpus(), gpu_problem()));
 }
 
 std::vector<DeviceFact> device_facts(const AnyContext& context) {

@@ -7,10 +7,12 @@
 #include <type_traits>
 
 #include "base/error.h"
+#include "device/out_of_memory.h"
 #include "graph/fusion.h"
 #include "parallel/gather_text.h"
 #include "parallel/replica_check.h"
 #include "tensor/host_tensor.h"
+#include "train/memory_need.h"
 #include "train/parameter_groups.h"
 
 namespace tandem {
@@ -76,6 +78,13 @@ std::vector<PlanEntry> plan_entries(const ParameterStore& store,
   return entries;
 }
 
+std::optional<WeightAverage> make_average(const RunConfig& config, const Graph& graph,
+                                          AnyContext& context) {
+  if (config.average.decay <= 0.0) return std::nullopt;
+  return std::optional<WeightAverage>(std::in_place, graph, context, config.freeze, config.average,
+                                      config.precision);
+}
+
 }  // namespace
 
 Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro_batch,
@@ -89,27 +98,16 @@ Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro
       graph_(prepared(config, graph)),
       store_(graph_, context, true, config.freeze, config.precision),
       rank_sum_(config.sync_batch_norm ? std::make_unique<CommunicatorSum>(reduction) : nullptr),
-      plan_(graph_, store_, context,
-            {.batch = micro_batch,
-             .training = true,
-             .precision = config.precision,
-             .label_smoothing = config.label_smoothing,
-             .accumulation = config.accumulate > 1,
-             .freeze_statistics = config.freeze_statistics,
-             .rank_sum = rank_sum_.get(),
-             .side_work = config.side_work,
-             .after_layer = [this] { end_layer(); }}),
       optimizer_(make_optimizer(config.optimizer, context, store_.all_gradients().elements(),
                                 parameter_groups(config.optimizer, store_))),
+      average_(make_average(config, graph_, context)),
       compression_(compression_scratch(config, context, reduction, slices_of(store_.trained()))),
+      plan_(make_plan(config, micro_batch)),
       bucketer_(reduction, store_.all_gradients(), slices_of(store_.trained()),
                 bucket_options(config), as_bf16(compression_)) {
   check_same_plan(communicator, plan_entries(store_, bucketer_.buckets()));
   store_.initialize(config.seed);
-  if (config.average.decay > 0.0) {
-    average_.emplace(graph_, context, config.freeze, config.average, config.precision);
-    average_->start_from(store_);
-  }
+  if (average_) average_->start_from(store_);
   const StepParts parts{.config = config,
                         .input = graph_.input(),
                         .context = context,
@@ -120,7 +118,43 @@ Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro
                         .average = average_ ? &*average_ : nullptr,
                         .bucketer = bucketer_,
                         .raw = raw};
-  runner_ = std::visit([&](auto& device) { return make_step_runner(device, parts); }, context);
+  try {
+    runner_ = std::visit([&](auto& device) { return make_step_runner(device, parts); }, context);
+  } catch (const OutOfMemory& error) {
+    does_not_fit(micro_batch, plan_.activation_bytes() + error.bytes(),
+                 state_bytes() + plan_.activation_bytes());
+    throw;
+  }
+}
+
+StepPlan Replica::make_plan(const RunConfig& config, std::int64_t micro_batch) {
+  try {
+    return StepPlan(graph_, store_, store_.context(),
+                    {.batch = micro_batch,
+                     .training = true,
+                     .precision = config.precision,
+                     .label_smoothing = config.label_smoothing,
+                     .accumulation = config.accumulate > 1,
+                     .freeze_statistics = config.freeze_statistics,
+                     .rank_sum = rank_sum_.get(),
+                     .after_layer = [this] { communicator_.still_working(); }});
+  } catch (const OutOfMemory& error) {
+    does_not_fit(micro_batch, error.bytes(), state_bytes());
+    throw;
+  }
+}
+
+void Replica::does_not_fit(std::int64_t micro_batch, std::size_t activations,
+                           std::size_t allocated) const {
+  std::optional<DeviceMemory> memory = device_memory(store_.context());
+  if (!memory) return;
+  memory->free += allocated;
+  throw InputError(out_of_memory_text({.what = "a training step",
+                                       .batch = micro_batch,
+                                       .state = state_bytes(),
+                                       .activations = activations,
+                                       .memory = *memory},
+                                      "lower train.global_batch or raise train.accumulate"));
 }
 
 void Replica::end_layer() {
@@ -164,7 +198,9 @@ void Replica::broadcast(const std::vector<Tensor>& tensors) {
 }
 
 std::size_t Replica::state_bytes() const {
-  const std::size_t values = store_.all_values().bytes();
+  const Tensor weights = store_.all_weights();
+  const bool rounded = weights.raw() != store_.all_values().raw();
+  const std::size_t values = store_.all_values().bytes() + (rounded ? weights.bytes() : 0);
   return values * (average_ ? 2 : 1) +
          store_.all_gradients().bytes() * (1 + optimizer_->state().size()) + compression_.bytes();
 }

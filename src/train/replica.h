@@ -38,7 +38,8 @@ class Replica {
   Replica(const RunConfig& config, const Graph& graph, std::int64_t micro_batch,
           AnyContext& context, Communicator& communicator);
 
-  /// Collective: rank 0's parameters, buffers, optimizer state, averages and loss scale to all ranks.
+  /// Collective: rank 0's parameters, buffers, optimizer state, averages and loss scale to all
+  /// ranks.
   void broadcast_from_root();
   /// Collective, before an evaluation: rank 0's running statistics to all ranks. In training each
   /// rank keeps its own, as torch's DistributedDataParallel does; rank 0's are the model's.
@@ -83,6 +84,10 @@ class Replica {
   const GradientBucketer& bucketer() const { return bucketer_; }
 
  private:
+  StepPlan make_plan(const RunConfig& config, std::int64_t micro_batch);
+  /// Throws InputError that says so, where the context is a device; `allocated`: bytes that this
+  /// replica holds already.
+  void does_not_fit(std::int64_t micro_batch, std::size_t activations, std::size_t allocated) const;
   void broadcast(const std::vector<Tensor>& tensors);
   void end_layer();
 
@@ -91,10 +96,10 @@ class Replica {
   Graph graph_;
   ParameterStore store_;
   std::unique_ptr<CommunicatorSum> rank_sum_;  // null without synchronised batch normalisation
-  StepPlan plan_;
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<WeightAverage> average_;
   Arena compression_;  // bf16 copies of gradients under way; empty without compression
+  StepPlan plan_;  // behind the state, so that it knows what is left of a device's memory
   GradientBucketer bucketer_;
   std::unique_ptr<StepRunner> runner_;
 };

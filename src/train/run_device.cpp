@@ -1,25 +1,43 @@
 #include "train/run_device.h"
 
+#include <algorithm>
+#include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "parallel/gather_text.h"
 #include "parallel/rank_devices.h"
 #include "train/environment.h"
 
 namespace tandem {
+namespace {
+
+std::string text_of(DeviceKind kind) {
+  if (kind == DeviceKind::automatic) return "auto";
+  return kind == DeviceKind::cpu ? "cpu" : "cuda";
+}
+
+/// Collective: whether the run computes on the CPU. It does not where any rank sees a GPU: on all
+/// of them or on none.
+bool computes_on_cpu(DeviceKind kind, Communicator& communicator) {
+  if (kind != DeviceKind::automatic) return kind == DeviceKind::cpu;
+  const std::int64_t mine = usable_gpus();
+  const std::vector<std::int64_t> all = all_gather_values(communicator, {&mine, 1});
+  if (std::ranges::any_of(all, [](std::int64_t gpus) { return gpus > 0; })) return false;
+  const std::string problem = gpu_problem();
+  if (!problem.empty()) log_warning("computing on the CPU: {}", problem);
+  return true;
+}
+
+}  // namespace
 
 AnyContext open_run_device(const RunConfig& config, const Machine& machine,
                            const RankTopology& topology, Communicator& communicator) {
-  const bool on_cpu = means_cpu(config.device);
   check_same_facts(communicator,
-                   std::vector<DeviceFact>{{"Tandem's version", tandem_version(),
-                                            "start every rank with the same program"},
-                                           {"the device", on_cpu ? "the CPU" : "a GPU",
-                                            "look at nvidia-smi on those hosts, and whether Tandem "
-                                            "was built with CUDA there, or set "
-                                            "train.device = \"cpu\""}});
-  if (!on_cpu) {
+                   {{"Tandem's version", tandem_version(), "start every rank with the same program"},
+                    {"train.device", text_of(config.device), "give every rank the same run file"}});
+  if (!computes_on_cpu(config.device, communicator)) {
     AnyContext context = open_rank_gpu(communicator);
     check_same_facts(communicator, device_facts(context));
     const std::string mixed = mixed_models(communicator, device_model(context));

@@ -2,6 +2,7 @@
 
 #include "cli/message_check.h"
 #include "cli/run_folder.h"
+#include "device/open_context.h"
 
 // What a user can get wrong: one line that names the place, exit code 2 within seconds, on one rank
 // and on two, and nothing lost.
@@ -167,11 +168,30 @@ TEST_P(BadInput, IsOneLineAndCodeTwoAndLeavesNoRun) {
   EXPECT_FALSE(fs::exists(path("out")));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Cases, BadInput, testing::Combine(testing::Values(1, 2), testing::Range<std::size_t>(0, 21)),
-    [](const testing::TestParamInfo<BadInput::ParamType>& each) {
-      return fmt::format("{}On{}", cases()[std::get<1>(each.param)].name, std::get<0>(each.param));
-    });
+INSTANTIATE_TEST_SUITE_P(Cases, BadInput,
+                         testing::Combine(testing::Values(1, 2),
+                                          testing::Range<std::size_t>(0, cases().size())),
+                         [](const testing::TestParamInfo<BadInput::ParamType>& each) {
+                           return fmt::format("{}On{}", cases()[std::get<1>(each.param)].name,
+                                              std::get<0>(each.param));
+                         });
+
+// Whatever this machine has, the program sees none.
+TEST_F(RunTest, ARunThatIsToTakeAGpuIsRefusedWhereNoneIsSeen) {
+  const std::vector<std::string> parts =
+      built_with_cuda()
+          ? std::vector<std::string>{"rank 0 on host ", " sees no GPU; look at nvidia-smi",
+                                     "or set train.device = \"cpu\""}
+          : std::vector<std::string>{"this Tandem was built without CUDA",
+                                     "or set train.device = \"cpu\""};
+  for (const int ranks : {1, 2}) {
+    const Outcome outcome = run({.command = train_command("out", set({"train.device=cuda"}), ranks),
+                                 .folder = root(),
+                                 .environment = {{"CUDA_VISIBLE_DEVICES", "-1"}}});
+    expect_one_message(outcome, parts);
+    EXPECT_FALSE(fs::exists(path("out")));
+  }
+}
 
 }  // namespace
 }  // namespace tandem::cli

@@ -55,6 +55,19 @@ TEST(ChooseDevice, NamesARankThatSeesNone) {
   expect_same_everywhere(message);
 }
 
+TEST(ChooseDevice, SaysWhyARankSeesNone) {
+  const bool blind = world().rank() == world().size() - 1;
+  const std::string message = message_of<InputError>([&] {
+    choose_device(world(), blind ? Uuids() : plenty(), blind ? "the driver is old; update it" : "");
+  });
+  EXPECT_EQ(message.rfind("rank " + std::to_string(world().size() - 1) + " on host ", 0), 0U)
+      << message;
+  const std::string end =
+      " can use no GPU: the driver is old; update it, or set train.device = \"cpu\"";
+  EXPECT_EQ(message.substr(message.size() - end.size()), end) << message;
+  expect_same_everywhere(message);
+}
+
 TEST(OneRankPerDevice, NamesTheRanksThatShareOne) {
   const std::vector<RankPlace> places{
       {"a", "a", "GPU-1"}, {"a", "a", "GPU-2"}, {"b", "b", "GPU-1"}, {"a", "a", "GPU-2"}};

@@ -1,0 +1,64 @@
+#include "train/memory_need.h"
+
+#include <gtest/gtest.h>
+
+namespace tandem {
+namespace {
+
+constexpr std::size_t gib = std::size_t{1} << 30U;
+constexpr const char* advice = "lower it";
+
+MemoryNeed training(std::size_t activations, std::size_t free) {
+  return {.what = "a training step",
+          .batch = 1000,
+          .state = 2 * gib,
+          .activations = activations,
+          .memory = {.device = "NVIDIA X", .total = 80 * gib, .free = free}};
+}
+
+TEST(MemoryNeed, SaysWhatIsNeededWhatIsThereAndWhatFits) {
+  // 0.9 * 78 - 2 = 68.2 GiB are left for 100 of a thousand samples.
+  EXPECT_EQ(out_of_memory_text(training(100 * gib, 78 * gib), advice),
+            "a training step of 1000 samples at once does not fit the memory of NVIDIA X: it needs "
+            "at least 100.0 GiB of activations and 2.0 GiB of parameters, gradients and optimizer "
+            "state, but of 80.0 GiB there are 78.0 GiB free; about 682 samples fit: lower it");
+}
+
+TEST(MemoryNeed, PointsToOthersWhereTheCardWouldDo) {
+  EXPECT_EQ(out_of_memory_text(training(50 * gib, 12 * gib), advice),
+            "a training step of 1000 samples at once does not fit the memory of NVIDIA X: it needs "
+            "at least 50.0 GiB of activations and 2.0 GiB of parameters, gradients and optimizer "
+            "state, but of 80.0 GiB there are 12.0 GiB free (nvidia-smi shows who has the rest); "
+            "about 176 samples fit: lower it");
+  // The card alone would not do either.
+  EXPECT_EQ(out_of_memory_text(training(100 * gib, 12 * gib), advice).find("nvidia-smi"),
+            std::string::npos);
+}
+
+TEST(MemoryNeed, OfAnEvaluationIsWithoutState) {
+  MemoryNeed need = training(100 * gib, 78 * gib);
+  need.what = "an evaluation step";
+  need.state = 0;
+  EXPECT_EQ(out_of_memory_text(need, advice),
+            "an evaluation step of 1000 samples at once does not fit the memory of NVIDIA X: it "
+            "needs at least 100.0 GiB of activations, but of 80.0 GiB there are 78.0 GiB free; "
+            "about 702 samples fit: lower it");
+}
+
+TEST(MemoryNeed, SaysWhereNotOneSampleFits) {
+  MemoryNeed need = training(100 * gib, 78 * gib);
+  need.batch = 1;
+  EXPECT_EQ(fitting_batch(need), 0);
+  const std::string text = out_of_memory_text(need, advice);
+  EXPECT_NE(text.find("78.0 GiB free; use a smaller model or smaller images"), std::string::npos)
+      << text;
+  need = training(100 * gib, 2 * gib);
+  EXPECT_EQ(fitting_batch(need), 0) << "the state alone does not fit";
+}
+
+TEST(MemoryNeed, NeverAdvisesWhatDoesNotFit) {
+  EXPECT_EQ(fitting_batch(training(60 * gib, 78 * gib)), 999);
+}
+
+}  // namespace
+}  // namespace tandem
