@@ -7,8 +7,13 @@
 
 #include "base/error.h"
 #include "data/evaluation_sampler.h"
+#include "device/memory.h"
+#include "device/open_context.h"
+#include "device/out_of_memory.h"
+#include "device/pinned_memory.h"
 #include "device/trace_range.h"
 #include "parallel/gather_text.h"
+#include "train/memory_need.h"
 
 namespace tandem {
 
@@ -17,17 +22,43 @@ Evaluator::Evaluator(const Dataset& dataset, const Transform& transform, const G
                      std::int64_t batch, int workers, bool skip_bad, Precision precision)
     : dataset_(dataset),
       transform_(transform),
+      context_(context),
       communicator_(communicator),
-      plan_(graph, store, context,
-            {.batch = batch,
-             .precision = precision,
-             .after_layer = [&communicator] { communicator.still_working(); }}),
-      device_batch_(
-          context,
-          with_batch(Shape{1, graph.input()[1], graph.input()[2], graph.input()[3]}, batch),
-          precision),
+      plan_(make_plan(graph, store, context,
+                      {.batch = batch,
+                       .precision = precision,
+                       .after_layer = [&communicator] { communicator.still_working(); }})),
+      input_(make_input(graph.input())),
       workers_(workers),
       skip_bad_(skip_bad) {}
+
+StepPlan Evaluator::make_plan(const Graph& graph, ParameterStore& store, AnyContext& context,
+                              const StepPlanOptions& options) {
+  try {
+    return StepPlan(graph, store, context, options);
+  } catch (const OutOfMemory& error) {
+    const std::optional<DeviceMemory> memory = device_memory(context);
+    if (!memory) throw;
+    throw InputError(out_of_memory_text({.what = "an evaluation step",
+                                         .batch = options.batch,
+                                         .activations = error.bytes(),
+                                         .memory = *memory},
+                                        "set train.eval_batch"));
+  }
+}
+
+std::unique_ptr<EvaluationInput> Evaluator::make_input(const Shape& image) {
+  Tensor images(nullptr, with_batch(image, plan_.batch()), activation_dtype(plan_.precision()));
+  if (!is_host(context_)) {
+    image_memory_ = Arena(context_, images.bytes(), "an evaluation's images");
+    images = Tensor(image_memory_.data(), images.shape(), images.dtype());
+  }
+  const RawInput raw{RawBatchLayout(transform_.pixel_format(dataset_.extents()),
+                                    static_cast<int>(plan_.batch()), false),
+                     InputSpec(transform_)};
+  return std::visit([&](auto& device) { return make_evaluation_input(device, raw, images); },
+                    context_);
+}
 
 Evaluation Evaluator::run() {
   const std::optional<Evaluation> result = run_unless([] { return false; });
@@ -44,6 +75,8 @@ std::optional<LossSums> Evaluator::run_share(const std::function<bool()>& stop) 
                     {.batch = static_cast<int>(plan_.batch()),
                      .workers = workers_,
                      .on_bad_sample = skip_bad_ ? OnBadSample::drop : OnBadSample::fail,
+                     .raw = !is_host(context_),
+                     .allocate = pinned_allocator(context_),
                      .while_waiting = [this] { communicator_.still_working(); }});
   bad_.clear();
   LossSums mine;
@@ -52,8 +85,9 @@ std::optional<LossSums> Evaluator::run_share(const std::function<bool()>& stop) 
     if (batch == nullptr) return mine;
     bad_.insert(bad_.end(), batch->bad.begin(), batch->bad.end());
     if (batch->valid == 0) continue;
-    const DeviceBatch::View view = device_batch_.put(*batch);
-    mine += plan_.forward(view.images, {view.targets.labels}, batch->valid);
+    const EvaluationInput::View view = input_->put(*batch);
+    // Waits for the device, so that the batch may go.
+    mine += plan_.forward(view.images, {view.labels}, batch->valid);
   }
   return std::nullopt;
 }

@@ -2,13 +2,15 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "data/data_loader.h"
+#include "device/arena.h"
 #include "graph/step_plan.h"
 #include "parallel/communicator.h"
-#include "train/device_batch.h"
+#include "train/evaluation_input.h"
 
 namespace tandem {
 
@@ -27,7 +29,8 @@ struct Evaluation {
 class Evaluator {
  public:
   /// `batch`: samples a rank takes at once. `skip_bad`: leave out what cannot be read instead of
-  /// throwing. All of these outlive the evaluator.
+  /// throwing. All of these outlive the evaluator. Throws InputError where a device has not the
+  /// memory for such batches.
   Evaluator(const Dataset& dataset, const Transform& transform, const Graph& graph,
             ParameterStore& store, AnyContext& context, Communicator& communicator,
             std::int64_t batch, int workers, bool skip_bad = false,
@@ -45,14 +48,19 @@ class Evaluator {
   std::size_t activation_bytes() const { return plan_.activation_bytes(); }
 
  private:
+  static StepPlan make_plan(const Graph& graph, ParameterStore& store, AnyContext& context,
+                            const StepPlanOptions& options);
+  std::unique_ptr<EvaluationInput> make_input(const Shape& image);
   /// This rank's share; nothing where `stop` came before its end.
   std::optional<LossSums> run_share(const std::function<bool()>& stop);
 
   const Dataset& dataset_;
   const Transform& transform_;
+  AnyContext& context_;
   Communicator& communicator_;
   StepPlan plan_;
-  DeviceBatch device_batch_;
+  Arena image_memory_;  // a device's
+  std::unique_ptr<EvaluationInput> input_;
   int workers_;
   bool skip_bad_;
   std::vector<BadSample> bad_;

@@ -7,12 +7,12 @@
 #include <string>
 
 #include "data/data_loader.h"
-#include "data/input_cuda.h"
 #include "device/any_context.h"
 #include "graph/parameters.h"
 #include "graph/step_plan.h"
 #include "optim/optimizer.h"
 #include "parallel/gradient_bucketer.h"
+#include "train/raw_input.h"
 #include "train/run_config.h"
 #include "train/step_observer.h"
 #include "train/weight_average.h"
@@ -38,12 +38,6 @@ struct StepResult {
 /// Returns a batch, called once a micro-batch. It stays valid until the following call, and a raw
 /// one for DeviceInput::hold() calls.
 using NextBatch = std::function<const Batch&()>;
-
-/// What raw batches are and become.
-struct RawInput {
-  RawBatchLayout layout;
-  InputSpec spec;
-};
 
 /// What a step works with; all of it outlives the runner.
 struct StepParts {

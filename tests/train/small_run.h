@@ -70,7 +70,8 @@ node = [
                      "smooth.toml",
                      {.classes = classes,
                       .channels = config.data.transform.channels,
-                      .size = config.data.transform.size});
+                      .size = config.data.transform.size,
+                      .dropout = config.dropout});
 }
 
 }  // namespace tandem

@@ -1,0 +1,34 @@
+#include "device/cuda_context.h"
+#include "train/device_input.h"
+#include "train/evaluation_input.h"
+
+namespace tandem {
+namespace {
+
+class UploadedInput final : public EvaluationInput {
+ public:
+  UploadedInput(CudaContext& context, const RawInput& raw, const Tensor& images)
+      : context_(context), spec_(raw.spec), input_(context, raw.layout), images_(images) {}
+
+  View put(const Batch& batch) override {
+    input_.upload(batch.raw);
+    input_.advance();
+    enqueue_input(context_, input_.current(), spec_, images_);
+    return {images_, input_.current().labels};
+  }
+
+ private:
+  CudaContext& context_;
+  InputSpec spec_;
+  DeviceInput input_;
+  Tensor images_;
+};
+
+}  // namespace
+
+std::unique_ptr<EvaluationInput> make_evaluation_input(CudaContext& context, const RawInput& raw,
+                                                       const Tensor& images) {
+  return std::make_unique<UploadedInput>(context, raw, images);
+}
+
+}  // namespace tandem
