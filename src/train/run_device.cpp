@@ -34,9 +34,11 @@ bool computes_on_cpu(DeviceKind kind, Communicator& communicator) {
 
 AnyContext open_run_device(const RunConfig& config, const Machine& machine,
                            const RankTopology& topology, Communicator& communicator) {
-  check_same_facts(communicator,
-                   {{"Tandem's version", tandem_version(), "start every rank with the same program"},
-                    {"train.device", text_of(config.device), "give every rank the same run file"}});
+  check_same_facts(
+      communicator,
+      std::vector<DeviceFact>{
+          {"Tandem's version", tandem_version(), "start every rank with the same program"},
+          {"train.device", text_of(config.device), "give every rank the same run file"}});
   if (!computes_on_cpu(config.device, communicator)) {
     AnyContext context = open_rank_gpu(communicator);
     check_same_facts(communicator, device_facts(context));
