@@ -81,7 +81,7 @@ void measure_ceilings(CudaContext& context, Ceilings& ceilings) {
       ceilings.operations_per_second[static_cast<std::size_t>(precision)] =
           product_rate(context, precision);
     }
-  } catch (const OutOfDeviceMemory& error) {
+  } catch (const OutOfMemory& error) {
     log_info("the GPU has no memory left to measure all its ceilings: {}", error.what());
   }
 }

@@ -137,7 +137,8 @@ StepPlan Replica::make_plan(const RunConfig& config, std::int64_t micro_batch) {
                      .accumulation = config.accumulate > 1,
                      .freeze_statistics = config.freeze_statistics,
                      .rank_sum = rank_sum_.get(),
-                     .after_layer = [this] { communicator_.still_working(); }});
+                     .side_work = config.side_work,
+                     .after_layer = [this] { end_layer(); }});
   } catch (const OutOfMemory& error) {
     does_not_fit(micro_batch, error.bytes(), state_bytes());
     throw;
