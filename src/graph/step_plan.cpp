@@ -33,10 +33,9 @@ class StepPlan::Builder {
       find_writers();
       open_side_queue();
     }
-    request_activations();
-    if (options_.training) request_gradients();
     require_room();
     prepare_kernels();
+    request_tensors();
     request_working_memory();
     request(softmax_cross_entropy_scratch(options_.batch), count_, count_,
             [&plan](std::byte* place) { plan.loss_scratch_ = place; });
@@ -78,15 +77,23 @@ class StepPlan::Builder {
 
   /// Before kernels are timed, which takes its time, on a device whose memory even the tensors do
   /// not fit.
-  void require_room() const {
+  void require_room() {
     const std::optional<DeviceMemory> memory = device_memory(context_);
     if (!memory) return;
+    request_tensors();
     const std::size_t bytes = plan_memory(lifetimes_).bytes;
+    // Kernels that compute aside make them live longer.
+    lifetimes_.clear();
+    targets_.clear();
     if (bytes <= memory->free) return;
     throw OutOfMemory(
         fmt::format("{} needs at least {}, {} are free on {}; use a smaller batch or model",
                     purpose(), format_bytes(bytes), format_bytes(memory->free), memory->device),
         bytes);
+  }
+  void request_tensors() {
+    request_activations();
+    if (options_.training) request_gradients();
   }
   const char* purpose() const {
     return options_.training ? "a training step" : "an evaluation step";
