@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <ostream>
 #include <set>
 
 #include "base/philox.h"
