@@ -24,7 +24,7 @@ __device__ __forceinline__ SummedChannel summed_channel(const ResidentTiles& til
   // `width` of those the columns.
   constexpr int apart = 16 / V;
   const int thread = static_cast<int>(threadIdx.x);
-  const int column = thread % tiles.width;
+  const int column = thread & (tiles.width - 1);
   const int at = column * V + thread / apart % V;
   const int pack = static_cast<int>(blockIdx.x) * tiles.width + column;
   return {at, pack * V + thread / apart % V,
@@ -99,6 +99,20 @@ __device__ __forceinline__ float load_of_block(const float* shared, int block) {
   return value;
 }
 
+/// The sum of `shared` over the blocks of the cluster.
+__device__ __forceinline__ double sum_over_cluster(const float* shared, int blocks) {
+  float parts[most_resident_blocks];
+  // All loads at once.
+#pragma unroll
+  for (int b = 0; b < most_resident_blocks; ++b) {
+    parts[b] = b < blocks ? load_of_block(shared, b) : 0.0F;
+  }
+  double sum = 0.0;
+#pragma unroll
+  for (int b = 0; b < most_resident_blocks; ++b) sum += static_cast<double>(parts[b]);
+  return sum;
+}
+
 }  // namespace resident_sums
 
 struct ChannelTotals {
@@ -133,13 +147,7 @@ __device__ __forceinline__ ChannelTotals sum_over_rows(const ResidentTiles& tile
     }
     arrive_at_cluster();
     wait_for_cluster();
-    if (first_warp) {
-      total = 0.0;
-#pragma unroll 8
-      for (int b = 0; b < tiles.blocks; ++b) {
-        total += static_cast<double>(load_of_block(of_block + lane, b));
-      }
-    }
+    if (first_warp) total = sum_over_cluster(of_block + lane, tiles.blocks);
   }
   // The second sums are in the upper lanes.
   const double other = __shfl_xor_sync(all_lanes, total, 16);

@@ -30,9 +30,11 @@ constexpr int resident_bytes = 64;
 /// Of a row, in a tile: one sector of memory.
 constexpr int resident_row_bytes = 32;
 
+/// Most blocks that share a tile: as many as every device with clusters has. Larger ones would wait
+/// for a larger part of the device to be free.
+constexpr int most_resident_blocks = 8;
+
 /// How many clusters of 1, 2, 4 and 8 blocks, which can exchange their sums, a device runs at once.
-/// Eight is the most that every device with clusters has, and larger ones wait for a larger part of
-/// the device to be free.
 using ResidentClusters = std::array<int, 4>;
 
 /// Nothing where the channels do not come in packs, or where the device cannot hold the tensor,

@@ -30,8 +30,8 @@ struct ResidentPlace {
 };
 
 __device__ __forceinline__ ResidentPlace resident_place(const ResidentTiles& tiles) {
-  const int lane = static_cast<int>(threadIdx.x) / tiles.width;
-  const int column = static_cast<int>(threadIdx.x) - lane * tiles.width;
+  const int lane = static_cast<int>(threadIdx.x) >> (__ffs(tiles.width) - 1);
+  const int column = static_cast<int>(threadIdx.x) & (tiles.width - 1);
   const int pack = static_cast<int>(blockIdx.x) * tiles.width + column;
   return {column, pack, static_cast<int>(blockIdx.y) * tiles.lanes + lane,
           tiles.blocks * tiles.lanes, pack < tiles.packs};
