@@ -20,8 +20,6 @@ struct SpreadShape {
   static constexpr int span = width + before + after;
   static constexpr int live = before + after + 1;  ///< rows of dy in use
   static constexpr int ahead = Kernel == 3 ? live : 1;
-  static constexpr int threads = BlockOf<T, Kernel>::threads;
-  static constexpr int resident_blocks = BlockOf<T, Kernel>::resident_blocks;
 };
 
 struct Spread {
@@ -123,15 +121,14 @@ __device__ __forceinline__ void spread_strip(const Spread& sizes, const StripIte
 }
 
 template <typename T, int Kernel>
-__global__ void __launch_bounds__(SpreadShape<T, Kernel>::threads,
-                                  SpreadShape<T, Kernel>::resident_blocks)
+__global__ void __launch_bounds__(block_threads, resident_blocks<T, Kernel>)
     spread_strips(Spread sizes, StripPlan plan, const T* __restrict__ dy,
                   const T* __restrict__ weight, T* __restrict__ dx) {
   using Is = SpreadShape<T, Kernel>;
-  float2 weights[Kernel * Kernel];
-  load_weights<T, Kernel * Kernel, Is::threads>(plan, sizes.channels, weight, false, weights);
   const int channel = own_channel(plan);
   if (channel >= sizes.channels) return;
+  float2 weights[Kernel * Kernel];
+  load_weights<T, Kernel * Kernel>(weight, channel, false, weights);
   for (int index = first_item(plan); index < plan.items; index += item_step(plan)) {
     const StripItem item = strip_item(plan, index, Is::width, sizes.rows);
     spread_strip<T, Kernel>(sizes, item, channel, weights, dy, dx);
@@ -148,12 +145,9 @@ void launch(CUstream_st* stream, const Problem& problem, const void* dy, const v
                      .out_rows = problem.rows,
                      .out_columns = problem.columns,
                      .channels = problem.channels};
-  const StripPlan plan =
-      plan_strips({.columns = Is::width,
-                   .threads = Is::threads,
-                   .resident_blocks = Is::resident_blocks,
-                   .one_wave = false},
-                  sizes.batch, sizes.rows, sizes.columns, sizes.channels, problem.multiprocessors);
+  const StripPlan plan = plan_strips(
+      {.columns = Is::width, .resident_blocks = resident_blocks<T, Kernel>, .one_wave = false},
+      sizes.batch, sizes.rows, sizes.columns, sizes.channels, problem.multiprocessors);
   const dim3 block(static_cast<unsigned>(plan.pairs), static_cast<unsigned>(plan.lanes));
   const auto blocks = static_cast<unsigned>(plan.blocks * plan.tiles);
   spread_strips<T, Kernel><<<blocks, block, 0, stream>>>(

@@ -15,8 +15,12 @@ struct WeightsShape {
   static constexpr int width = 4;
   static constexpr int span = width * Stride + Kernel - Stride;
   static constexpr int live = (Kernel - 1) / Stride + 1;
-  static constexpr int threads = BlockOf<T, Kernel>::threads;
-  static constexpr int resident_blocks = BlockOf<T, Kernel>::resident_blocks;
+  /// Rows of x and of dy that are read before they are needed; they divide live * Stride and live,
+  /// so that registers need not be moved.
+  static constexpr bool far = Kernel == 3 && sizeof(T) == 2;
+  static constexpr int ahead = far ? (Stride == 1 ? 3 : 2) : 1;
+  static constexpr int gradients_ahead = far ? live : 1;
+  static constexpr int blocks = Kernel == 3 ? 4 : 3;  ///< that a multiprocessor has registers for
 };
 
 struct WeightSums {
@@ -71,10 +75,18 @@ __device__ __forceinline__ void add_strip(const WeightSums& sizes, const StripIt
   const T* gradient = dy + (std::int64_t{item.image} * sizes.out_rows + item.first) * out_pitch +
                       std::int64_t{item.column} * channels + channel;
 
-  Pair<T> read[Is::span];
-  load_line<T>(read, from, channels, row >= begin && row < end ? columns : 0);
-  Pair<T> gradient_read[Is::width];
-  load_line<T>(gradient_read, gradient, channels, out_columns);
+  Pair<T> read[Is::ahead][Is::span];
+#pragma unroll
+  for (int i = 0; i < Is::ahead; ++i) {
+    const bool inside = row + i >= begin && row + i < end;
+    load_line<T>(read[i], from + std::int64_t{i} * pitch, channels, inside ? columns : 0);
+  }
+  Pair<T> gradients_read[Is::gradients_ahead][Is::width];
+#pragma unroll
+  for (int i = 0; i < Is::gradients_ahead; ++i) {
+    load_line<T>(gradients_read[i], gradient + std::int64_t{i} * out_pitch, channels,
+                 item.first + i < item.last ? out_columns : 0);
+  }
   float2 gradients[Is::live][Is::width];
 #pragma unroll
   for (int i = 0; i < Is::live; ++i) clear(gradients[i]);
@@ -83,19 +95,25 @@ __device__ __forceinline__ void add_strip(const WeightSums& sizes, const StripIt
 #pragma unroll
     for (int phase = 0; phase < Is::live; ++phase) {
       // Row out_row + live - 1 of dy, the lowest that this step's rows of x reach.
-      widen<T>(gradients[(phase + Is::live - 1) % Is::live], gradient_read);
+      const int newest = phase % Is::gradients_ahead;
+      widen<T>(gradients[(phase + Is::live - 1) % Is::live], gradients_read[newest]);
+      const int next_gradient = out_row + Is::live - 1 + Is::gradients_ahead;
+      load_line<T>(gradients_read[newest], gradient + std::int64_t{Is::gradients_ahead} * out_pitch,
+                   channels, next_gradient < item.last ? out_columns : 0);
       gradient += out_pitch;
-      load_line<T>(gradient_read, gradient, channels,
-                   out_row + Is::live < item.last ? out_columns : 0);
 #pragma unroll
       for (int part = 0; part < Stride; ++part) {
+        const int slot = (phase * Stride + part) % Is::ahead;
         float2 line[Is::span];
-        widen<T>(line, read);
-        const bool inside = row >= begin && row < end;
+        widen<T>(line, read[slot]);
+        const int next = row + Is::ahead;
+        load_line<T>(read[slot], from + std::int64_t{Is::ahead} * pitch, channels,
+                     next >= begin && next < end ? columns : 0);
+        if (row >= begin && row < end) {
+          add_products<T, Kernel, Stride>(sums, gradients, phase, part, line);
+        }
         ++row;
         from += pitch;
-        load_line<T>(read, from, channels, row >= begin && row < end ? columns : 0);
-        if (inside) add_products<T, Kernel, Stride>(sums, gradients, phase, part, line);
       }
       if (++out_row == item.last) return;
     }
@@ -103,10 +121,10 @@ __device__ __forceinline__ void add_strip(const WeightSums& sizes, const StripIt
 }
 
 /// Adds the block's sums over threadIdx.y and writes them as dw's part of this tile.
-template <int Kernel, int MostThreads>
+template <int Kernel>
 __device__ __forceinline__ void write_sums(const StripPlan& plan, int channels,
                                            const float2 (&sums)[Kernel * Kernel], float* partial) {
-  __shared__ float shared[MostThreads * 2 * Kernel];
+  __shared__ float shared[block_threads * 2 * Kernel];
   const int pair = static_cast<int>(threadIdx.x);
   const int lane = static_cast<int>(threadIdx.y);
   const int size = plan.pairs * 2 * Kernel;
@@ -133,8 +151,7 @@ __device__ __forceinline__ void write_sums(const StripPlan& plan, int channels,
 }
 
 template <typename T, int Kernel, int Stride>
-__global__ void __launch_bounds__(WeightsShape<T, Kernel, Stride>::threads,
-                                  WeightsShape<T, Kernel, Stride>::resident_blocks)
+__global__ void __launch_bounds__(block_threads, WeightsShape<T, Kernel, Stride>::blocks)
     sum_strips(WeightSums sizes, StripPlan plan, const T* __restrict__ x, const T* __restrict__ dy,
                float* __restrict__ partials) {
   using Is = WeightsShape<T, Kernel, Stride>;
@@ -149,17 +166,13 @@ __global__ void __launch_bounds__(WeightsShape<T, Kernel, Stride>::threads,
     }
   }
   const std::int64_t block = static_cast<int>(blockIdx.x) / plan.tiles;
-  write_sums<Kernel, Is::threads>(plan, sizes.channels, sums,
-                                  partials + block * sizes.channels * taps);
+  write_sums<Kernel>(plan, sizes.channels, sums, partials + block * sizes.channels * taps);
 }
 
 template <typename T, int Kernel, int Stride>
 StripPlan plan_for(const Problem& problem) {
   using Is = WeightsShape<T, Kernel, Stride>;
-  return plan_strips({.columns = Is::width,
-                      .threads = Is::threads,
-                      .resident_blocks = Is::resident_blocks,
-                      .one_wave = true},
+  return plan_strips({.columns = Is::width, .resident_blocks = Is::blocks, .one_wave = true},
                      problem.batch, problem.out_rows, problem.out_columns, problem.channels,
                      problem.multiprocessors);
 }

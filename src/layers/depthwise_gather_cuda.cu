@@ -17,8 +17,6 @@ struct GatherShape {
   /// Rows that are read before they are needed; divides live * Stride, so that registers need not
   /// be moved.
   static constexpr int ahead = Kernel == 5 ? 1 : sizeof(T) == 2 ? (Stride == 1 ? 3 : 2) : 1;
-  static constexpr int threads = BlockOf<T, Kernel>::threads;
-  static constexpr int resident_blocks = BlockOf<T, Kernel>::resident_blocks;
 };
 
 template <typename T, int Kernel, int Stride>
@@ -106,16 +104,14 @@ __device__ __forceinline__ void gather_strip(const Gather& sizes, const StripIte
 }
 
 template <typename T, int Kernel, int Stride>
-__global__ void __launch_bounds__(GatherShape<T, Kernel, Stride>::threads,
-                                  GatherShape<T, Kernel, Stride>::resident_blocks)
+__global__ void __launch_bounds__(block_threads, resident_blocks<T, Kernel>)
     gather_strips(Gather sizes, StripPlan plan, const T* __restrict__ source,
                   const T* __restrict__ weight, T* __restrict__ target) {
   using Is = GatherShape<T, Kernel, Stride>;
-  float2 weights[Kernel * Kernel];
-  load_weights<T, Kernel * Kernel, Is::threads>(plan, sizes.channels, weight, sizes.flipped,
-                                                weights);
   const int channel = own_channel(plan);
   if (channel >= sizes.channels) return;
+  float2 weights[Kernel * Kernel];
+  load_weights<T, Kernel * Kernel>(weight, channel, sizes.flipped, weights);
   for (int index = first_item(plan); index < plan.items; index += item_step(plan)) {
     const StripItem item = strip_item(plan, index, Is::width, sizes.rows);
     gather_strip<T, Kernel, Stride>(sizes, item, channel, weights, source, target);
@@ -126,12 +122,9 @@ template <typename T, int Kernel, int Stride>
 void launch(CUstream_st* stream, const Gather& sizes, const void* source, const void* weight,
             void* target) {
   using Is = GatherShape<T, Kernel, Stride>;
-  const StripPlan plan =
-      plan_strips({.columns = Is::width,
-                   .threads = Is::threads,
-                   .resident_blocks = Is::resident_blocks,
-                   .one_wave = false},
-                  sizes.batch, sizes.rows, sizes.columns, sizes.channels, sizes.multiprocessors);
+  const StripPlan plan = plan_strips(
+      {.columns = Is::width, .resident_blocks = resident_blocks<T, Kernel>, .one_wave = false},
+      sizes.batch, sizes.rows, sizes.columns, sizes.channels, sizes.multiprocessors);
   const dim3 block(static_cast<unsigned>(plan.pairs), static_cast<unsigned>(plan.lanes));
   const auto blocks = static_cast<unsigned>(plan.blocks * plan.tiles);
   gather_strips<T, Kernel, Stride>

@@ -20,21 +20,30 @@ constexpr int good_waves = 6;
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int64_t round_up(std::int64_t a, std::int64_t b) { return ceil_div(a, b) * b; }
 
+/// How well a block of `width` of all `pairs` and of `lanes` strips uses what it reads. Strips
+/// beside each other share columns, which a block reads once; a tile should take whole cache lines.
+double locality(std::int64_t pairs, std::int64_t width, std::int64_t lanes) {
+  double lines = 1.0;
+  if (width < pairs && width < 4 * sector_pairs) lines = width < 2 * sector_pairs ? 0.9 : 0.96;
+  return lines / (1.0 + 0.25 / static_cast<double>(lanes));
+}
+
 /// Sets tiles, pairs and lanes so that few threads of a block's warps are idle.
-void choose_block(StripPlan& plan, std::int64_t pairs, std::int64_t most_threads) {
+void choose_block(StripPlan& plan, std::int64_t pairs) {
   double best = 0;
   for (std::int64_t tiles = 1; tiles <= ceil_div(pairs, sector_pairs); ++tiles) {
     const std::int64_t width = tiles == 1 ? pairs : round_up(ceil_div(pairs, tiles), sector_pairs);
-    if (width > most_threads) continue;
+    if (width > block_threads) continue;
     const std::int64_t used_tiles = ceil_div(pairs, width);
-    for (std::int64_t lanes = 1; lanes * width <= most_threads; ++lanes) {
+    for (std::int64_t lanes = 1; lanes * width <= block_threads; ++lanes) {
       const std::int64_t threads = lanes * width;
       // Small blocks leave more partial sums and read their weights for less work.
-      const double size = threads * 2 > most_threads ? 1.0 : 0.8;
-      const double used = size * static_cast<double>(pairs * lanes) /
+      const double size = threads * 2 > block_threads ? 1.0 : 0.8;
+      const double used = static_cast<double>(pairs * lanes) /
                           static_cast<double>(used_tiles * round_up(threads, warp));
-      if (used <= best * 1.01) continue;
-      best = used;
+      const double score = size * used * locality(pairs, width, lanes);
+      if (score <= best * 1.01) continue;
+      best = score;
       plan.tiles = static_cast<int>(used_tiles);
       plan.pairs = static_cast<int>(width);
       plan.lanes = static_cast<int>(lanes);
@@ -47,11 +56,11 @@ void choose_block(StripPlan& plan, std::int64_t pairs, std::int64_t most_threads
 StripPlan plan_strips(const StripKernel& kernel, int batch, int rows, int columns, int channels,
                       int multiprocessors) {
   StripPlan plan{};
-  choose_block(plan, channels / 2, kernel.threads);
+  choose_block(plan, channels / 2);
   plan.strips = static_cast<int>(ceil_div(columns, kernel.columns));
 
   const std::int64_t resident =
-      std::int64_t{kernel.threads} * kernel.resident_blocks * multiprocessors;
+      std::int64_t{block_threads} * kernel.resident_blocks * multiprocessors;
   const std::int64_t threads = std::int64_t{batch} * plan.strips * plan.tiles * plan.pairs;
   const std::int64_t for_waves =
       std::min(ceil_div(good_waves * resident, threads), ceil_div(rows, good_chunk_rows));

@@ -135,36 +135,33 @@ __device__ __forceinline__ StripItem strip_item(const StripPlan& plan, int index
   return {above / plan.chunks, first, min(first + plan.chunk_rows, rows), strip * width};
 }
 
-/// The weights of this thread's pair, through shared memory: a tile's weights lie together, but one
-/// channel's taps lie in a row. All threads of the block call it.
-template <typename T, int Taps, int MostPairs>
-__device__ __forceinline__ void load_weights(const StripPlan& plan, int channels, const T* weight,
+/// The weights of the pair from `channel`, whose taps lie in a row, one channel's behind the
+/// other's.
+template <typename T, int Taps>
+__device__ __forceinline__ void load_weights(const T* __restrict__ weight, int channel,
                                              bool flipped, float2 (&own)[Taps]) {
-  __shared__ T shared[MostPairs * 2 * Taps];
-  const int tile_channel = own_channel(plan) - 2 * static_cast<int>(threadIdx.x);
-  const int count = min(plan.pairs * 2, channels - tile_channel) * Taps;
-  const int threads = plan.pairs * plan.lanes;
-  for (int i = static_cast<int>(threadIdx.y) * plan.pairs + static_cast<int>(threadIdx.x);
-       i < count; i += threads) {
-    shared[i] = weight[tile_channel * Taps + i];
-  }
-  __syncthreads();
-  const T* taps = shared + static_cast<int>(threadIdx.x) * 2 * Taps;
+  Pair<T> both[Taps];
 #pragma unroll
   for (int i = 0; i < Taps; ++i) {
-    const int tap = flipped ? Taps - 1 - i : i;
-    own[i] = {to_float(taps[tap]), to_float(taps[Taps + tap])};
+    both[i] = *reinterpret_cast<const Pair<T>*>(weight + channel * Taps + 2 * i);
+  }
+  const auto tap = [&](int i) {
+    const float2 two = to_floats<T>(both[i / 2]);
+    return i % 2 == 0 ? two.x : two.y;
+  };
+#pragma unroll
+  for (int i = 0; i < Taps; ++i) {
+    const int other = Taps - 1 - i;
+    own[i] = {flipped ? tap(other) : tap(i), flipped ? tap(Taps + other) : tap(Taps + i)};
   }
 }
 
-/// Threads of a block, and blocks that a multiprocessor has registers for: a thread keeps weights,
-/// sums and lines, up to 112 registers for 3x3 windows and 168 for 5x5 ones, in f32 a few more.
+/// Blocks that a multiprocessor has registers for. Each has a warp on each of its quarters, which
+/// hold 5 warps of up to 96 registers, 4 of 128 or 3 of 168: weights, sums and lines of pixels.
 template <typename T, int Kernel>
-struct BlockOf {
-  static constexpr bool narrow = sizeof(T) == 2;
-  static constexpr int threads = Kernel == 3 ? (narrow ? 192 : 256) : (narrow ? 192 : 160);
-  static constexpr int resident_blocks = Kernel == 3 && narrow ? 3 : 2;
-};
+constexpr int resident_blocks = Kernel == 5      ? 3
+                                : sizeof(T) == 2 ? 5
+                                                 : 4;
 
 /// Calls `use` with the window of `problem` as compile-time integers: kernel and stride.
 template <int Value>

@@ -20,10 +20,12 @@ struct StripPlan {
   int items;       ///< batch * chunks * strips, strips fastest
 };
 
+/// Threads of a block at most.
+constexpr int block_threads = 128;
+
 /// What a kernel fixes.
 struct StripKernel {
   int columns;          ///< of a strip
-  int threads;          ///< of a block at most
   int resident_blocks;  ///< that a multiprocessor holds at once, about
   /// Whether the grid is what the device holds at once, so that few blocks leave partial sums.
   bool one_wave;
