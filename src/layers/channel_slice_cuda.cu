@@ -3,6 +3,7 @@
 #include "layers/channel_slice.h"
 #include "tensor/fast_divisor.h"
 #include "tensor/pack_width.cuh"
+#include "tensor/packed_words.cuh"
 
 namespace tandem {
 namespace {
@@ -25,9 +26,11 @@ enum class Move : std::uint8_t {
 /// Over the packs of the narrow tensor.
 template <typename T, int P, Move Way>
 __global__ void __launch_bounds__(threads) move_slice(SlicePlace place, const T* from, T* to) {
+  using Packed = Words<static_cast<int>(sizeof(T)) * P>;
   constexpr int unroll = packs_in_flight<T, P>;
   const std::uint32_t start = blockIdx.x * (threads * unroll) + threadIdx.x;
-  Pack<T, P> moved[unroll];
+  Packed moved[unroll];
+  Packed there[Way == Move::add_to_wide ? unroll : 1];
   std::int64_t wide[unroll];
 #pragma unroll
   for (int u = 0; u < unroll; ++u) {
@@ -36,7 +39,9 @@ __global__ void __launch_bounds__(threads) move_slice(SlicePlace place, const T*
     std::uint32_t row = at;
     const std::uint32_t column = place.in_a_row.split(row);
     wide[u] = row * place.channels + place.first + std::int64_t{column} * P;
-    moved[u] = Pack<T, P>::load(from + (Way == Move::from_wide ? wide[u] : std::int64_t{at} * P));
+    moved[u] = Packed::load(from + (Way == Move::from_wide ? wide[u] : std::int64_t{at} * P));
+    // Before anything is stored, or each load would wait for the one before.
+    if constexpr (Way == Move::add_to_wide) there[u] = Packed::load(to + wide[u]);
   }
 #pragma unroll
   for (int u = 0; u < unroll; ++u) {
@@ -45,10 +50,7 @@ __global__ void __launch_bounds__(threads) move_slice(SlicePlace place, const T*
     if constexpr (Way == Move::from_wide) {
       moved[u].store(to + std::int64_t{at} * P);
     } else {
-      auto sum = Pack<T, P>::load(to + wide[u]);
-#pragma unroll
-      for (int e = 0; e < P; ++e) sum.set(e, sum.get(e) + moved[u].get(e));
-      sum.store(to + wide[u]);
+      sum_of<T>(there[u], moved[u]).store(to + wide[u]);
     }
   }
 }
@@ -57,21 +59,19 @@ __global__ void __launch_bounds__(threads) move_slice(SlicePlace place, const T*
 template <typename T, int P>
 __global__ void __launch_bounds__(threads)
     spread_slice(SlicePlace place, std::int64_t count, const T* slice, T* wide) {
+  using Packed = Words<static_cast<int>(sizeof(T)) * P>;
   constexpr int unroll = packs_in_flight<T, P>;
   const std::uint32_t start = blockIdx.x * (threads * unroll) + threadIdx.x;
-  Pack<T, P> moved[unroll];
+  Packed moved[unroll];
 #pragma unroll
   for (int u = 0; u < unroll; ++u) {
     const std::uint32_t at = start + u * threads;
-    if (at >= place.packs) continue;
     std::uint32_t row = at;
     const std::uint32_t pack_column = place.in_a_row.split(row);
     const std::int64_t column = std::int64_t{pack_column} * P - place.first;
-    if (column >= 0 && column < count) {
-      moved[u] = Pack<T, P>::load(slice + row * count + column);
-    } else {
-#pragma unroll
-      for (int e = 0; e < P; ++e) moved[u].set(e, 0.0F);
+    moved[u] = Packed::filled(0);
+    if (at < place.packs && column >= 0 && column < count) {
+      moved[u] = Packed::load(slice + row * count + column);
     }
   }
 #pragma unroll

@@ -25,7 +25,7 @@ __device__ __forceinline__ void load_row(const Sizes& sizes, int row, int column
   const bool inside = within(row, sizes.rows.input);
 #pragma unroll
   for (int k = 0; k < K; ++k) {
-    packs[k] = Pack::filled(Lanes<T>::least());
+    packs[k] = Pack::filled(least_word<T>());
     if (inside && within(column + k, sizes.columns.input)) {
       packs[k] = Pack::load(from + k * sizes.channels);
     }

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the kernels over strips of windows have in common: packs of elements in whole registers, and
-// the strips.
+// What the kernels over strips of windows have in common: the search of the largest, and the
+// strips.
 
 #include <algorithm>
 #include <type_traits>
@@ -10,96 +10,30 @@
 #include "tensor/cuda_elements.cuh"
 #include "tensor/fast_divisor.h"
 #include "tensor/pack_width.cuh"
+#include "tensor/packed_words.cuh"
 
 namespace tandem::cuda_max_pool {
 
-/// A pack of `Bytes` as it lies in memory, in whole registers: the compiler would keep each small
-/// element of a Pack that waits behind a condition in a register of its own.
-template <int Bytes>
-struct Words {
-  static constexpr int count = (Bytes + 3) / 4;
-  unsigned word[count];
-
-  static __device__ __forceinline__ Words filled(unsigned with) {
-    Words words;
-#pragma unroll
-    for (int i = 0; i < count; ++i) words.word[i] = with;
-    return words;
-  }
-  static __device__ __forceinline__ Words load(const void* from) {
-    if constexpr (Bytes == 16) {
-      const uint4 in = *static_cast<const uint4*>(from);
-      return {{in.x, in.y, in.z, in.w}};
-    } else if constexpr (Bytes == 8) {
-      const uint2 in = *static_cast<const uint2*>(from);
-      return {{in.x, in.y}};
-    } else {
-      return {{*static_cast<const Whole*>(from)}};
-    }
-  }
-  __device__ __forceinline__ void store(void* to) const {
-    if constexpr (Bytes == 16) {
-      *static_cast<uint4*>(to) = make_uint4(word[0], word[1], word[2], word[3]);
-    } else if constexpr (Bytes == 8) {
-      *static_cast<uint2*>(to) = make_uint2(word[0], word[1]);
-    } else {
-      *static_cast<Whole*>(to) = static_cast<Whole>(word[0]);
-    }
-  }
-
- private:
-  using Whole = std::conditional_t<Bytes == 4, std::uint32_t,
-                                   std::conditional_t<Bytes == 2, std::uint16_t, std::uint8_t>>;
-};
-
-/// How a word holds elements of T: one of 32 bits or two of 16, of which the second may be unused.
+/// The least value in each lane.
 template <typename T>
-struct Lanes {
-  static constexpr int count = 4 / static_cast<int>(sizeof(T));
+__device__ __forceinline__ unsigned least_word() {
+  if constexpr (sizeof(T) == 4) return 0xFF800000U;
+  return std::is_same_v<T, __half> ? 0xFC00FC00U : 0xFF80FF80U;
+}
 
-  /// The same bits in each lane.
-  static __device__ __forceinline__ unsigned all(unsigned bits) {
-    return sizeof(T) == 4 ? bits : bits * 0x10001U;
+/// All bits of the lanes where `value` is to be taken instead of `largest`, which comes before
+/// it: where it is larger, or the first NaN.
+template <typename T>
+__device__ __forceinline__ unsigned beats(unsigned value, unsigned largest) {
+  if constexpr (sizeof(T) == 4) {
+    const float before = __uint_as_float(largest);
+    return !(__uint_as_float(value) <= before) && before == before ? 0xFFFFFFFFU : 0U;
+  } else {
+    using Two = std::conditional_t<std::is_same_v<T, __half>, __half2, __nv_bfloat162>;
+    const Two before = reinterpret_cast<const Two&>(largest);
+    return __hgtu2_mask(reinterpret_cast<const Two&>(value), before) & __heq2_mask(before, before);
   }
-  static __device__ __forceinline__ unsigned least() {
-    if constexpr (sizeof(T) == 4) return 0xFF800000U;
-    return std::is_same_v<T, __half> ? 0xFC00FC00U : 0xFF80FF80U;
-  }
-  static __device__ __forceinline__ float get(unsigned word, int lane) {
-    if constexpr (sizeof(T) == 4) {
-      return __uint_as_float(word);
-    } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-      return __uint_as_float(lane == 0 ? word << 16 : word & 0xFFFF0000U);
-    } else {
-      return __half2float(
-          __ushort_as_half(static_cast<unsigned short>(lane == 0 ? word & 0xFFFFU : word >> 16)));
-    }
-  }
-  static __device__ __forceinline__ unsigned join(const float (&values)[count]) {
-    if constexpr (sizeof(T) == 4) {
-      return __float_as_uint(values[0]);
-    } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-      const __nv_bfloat162 two = __floats2bfloat162_rn(values[0], values[1]);
-      return reinterpret_cast<const unsigned&>(two);
-    } else {
-      const __half2 two = __floats2half2_rn(values[0], values[1]);
-      return reinterpret_cast<const unsigned&>(two);
-    }
-  }
-  /// All bits of the lanes where `value` is to be taken instead of `largest`, which comes before
-  /// it: where it is larger, or the first NaN.
-  static __device__ __forceinline__ unsigned beats(unsigned value, unsigned largest) {
-    if constexpr (sizeof(T) == 4) {
-      const float before = __uint_as_float(largest);
-      return !(__uint_as_float(value) <= before) && before == before ? 0xFFFFFFFFU : 0U;
-    } else {
-      using Two = std::conditional_t<std::is_same_v<T, __half>, __half2, __nv_bfloat162>;
-      const Two before = reinterpret_cast<const Two&>(largest);
-      return __hgtu2_mask(reinterpret_cast<const Two&>(value), before) &
-             __heq2_mask(before, before);
-    }
-  }
-};
+}
 
 /// The largest elements so far, and which of their window they are: the first of equal ones, and
 /// the first NaN before all numbers.
@@ -140,7 +74,7 @@ struct Largest {
 
  private:
   __device__ __forceinline__ void take(int i, unsigned value, unsigned index) {
-    const unsigned mask = Lanes<T>::beats(value, values.word[i]);
+    const unsigned mask = beats<T>(value, values.word[i]);
     values.word[i] = (value & mask) | (values.word[i] & ~mask);
     taken.word[i] = (index & mask) | (taken.word[i] & ~mask);
   }

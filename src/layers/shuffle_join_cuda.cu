@@ -5,6 +5,7 @@
 #include "layers/shuffle_join.h"
 #include "tensor/fast_divisor.h"
 #include "tensor/pack_width.cuh"
+#include "tensor/packed_words.cuh"
 
 // A thread takes H channels of each input, which are 2 H neighbouring ones of the result: accesses
 // of a warp are contiguous on both sides.
@@ -51,27 +52,29 @@ __global__ void __launch_bounds__(threads)
   }
 }
 
-/// One input's gradient; null where none is wanted.
+/// One input's gradient; null, and not added to, where none is wanted.
 template <typename T>
 struct Part {
   T* gradient;
   bool add;
 };
 
+/// Every second of 2 H elements, from the first or (`which` is 1) from the second.
 template <typename T, int H>
-__device__ __forceinline__ void write_part(const Pack<T, 2 * H>& both, int which, bool add, T* to) {
-  Pack<T, H> part;
-  if (add) part = Pack<T, H>::load(to);
+__device__ __forceinline__ auto part_of(const Words<static_cast<int>(sizeof(T)) * 2 * H>& both,
+                                        int which) {
+  Words<static_cast<int>(sizeof(T)) * H> part;
 #pragma unroll
-  for (int e = 0; e < H; ++e) {
-    const T own = which == 0 ? both.values[2 * e] : both.values[2 * e + 1];
-    if (add) {
-      part.set(e, part.get(e) + to_float(own));
+  for (int i = 0; i < part.count; ++i) {
+    const unsigned first = both.word[2 * i % both.count];
+    const unsigned second = both.word[(2 * i + 1) % both.count];
+    if constexpr (sizeof(T) == 4) {
+      part.word[i] = which == 0 ? first : second;
     } else {
-      part.values[e] = own;
+      part.word[i] = __byte_perm(first, second, which == 0 ? 0x5410 : 0x7632);
     }
   }
-  part.store(to);
+  return part;
 }
 
 /// Over the channels of `a`, those that were left out last in each row.
@@ -79,32 +82,39 @@ template <typename T, int H>
 __global__ void __launch_bounds__(threads)
     part_ways(JoinPlace place, const T* joined, Part<T> a, Part<T> b) {
   constexpr int unroll = packs_in_flight<T, 2 * H>;
+  constexpr int half = static_cast<int>(sizeof(T)) * H;
   const std::uint32_t start = blockIdx.x * (threads * unroll) + threadIdx.x;
-  Pack<T, 2 * H> both[unroll];
-  std::int64_t row[unroll];
-  std::int64_t channel[unroll];
+  Words<2 * half> both[unroll];
+  Words<half> there_a[unroll];
+  Words<half> there_b[unroll];
+  std::int64_t at_a[unroll];
+  std::int64_t at_b[unroll];
+  bool joined_too[unroll];
 #pragma unroll
   for (int u = 0; u < unroll; ++u) {
-    std::uint32_t quotient = start + u * threads;
-    const bool inside = quotient < place.items;
-    channel[u] = std::int64_t{place.in_a_row.split(quotient)} * H;
-    row[u] = quotient;
-    if (inside && channel[u] < place.channels_b) {
-      both[u] = Pack<T, 2 * H>::load(joined + 2 * (row[u] * place.channels_b + channel[u]));
-    } else {
-#pragma unroll
-      for (int e = 0; e < 2 * H; ++e) both[u].set(e, 0.0F);
-    }
+    std::uint32_t row = start + u * threads;
+    const bool inside = row < place.items;
+    const std::int64_t channel = std::int64_t{place.in_a_row.split(row)} * H;
+    at_a[u] = row * place.channels_a + channel;
+    at_b[u] = row * place.channels_b + channel;
+    joined_too[u] = inside && channel < place.channels_b;
+    both[u] = Words<2 * half>::filled(0);
+    if (!joined_too[u]) continue;
+    both[u] = Words<2 * half>::load(joined + 2 * at_b[u]);
+    // Before anything is stored, or each load would wait for the one before.
+    if (a.add) there_a[u] = Words<half>::load(a.gradient + at_a[u]);
+    if (b.add) there_b[u] = Words<half>::load(b.gradient + at_b[u]);
   }
 #pragma unroll
   for (int u = 0; u < unroll; ++u) {
     if (start + u * threads >= place.items) continue;
-    const bool joined_too = channel[u] < place.channels_b;
-    if (a.gradient != nullptr && (joined_too || !a.add)) {
-      write_part<T, H>(both[u], 0, a.add, a.gradient + row[u] * place.channels_a + channel[u]);
+    if (a.gradient != nullptr && (joined_too[u] || !a.add)) {
+      const auto part = part_of<T, H>(both[u], 0);
+      (a.add ? sum_of<T>(there_a[u], part) : part).store(a.gradient + at_a[u]);
     }
-    if (b.gradient != nullptr && joined_too) {
-      write_part<T, H>(both[u], 1, b.add, b.gradient + row[u] * place.channels_b + channel[u]);
+    if (b.gradient != nullptr && joined_too[u]) {
+      const auto part = part_of<T, H>(both[u], 1);
+      (b.add ? sum_of<T>(there_b[u], part) : part).store(b.gradient + at_b[u]);
     }
   }
 }
@@ -159,8 +169,8 @@ void shuffle_join_backward(CudaContext& context, const ShuffleJoinShape& shape,
               using T = decltype(element);
               part_ways<T, decltype(half)::value><<<blocks, threads, 0, context.stream()>>>(
                   place, static_cast<const T*>(dy.raw()),
-                  Part<T>{static_cast<T*>(da.raw()), args.add[0]},
-                  Part<T>{static_cast<T*>(db.raw()), args.add[1]});
+                  Part<T>{static_cast<T*>(da.raw()), da.defined() && args.add[0]},
+                  Part<T>{static_cast<T*>(db.raw()), db.defined() && args.add[1]});
             });
 }
 
