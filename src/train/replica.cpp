@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "base/error.h"
+#include "device/memory.h"
 #include "device/out_of_memory.h"
 #include "graph/fusion.h"
 #include "parallel/gather_text.h"
@@ -127,21 +128,36 @@ Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro
   }
 }
 
+StepPlanOptions Replica::plan_options(const RunConfig& config, std::int64_t micro_batch) {
+  return {.batch = micro_batch,
+          .training = true,
+          .precision = config.precision,
+          .label_smoothing = config.label_smoothing,
+          .accumulation = config.accumulate > 1,
+          .freeze_statistics = config.freeze_statistics,
+          .rank_sum = rank_sum_.get(),
+          .side_work = config.side_work,
+          .after_layer = [this] { end_layer(); }};
+}
+
 StepPlan Replica::make_plan(const RunConfig& config, std::int64_t micro_batch) {
   try {
-    return StepPlan(graph_, store_, store_.context(),
-                    {.batch = micro_batch,
-                     .training = true,
-                     .precision = config.precision,
-                     .label_smoothing = config.label_smoothing,
-                     .accumulation = config.accumulate > 1,
-                     .freeze_statistics = config.freeze_statistics,
-                     .rank_sum = rank_sum_.get(),
-                     .side_work = config.side_work,
-                     .after_layer = [this] { end_layer(); }});
+    return StepPlan(graph_, store_, store_.context(), plan_options(config, micro_batch));
   } catch (const OutOfMemory& error) {
-    does_not_fit(micro_batch, error.bytes(), state_bytes());
+    does_not_fit(micro_batch, std::max(error.bytes(), activations_by_few(config, micro_batch)),
+                 state_bytes());
     throw;
+  }
+}
+
+std::size_t Replica::activations_by_few(const RunConfig& config, std::int64_t micro_batch) {
+  constexpr std::int64_t few = 32;
+  if (is_host(store_.context()) || micro_batch <= few) return 0;
+  try {
+    const StepPlan plan(graph_, store_, store_.context(), plan_options(config, few));
+    return plan.activation_bytes() / few * static_cast<std::size_t>(micro_batch);
+  } catch (const OutOfMemory&) {
+    return 0;
   }
 }
 

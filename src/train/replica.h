@@ -84,7 +84,11 @@ class Replica {
   const GradientBucketer& bucketer() const { return bucketer_; }
 
  private:
+  StepPlanOptions plan_options(const RunConfig& config, std::int64_t micro_batch);
   StepPlan make_plan(const RunConfig& config, std::int64_t micro_batch);
+  /// Bytes of activations for so many samples, by what a plan for a few of them takes: what kernels
+  /// need is known only once they are chosen. 0 where that cannot be told.
+  std::size_t activations_by_few(const RunConfig& config, std::int64_t micro_batch);
   /// Throws InputError that says so, where the context is a device; `allocated`: bytes that this
   /// replica holds already.
   void does_not_fit(std::int64_t micro_batch, std::size_t activations, std::size_t allocated) const;
@@ -99,7 +103,7 @@ class Replica {
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<WeightAverage> average_;
   Arena compression_;  // bf16 copies of gradients under way; empty without compression
-  StepPlan plan_;  // behind the state, so that it knows what is left of a device's memory
+  StepPlan plan_;      // behind the state, so that it knows what is left of a device's memory
   GradientBucketer bucketer_;
   std::unique_ptr<StepRunner> runner_;
 };

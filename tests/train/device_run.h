@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -24,7 +25,10 @@ namespace tandem {
 
 /// small_run() with these settings, as "optimizer.lr=0.1".
 inline RunConfig run_with(const std::vector<std::string>& settings) {
-  ConfigTable table = ConfigTable::from_text(small_run_text(), "run.toml");
+  const bool adamw = std::ranges::find(settings, "optimizer.kind=\"adamw\"") != settings.end();
+  const std::string rate = "lr = 0.05\n";
+  ConfigTable table = ConfigTable::from_text(
+      small_run_text({}, adamw ? rate : rate + "momentum = 0.9\n"), "run.toml");
   for (const std::string& setting : settings) table.override_key(setting);
   return read_run_config(table);
 }
