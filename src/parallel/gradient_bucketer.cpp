@@ -39,7 +39,6 @@ std::vector<Bucket> cut_buckets(std::span<const ParameterSlice> slices,
                options.first_bytes, options.bytes);
   std::vector<Bucket> buckets;
   std::int64_t previous_end = 0;
-  std::int64_t limit = options.first_bytes;
   for (std::size_t i = 0; i < slices.size(); ++i) {
     const ParameterSlice& slice = slices[i];
     TANDEM_CHECK(slice.elements >= 0 && slice.offset >= previous_end,
@@ -47,14 +46,11 @@ std::vector<Bucket> cut_buckets(std::span<const ParameterSlice> slices,
                  "{}; slices must ascend",
                  slice.name, slice.elements, slice.offset, previous_end);
     previous_end = end_of(slice);
+    const std::int64_t limit = buckets.size() <= 1 ? options.first_bytes : options.bytes;
     if (!buckets.empty() && (end_of(slice) - buckets.back().offset) * element_bytes <= limit) {
       buckets.back().last = i + 1;
       buckets.back().elements = end_of(slice) - buckets.back().offset;
     } else {
-      if (!buckets.empty()) {
-        const std::int64_t left = (end_of(slices.back()) - slice.offset) * element_bytes;
-        limit = std::min(options.bytes, std::max(options.first_bytes, left / 2));
-      }
       buckets.push_back({i, i + 1, slice.offset, slice.elements});
     }
   }

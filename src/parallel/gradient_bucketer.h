@@ -19,8 +19,7 @@ struct ParameterSlice {
 };
 
 /// Bucket sizes of PyTorch's DistributedDataParallel (Li et al., VLDB 2020): the first is small, so
-/// that communication starts early in backward. Towards the end they become small again, since
-/// nothing of backward is left to hide the last one behind.
+/// that communication starts early in backward.
 struct BucketOptions {
   std::int64_t first_bytes = std::int64_t{1} << 20;
   std::int64_t bytes = std::int64_t{25} << 20;
@@ -38,11 +37,10 @@ struct Bucket {
 };
 
 /// Cuts slices, given in the order in which backward finishes them, into buckets. A bucket takes
-/// slices while it stays within its limit: first_bytes for the first bucket; for the others half of
-/// what is left, but no less than first_bytes and no more than bytes (f32 elements, gaps included).
-/// A slice is never split, and one beyond the limit gets a bucket of its own. Offsets ascend and
-/// slices do not overlap; alignment gaps between them are allowed. Throws Error naming the slice
-/// where that does not hold.
+/// slices while it stays within its limit (first_bytes for the first bucket, bytes for the others,
+/// f32 elements, gaps included); a slice is never split, and one beyond the limit gets a bucket of
+/// its own. Offsets ascend and slices do not overlap; alignment gaps between them are allowed.
+/// Throws Error naming the slice where that does not hold.
 std::vector<Bucket> cut_buckets(std::span<const ParameterSlice> slices,
                                 const BucketOptions& options = {});
 

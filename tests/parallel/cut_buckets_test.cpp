@@ -28,21 +28,11 @@ using Buckets = std::vector<Bucket>;
 TEST(CutBuckets, NothingYieldsNothing) { EXPECT_TRUE(cut_buckets({}).empty()); }
 
 TEST(CutBuckets, TheFirstIsSmallTheOthersTwentyFiveMiB) {
-  const auto slices = in_a_row(std::vector<std::int64_t>(160, mib_elements / 2));
-  const Buckets buckets = cut_buckets(slices);
-  ASSERT_GE(buckets.size(), 3U);
-  // 2 halves fill the first MiB; 50 halves the next 25.
-  EXPECT_EQ(buckets[0], (Bucket{0, 2, 0, mib_elements}));
-  EXPECT_EQ(buckets[1], (Bucket{2, 52, mib_elements, 25 * mib_elements}));
-  EXPECT_EQ(buckets[2], (Bucket{52, 102, 26 * mib_elements, 25 * mib_elements}));
-}
-
-TEST(CutBuckets, TheLastOnesAreSmallAgain) {
   const auto slices = in_a_row(std::vector<std::int64_t>(60, mib_elements / 2));
-  std::vector<std::size_t> halves;
-  for (const Bucket& bucket : cut_buckets(slices)) halves.push_back(bucket.last - bucket.first);
-  // 29 MiB are left behind the first: 14.5 of them, then 7.25 of 14.5, 3.75 of 7.5, 2 of 4, ...
-  EXPECT_EQ(halves, (std::vector<std::size_t>{2, 29, 14, 7, 4, 2, 2}));
+  // 2 halves fill the first MiB; 50 halves the next 25; 8 are left.
+  EXPECT_EQ(cut_buckets(slices), (Buckets{{0, 2, 0, mib_elements},
+                                          {2, 52, mib_elements, 25 * mib_elements},
+                                          {52, 60, 26 * mib_elements, 4 * mib_elements}}));
 }
 
 TEST(CutBuckets, AParameterBeyondTheLimitHasABucketOfItsOwn) {
