@@ -70,36 +70,36 @@ class Sorter {
       case StepPart::input:
         next_ = 0;
         backward_ = false;
-        return add_to(Phase::input, moment);
+        return add_to(StepPhase::input, moment);
       case StepPart::layer:
         return add_layer(moment);
       case StepPart::loss:
         backward_ = true;
         next_ = times_.layers.size();
-        return add_to(Phase::loss, moment);
+        return add_to(StepPhase::loss, moment);
       case StepPart::reduction:
-        return add_to(Phase::communication, moment);
+        return add_to(StepPhase::communication, moment);
       case StepPart::update:
-        return add_to(Phase::update, moment);
+        return add_to(StepPhase::update, moment);
     }
   }
 
  private:
-  void add_to(Phase phase, const StepMoment& moment) {
+  void add_to(StepPhase phase, const StepMoment& moment) {
     times_.phases[static_cast<std::size_t>(phase)] += moment.seconds;
   }
 
   void add_layer(const StepMoment& moment) {
     if (!backward_) {
       times_.layers.at(next_++).forward_seconds += moment.seconds;
-      return add_to(Phase::forward, moment);
+      return add_to(StepPhase::forward, moment);
     }
     do {
       TANDEM_CHECK(next_ > 0, "more moments than layers");
       --next_;
     } while (!plan_.has_backward(next_));
     times_.layers[next_].backward_seconds += moment.seconds;
-    add_to(Phase::backward, moment);
+    add_to(StepPhase::backward, moment);
   }
 
   const StepPlan& plan_;

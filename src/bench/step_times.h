@@ -16,7 +16,7 @@
 namespace tandem {
 
 /// The parts of a step that do not overlap.
-enum class Phase : std::uint8_t { input, forward, loss, backward, communication, update };
+enum class StepPhase : std::uint8_t { input, forward, loss, backward, communication, update };
 constexpr std::array<std::string_view, 6> phase_names{"input",    "forward",       "loss",
                                                       "backward", "communication", "update"};
 /// Seconds by phase; communication is what backward did not hide.

@@ -14,7 +14,8 @@ TEST(BenchCudaTest, MeasuresACapturedStep) {
   ASSERT_EQ(result.ranks.size(), 1U);
   EXPECT_GT(result.alone.seconds, 0.0);
   EXPECT_GT(result.with_loader.seconds, 0.0);
-  for (const Phase phase : {Phase::input, Phase::forward, Phase::backward, Phase::update}) {
+  for (const StepPhase phase :
+       {StepPhase::input, StepPhase::forward, StepPhase::backward, StepPhase::update}) {
     const auto at = static_cast<std::size_t>(phase);
     EXPECT_GT(result.times.phases[at], 0.0) << phase_names[at];
     EXPECT_LT(result.times.phases[at], 1.0) << phase_names[at];
