@@ -1,10 +1,9 @@
-#include "device/pinned_memory.h"
-
 #include <cuda_runtime_api.h>
 
 #include "base/text.h"
 #include "device/cuda_check.h"
 #include "device/cuda_context.h"
+#include "device/pinned_memory.h"
 
 namespace tandem {
 
