@@ -4,7 +4,7 @@
 `tandem bench` on 1, 2, 4, ... ranks in turns, in rounds, so that a slow moment of the machine hits
 all of them. A round's efficiency is its rate over as many times the rate of one rank of the same
 round; the table shows medians, with the smallest and largest beside them. The batch is one of noise
-that lies on the device, so that neither loaders nor storage count. Builds nothing:
+in page-locked memory, uploaded each step, so that neither loaders nor storage count. Builds nothing:
 
     benchmarks/weak_scaling.py --program build/release/bin/tandem --ranks 1 2 4 --out scaling.json
     benchmarks/weak_scaling.py --table scaling.json               # only prints what is there

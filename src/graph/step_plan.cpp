@@ -127,7 +127,10 @@ class StepPlan::Builder {
         const auto value = static_cast<std::size_t>(inputs[slot]);
         const bool adds = written[value];
         written[value] = true;
-        const bool by_temporary = adds && !node(i).layer->can_add_to(slot, context_);
+        // A kernel may load what it adds to before it stores anything, its own other part too.
+        const auto here = inputs.begin() + static_cast<std::ptrdiff_t>(slot);
+        const bool own = std::find(inputs.begin(), here, inputs[slot]) != here;
+        const bool by_temporary = adds && (own || !node(i).layer->can_add_to(slot, context_));
         writers_.push_back({i, slot, inputs[slot], adds, by_temporary});
       }
     }

@@ -82,6 +82,8 @@ void StepPlan::backward(bool accumulate, const Progress& progress) {
   const TraceRange range("backward");
   activate(*context_);
   std::size_t newest = steps_.size();  // of what was given to the side queue
+  const auto lowest =
+      static_cast<std::size_t>(std::ranges::find(steps_, true, &Step::backward) - steps_.begin());
   for (std::size_t i = steps_.size(); i-- > 0;) {
     const std::size_t due = i + side_lag + 1;
     if (side_ != nullptr && due < steps_.size() && steps_[due].aside) side_->wait(due);
@@ -96,9 +98,10 @@ void StepPlan::backward(bool accumulate, const Progress& progress) {
       });
       newest = i;
     }
+    // Before the last moment: what is still aside belongs to backward.
+    if (i == lowest && newest < steps_.size()) side_->wait(newest);
     if (options_.after_layer) options_.after_layer();
   }
-  if (newest < steps_.size()) side_->wait(newest);
 }
 
 /// What the layers before wait for.

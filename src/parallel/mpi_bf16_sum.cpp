@@ -72,7 +72,7 @@ bool MpiBf16Sum::test() {
 
 void MpiBf16Sum::wait() {
   while (stage_ != Stage::done) {
-    link_.watch.wait(requests_, "all_reduce_async", layout_.elements, label_);
+    link_.watch.wait(requests_, "all_reduce_bf16_async", layout_.elements, label_);
     advance();
   }
 }

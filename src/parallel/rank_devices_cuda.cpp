@@ -3,6 +3,7 @@
 #include <nccl.h>
 
 #include "device/cuda_check.h"
+#include "device/cuda_version.h"
 #include "device/open_context.h"
 #include "parallel/nccl_check.h"
 #include "parallel/rank_devices.h"
@@ -13,7 +14,7 @@ namespace {
 std::string cuda_version() {
   int version = 0;
   TANDEM_CUDA_CHECK(cudaRuntimeGetVersion(&version));
-  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+  return cuda_version_text(version);
 }
 
 std::string nccl_version() {

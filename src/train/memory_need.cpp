@@ -28,8 +28,8 @@ std::string out_of_memory_text(const MemoryNeed& need, std::string_view advice) 
   }
   text += fmt::format(", but of {} there are {} free", format_bytes(memory.total),
                       format_bytes(memory.free));
-  // The driver and the libraries take some of it in any case.
-  const bool shared = memory.free < memory.total / 10 * 9;
+  // The driver and the libraries take some of it in any case, and from an evaluation its own run.
+  const bool shared = need.state > 0 && memory.free < memory.total / 10 * 9;
   if (shared && need.state + need.activations <= memory.total) {
     text += " (nvidia-smi shows who has the rest)";
   }

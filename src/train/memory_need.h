@@ -15,7 +15,7 @@ struct MemoryNeed {
   std::int64_t batch = 1;       ///< samples that it takes at once
   std::size_t state = 0;        ///< parameters, gradients, optimizer state, averages
   std::size_t activations = 0;  ///< what grows with the batch; at least
-  /// `free`: what this run could have, memory that it has already included.
+  /// `free`: what this step could have; for training, memory that the run has already included.
   DeviceMemory memory;
 };
 

@@ -147,18 +147,19 @@ class Trainer::Run {
   /// What this run is, once, for the log and the metrics.
   void describe() {
     if (!speaks()) return;
-    const RunDescription description{.config = config_,
-                                     .topology = parts_.topology,
-                                     .machine = parts_.machine,
-                                     .datasets = parts_.datasets,
-                                     .sampler = sampler_,
-                                     .replica = replica_,
-                                     .device = device_text(parts_.context),
-                                     .threads = parts_.threads(),
-                                     .evaluation_bytes = evaluator_.activation_bytes(),
-                                     .communicator = communicator_.name(),
-                                     .ranks = communicator_.size(),
-                                     .first_step = position_.step};
+    const RunDescription description{
+        .config = config_,
+        .topology = parts_.topology,
+        .machine = parts_.machine,
+        .datasets = parts_.datasets,
+        .sampler = sampler_,
+        .replica = replica_,
+        .device = device_text(parts_.context),
+        .threads = parts_.threads(),
+        .evaluation_bytes = evaluator_.activation_bytes(),
+        .communicator = parts_.reduction ? parts_.reduction->name() : communicator_.name(),
+        .ranks = communicator_.size(),
+        .first_step = position_.step};
     log_description(description);
     record_->start(start_record(description));
   }
