@@ -27,16 +27,17 @@ int bench(const BenchArguments& arguments, const MpiSession& session) {
   const std::unique_ptr<Communicator> world =
       session.make_world({.timeout_seconds = config.timeout_seconds});
   const bool root = world->rank() == 0;
-  std::ofstream json;
   if (root && !arguments.json.empty()) {
-    // Before minutes of work, not after.
-    json.open(arguments.json);
-    if (!json) input_error("--json {}: it cannot be written", arguments.json);
+    // Before minutes of work, not after; what is there stays until there is something better.
+    if (!std::ofstream(arguments.json, std::ios::app)) {
+      input_error("--json {}: it cannot be written", arguments.json);
+    }
   }
   const BenchResult result = run_bench(config, arguments.options, *world);
   if (!root) return 0;
   std::cout << bench_text(result, arguments.layers);
-  if (json.is_open()) {
+  if (!arguments.json.empty()) {
+    std::ofstream json(arguments.json);
     json << bench_json(result) << std::flush;
     if (!json) system_error("--json {}: it cannot be written", arguments.json);
   }
@@ -50,8 +51,8 @@ void add_bench_command(CLI::App& app, Command& chosen) {
       app.add_subcommand("bench", "Measure a run's training step and what its time goes to");
   command->footer(
       "Measures for some seconds: the step on one batch, with the loader, and the loader alone; "
-      "the "
-      "step by phase and by kind of layer beside what the device's measured copy and product rates "
+      "the step by phase and by kind of layer beside what the device's measured copy and product "
+      "rates "
       "allow; memory. Trains nothing and writes no run's folder.\n"
       "Example: mpirun -n 2 --bind-to none tandem bench examples/fashion_mnist/quickstart.toml "
       "--json bench.json");

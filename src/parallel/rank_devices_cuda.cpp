@@ -41,19 +41,22 @@ AnyContext open_rank_gpu(Communicator& host) {
 }
 
 std::vector<DeviceFact> device_facts(const AnyContext& context) {
-  if (!std::holds_alternative<CudaContext>(context)) return {};
+  const auto* gpu = std::get_if<CudaContext>(&context);
+  if (gpu == nullptr) return {};
+  const int capability = gpu->device().capability;
   const std::string remedy = "install the same version on every host";
   return {{"CUDA", cuda_version(), remedy},
           {"cuDNN", cudnn_version(), remedy},
-          {"NCCL", nccl_version(), remedy}};
+          {"NCCL", nccl_version(), remedy},
+          // Kernels compiled for another architecture may round otherwise, so that replicas part.
+          {"the GPUs' compute capability", fmt::format("{}.{}", capability / 10, capability % 10),
+           "run on GPUs of one generation"}};
 }
 
 std::string device_model(const AnyContext& context) {
   const auto* gpu = std::get_if<CudaContext>(&context);
   if (gpu == nullptr) return {};
-  const CudaDevice& device = gpu->device();
-  return fmt::format("{} (compute capability {}.{})", device.name, device.capability / 10,
-                     device.capability % 10);
+  return gpu->device().name;
 }
 
 }  // namespace tandem

@@ -57,10 +57,6 @@ void DeviceInput::release() noexcept {
   if (copying_ != nullptr) (void)cudaStreamDestroy(copying_);
 }
 
-std::size_t DeviceInput::device_bytes() const {
-  return places_.size() * layout_.bytes() + current_.size() * stride_of(layout_);
-}
-
 void DeviceInput::upload(const RawBatchView& batch) {
   TANDEM_CHECK(layout_.fits(batch), "a raw batch of {} pixels in {} bytes, of another layout",
                batch.pixels.shape().text(), batch.memory.size());

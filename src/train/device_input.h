@@ -53,7 +53,6 @@ class DeviceInput {
   const RawBatchView& current(int micro = 0) const {
     return current_.at(static_cast<std::size_t>(micro));
   }
-  std::size_t device_bytes() const;
 
  private:
   struct Place {

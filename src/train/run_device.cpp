@@ -25,8 +25,11 @@ bool computes_on_cpu(DeviceKind kind, Communicator& communicator) {
   const std::int64_t mine = usable_gpus();
   const std::vector<std::int64_t> all = all_gather_values(communicator, {&mine, 1});
   if (std::ranges::any_of(all, [](std::int64_t gpus) { return gpus > 0; })) return false;
-  const std::string problem = gpu_problem();
-  if (!problem.empty()) log_warning("computing on the CPU: {}", problem);
+  for (const std::string& problem : all_gather_text(communicator, gpu_problem())) {
+    if (problem.empty()) continue;
+    log_warning("computing on the CPU: {}", problem);
+    break;
+  }
   return true;
 }
 
