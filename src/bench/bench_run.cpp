@@ -133,7 +133,7 @@ class Bench {
   void measure_alone() {
     gpu_use_.begin();
     result_.alone = rate([this] { return resident_; });
-    result_.gpu = gpu_use_.end();
+    if (const std::optional<GpuStretch> stretch = gpu_use_.end()) result_.gpu = stretch->activity;
     if (!result_.gpu || !result_.gpu->energy_joules) return;
     const std::int64_t images = (result_.alone.steps + warm_up) * config_.global_batch;
     result_.joules_per_1000_images =

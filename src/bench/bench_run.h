@@ -49,7 +49,7 @@ struct BenchResult {
   std::vector<RankMeasures> ranks;
   StepTimes times;
   Ceilings ceilings;
-  /// Of all GPUs while the step ran alone; absent on CPUs.
+  /// Of all GPUs while the step ran alone; absent on CPUs and where that was too short to tell.
   std::optional<GpuActivity> gpu{};
   std::optional<double> joules_per_1000_images{};
 

@@ -99,9 +99,9 @@ std::vector<Series> series_of(const RunHistory& run, std::size_t index, const Cu
   return series;
 }
 
-bool has_value(const Series& series) {
-  return std::ranges::any_of(series.points,
-                             [](const Point& point) { return std::isfinite(point.y); });
+/// Records that have no value are no gaps of such a curve: it is not recorded each time.
+void keep_recorded(Series& series) {
+  std::erase_if(series.points, [](const Point& point) { return !std::isfinite(point.y); });
 }
 
 std::string chart(Runs runs, const Curves& curves, XAxis x) {
@@ -109,8 +109,11 @@ std::string chart(Runs runs, const Curves& curves, XAxis x) {
   for (std::size_t i = 0; i < runs.size(); ++i) {
     std::ranges::move(series_of(runs[i], i, curves, x), std::back_inserter(series));
   }
-  if (curves.shown == Curves::Shown::where_recorded && std::ranges::none_of(series, has_value)) {
-    return "";
+  if (curves.shown == Curves::Shown::where_recorded) {
+    std::ranges::for_each(series, keep_recorded);
+    if (std::ranges::all_of(series, [](const Series& each) { return each.points.empty(); })) {
+      return "";
+    }
   }
   return line_chart({.title = curves.title,
                      .x_label = x == XAxis::time ? "seconds" : "step",

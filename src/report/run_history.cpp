@@ -70,7 +70,7 @@ void add_train(const Json& json, std::int64_t step, double elapsed, RunHistory& 
                   .sm_activity = number(json, "sm_activity"),
                   .tensor_activity = number(json, "tensor_activity"),
                   .dram_activity = number(json, "dram_activity"),
-                  .watts = number(json, "energy_joules") / number(json, "seconds")});
+                  .watts = number(json, "energy_joules") / number(json, "gpu_seconds")});
 }
 
 void add_evaluation(const Json& json, std::int64_t step, double elapsed, RunHistory& run) {

@@ -28,7 +28,7 @@ struct TrainRecord {
   double sm_activity = 0.0;
   double tensor_activity = 0.0;
   double dram_activity = 0.0;
-  double watts = 0.0;  ///< mean power of the interval
+  double watts = 0.0;  ///< mean power since the last record that has it
 };
 
 /// An "evaluation" record.

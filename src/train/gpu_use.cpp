@@ -40,8 +40,9 @@ bool is_first(const std::vector<std::string>& uuids, int rank) {
 
 }  // namespace
 
-GpuUse::GpuUse(Communicator& communicator, const std::string& uuid, const char* library)
-    : communicator_(communicator), on_gpus_(!uuid.empty()) {
+GpuUse::GpuUse(Communicator& communicator, const std::string& uuid, const char* library,
+               double shortest)
+    : communicator_(communicator), on_gpus_(!uuid.empty()), shortest_(shortest) {
   if (!on_gpus_) return;
   if (is_first(all_gather_text(communicator, uuid), communicator.rank())) {
     monitor_.emplace(uuid, library);
@@ -57,10 +58,20 @@ GpuUse::GpuUse(Communicator& communicator, const std::string& uuid, const char* 
 
 void GpuUse::begin() {
   if (monitor_) monitor_->begin();
+  began_ = Clock::now();
 }
 
-std::optional<GpuActivity> GpuUse::end() {
+double GpuUse::seconds() const {
+  double seconds = std::chrono::duration<double>(Clock::now() - began_).count();
+  communicator_.broadcast(Tensor(&seconds, {sizeof seconds}, DType::u8), 0);
+  return seconds;
+}
+
+std::optional<GpuStretch> GpuUse::end() {
   if (!on_gpus_) return std::nullopt;
+  const double stretch = seconds();
+  if (stretch < shortest_) return std::nullopt;
+  began_ = Clock::now();
   Reading mine;
   mine.reads = monitor_.has_value();
   if (monitor_) mine.activity = monitor_->end();
@@ -76,7 +87,7 @@ std::optional<GpuActivity> GpuUse::end() {
     if (const std::optional<double> total = sum(all, share)) whole.*share = *total / gpus;
   }
   whole.energy_joules = sum(all, &GpuActivity::energy_joules);
-  return whole;
+  return GpuStretch{whole, stretch};
 }
 
 }  // namespace tandem

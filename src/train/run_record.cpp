@@ -38,7 +38,7 @@ constexpr std::array<GpuField, 5> gpu_fields{
      {"energy_joules", "gpu/energy_joules", &GpuActivity::energy_joules}}};
 
 /// What cannot be read is said to be so: a zero would be an idle GPU.
-void add_gpu(const GpuActivity& activity, double samples, JsonLine& line,
+void add_gpu(const GpuStretch& stretch, double samples, JsonLine& line,
              std::vector<EventScalar>& scalars) {
   const auto add = [&](std::string_view name, std::string_view tag, std::optional<double> value) {
     if (value) {
@@ -48,8 +48,10 @@ void add_gpu(const GpuActivity& activity, double samples, JsonLine& line,
       line.text(name, "unavailable");
     }
   };
-  for (const GpuField& field : gpu_fields) add(field.name, field.tag, activity.*field.value);
-  std::optional<double> per_thousand = activity.energy_joules;
+  line.real("gpu_seconds", stretch.seconds);
+  for (const GpuField& field : gpu_fields)
+    add(field.name, field.tag, stretch.activity.*field.value);
+  std::optional<double> per_thousand = stretch.activity.energy_joules;
   if (per_thousand) *per_thousand *= 1000.0 / samples;
   add("joules_per_1000_images", "gpu/joules_per_1000_images", per_thousand);
 }
@@ -116,7 +118,8 @@ void RunRecord::train(std::int64_t epoch, std::int64_t step, const Interval& int
       {"train/data_wait_seconds", interval.data_wait_seconds},
       {"train/exposed_communication_seconds", interval.exposed_communication_seconds}};
   if (interval.gradient_norm) scalars.push_back({"train/gradient_norm", *interval.gradient_norm});
-  if (interval.gpu) add_gpu(*interval.gpu, samples, line, scalars);
+  if (interval.gpu)
+    add_gpu(*interval.gpu, static_cast<double>(interval.gpu_samples), line, scalars);
   write(line, step, scalars);
 }
 

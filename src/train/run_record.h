@@ -6,10 +6,10 @@
 #include <string>
 #include <string_view>
 
-#include "device/gpu_monitor.h"
 #include "train/checkpoint_store.h"
 #include "train/evaluator.h"
 #include "train/event_writer.h"
+#include "train/gpu_use.h"
 #include "train/metrics_writer.h"
 #include "train/progress.h"
 #include "train/run_config.h"
@@ -26,8 +26,10 @@ struct Interval {
   double data_wait_seconds = 0.0;  ///< of rank 0: waiting for decoded batches
   /// Of rank 0, its host or its device: waiting for gradients after backward.
   double exposed_communication_seconds = 0.0;
-  /// Of the GPUs of the run over the interval; absent where the run computes on CPUs.
-  std::optional<GpuActivity> gpu{};
+  /// Of the GPUs of the run since the last interval that has it, this one included; absent where
+  /// that is too short to tell, and where the run computes on CPUs.
+  std::optional<GpuStretch> gpu{};
+  std::int64_t gpu_samples = 0;  ///< of the same time
 };
 
 /// How a run ended. One that an exception or a kill ends leaves no such record.

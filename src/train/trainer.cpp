@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 #include <type_traits>
+#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -82,7 +83,7 @@ class Trainer::Run {
     loader_.start(sampler_.ordinal(position_.epoch(), position_.step_in_epoch()));
     started_ = Clock::now();
     first_step_ = position_.step;
-    gpu_use_.begin();
+    begin_gpu_stretch();
     begin_interval();
     bool stop = evaluation_is_pending() && end_epoch(false);
     while (!stop && position_.step < total && !early_stop_.due()) stop = run_step(total);
@@ -218,11 +219,18 @@ class Trainer::Run {
   /// The epoch, counted from 1, that the last step belonged to.
   std::int64_t epoch_number() const { return (position_.step - 1) / position_.steps_per_epoch + 1; }
 
+  void begin_gpu_stretch() {
+    gpu_use_.begin();
+    gpu_samples_ = 0;
+  }
+
   void log_interval(double rate) {
     require_finite_weights();
     interval_.seconds = seconds_since(interval_start_);
     interval_.data_wait_seconds = loader_.wait_seconds() - wait_before_;
+    gpu_samples_ += interval_.sums.samples;
     interval_.gpu = gpu_use_.end();
+    if (interval_.gpu) interval_.gpu_samples = std::exchange(gpu_samples_, 0);
     record_->train(epoch_number(), position_.step, interval_, rate);
     begin_interval();
   }
@@ -258,7 +266,7 @@ class Trainer::Run {
     const Clock::time_point start = Clock::now();
     work();
     paused_seconds_ += seconds_since(start);
-    gpu_use_.begin();
+    begin_gpu_stretch();
     begin_interval();
   }
 
@@ -339,6 +347,7 @@ class Trainer::Run {
   RunCheckpoints checkpoints_;
   EarlyStop early_stop_;
   GpuUse gpu_use_;
+  std::int64_t gpu_samples_ = 0;  // trained on since its stretch began
   BadSamples bad_samples_;
   TrainingPosition position_;
   std::optional<RunRecord> record_;

@@ -31,9 +31,10 @@ TEST_F(ReportTest, ReadsRecordsConfigAndEnvironment) {
 
 TEST_F(ReportTest, WhatAGpuDidNotTellIsNoNumber) {
   const RunHistory run = read_run(make_run(
-      "a", train(10, "3") + train(20, "2",
-                                  R"("sm_activity": 0.75, "tensor_activity": "unavailable", )"
-                                  R"("dram_activity": 0.0, "energy_joules": 700.0, )")));
+      "a", train(10, "3") +
+               train(20, "2",
+                     R"("sm_activity": 0.75, "tensor_activity": "unavailable", )"
+                     R"("dram_activity": 0.0, "energy_joules": 700.0, "gpu_seconds": 2.0, )")));
   ASSERT_EQ(run.train.size(), 2U);
   EXPECT_TRUE(std::isnan(run.train[0].sm_activity));
   EXPECT_TRUE(std::isnan(run.train[0].watts));

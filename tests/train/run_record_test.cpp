@@ -60,11 +60,15 @@ TEST_F(RunRecordTest, TheGradientNormIsWhereItWasMeasured) {
 TEST_F(RunRecordTest, WhatAGpuDoesNotTellIsUnavailable) {
   RunRecord record(folder_, small_run(), true, 0);
   Interval on_gpu = interval({});
-  on_gpu.gpu = GpuActivity{
-      .sm_activity = 0.75, .sm_occupancy = 0.5, .tensor_activity = 0.0, .energy_joules = 312.5};
+  on_gpu.gpu = GpuStretch{.activity = {.sm_activity = 0.75,
+                                       .sm_occupancy = 0.5,
+                                       .tensor_activity = 0.0,
+                                       .energy_joules = 312.5},
+                          .seconds = 2.5};
+  on_gpu.gpu_samples = 32;  // an interval before was too short
   record.train(1, 1, interval({}), 0.1);
   record.train(1, 2, on_gpu, 0.1);
-  on_gpu.gpu = GpuActivity{};
+  on_gpu.gpu = GpuStretch{};
   record.train(1, 3, on_gpu, 0.1);
   EXPECT_FALSE(records().at(0).contains("sm_activity"));
   EXPECT_FALSE(records().at(0).contains("energy_joules"));
@@ -74,7 +78,8 @@ TEST_F(RunRecordTest, WhatAGpuDoesNotTellIsUnavailable) {
   EXPECT_EQ(told["tensor_activity"], 0.0);
   EXPECT_EQ(told["dram_activity"], "unavailable");
   EXPECT_EQ(told["energy_joules"], 312.5);
-  EXPECT_EQ(told["joules_per_1000_images"], 19531.25);  // of 16 samples
+  EXPECT_EQ(told["gpu_seconds"], 2.5);
+  EXPECT_EQ(told["joules_per_1000_images"], 9765.625);
   for (const char* field : {"sm_activity", "sm_occupancy", "tensor_activity", "dram_activity",
                             "energy_joules", "joules_per_1000_images"}) {
     EXPECT_EQ(records().at(2)[field], "unavailable") << field;
