@@ -9,6 +9,8 @@
 #include "graph/fusion.h"
 #include "graph/model_file.h"
 #include "graph/small_models.h"
+#include "layers/add.h"
+#include "layers/linear.h"
 #include "support/message.h"
 
 namespace tandem {
@@ -36,6 +38,57 @@ TEST(StepPlan, AccumulatedGradientsAreTheSumOfThePasses) {
   for (std::size_t i = 0; i < a.size(); ++i) sum[i] = a[i] + b[i];
   ASSERT_EQ(gradients_of(plan, store, first, false), a);
   EXPECT_EQ(gradients_of(plan, store, second, true), sum);
+}
+
+/// A sum whose kernel loads all that it adds to before it stores anything, as one on a GPU may.
+class LoadsFirst final : public Add {
+ public:
+  std::unique_ptr<LayerKernel> prepare(AnyContext& /*context*/,
+                                       const KernelRequest& request) const override {
+    return std::make_unique<Kernel>(request);
+  }
+
+ private:
+  class Kernel final : public LayerKernel {
+   public:
+    explicit Kernel(KernelRequest request) : request_(std::move(request)) {}
+
+    void forward(const ForwardArgs& args) override {
+      const auto out = args.output.span<float>();
+      for (std::size_t i = 0; i < out.size(); ++i) {
+        out[i] = args.inputs[0].span<float>()[i] + args.inputs[1].span<float>()[i];
+      }
+    }
+    void backward(const BackwardArgs& args) override {
+      std::vector<std::vector<float>> before;
+      for (const Tensor& gradient : args.input_gradients) before.push_back(copy_of(gradient));
+      for (std::size_t slot = 0; slot < before.size(); ++slot) {
+        const auto to = args.input_gradients[slot].span<float>();
+        for (std::size_t i = 0; i < to.size(); ++i) {
+          const float there = request_.adds_to(slot) ? before[slot][i] : 0.0F;
+          to[i] = there + args.output_gradient.span<float>()[i];
+        }
+      }
+    }
+
+   private:
+    KernelRequest request_;
+  };
+};
+
+TEST(StepPlan, ALayerThatReadsAValueTwiceNeedNotStoreBeforeItLoads) {
+  const auto gradients = [](const LayerPtr& sum) {
+    Graph graph("twice", {1, 6});
+    const int first = graph.add("first", std::make_shared<Linear>(5, true), {Node::model_input});
+    const int twice = graph.add("twice", sum, {first, first});
+    graph.add("last", std::make_shared<Linear>(3, true), {twice});
+    AnyContext context = cpu(1);
+    ParameterStore store(graph, context, true);
+    store.initialize(1);
+    StepPlan plan(graph, store, context, {.batch = 4, .training = true});
+    return gradients_of(plan, store, Batch(graph, 4, 1), false);
+  };
+  EXPECT_EQ(gradients(std::make_shared<LoadsFirst>()), gradients(std::make_shared<Add>()));
 }
 
 TEST(StepPlan, AccumulationNeedsAPlanMadeForIt) {
