@@ -45,6 +45,13 @@ TEST(MemoryNeed, OfAnEvaluationIsWithoutState) {
             "about 702 samples fit: lower it");
 }
 
+TEST(MemoryNeed, OfAnEvaluationBlamesNobodyForWhatItsOwnRunHolds) {
+  MemoryNeed need = training(50 * gib, 12 * gib);
+  EXPECT_NE(out_of_memory_text(need, advice).find("nvidia-smi"), std::string::npos);
+  need.state = 0;
+  EXPECT_EQ(out_of_memory_text(need, advice).find("nvidia-smi"), std::string::npos);
+}
+
 TEST(MemoryNeed, SaysWhereNotOneSampleFits) {
   MemoryNeed need = training(100 * gib, 78 * gib);
   need.batch = 1;
