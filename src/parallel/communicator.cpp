@@ -39,6 +39,18 @@ void check_disjoint(const Tensor& a, const Tensor& b, const char* operation) {
                "{}: input and output overlap", operation);
 }
 
+void check_bf16_scratch(const Communicator& communicator, const Tensor& tensor,
+                        const Tensor& scratch, const char* operation) {
+  const std::int64_t needed = communicator.bf16_scratch(tensor.elements());
+  check_memory(scratch, operation);
+  TANDEM_CHECK(scratch.dtype() == DType::bf16 && scratch.elements() >= needed,
+               "{}: scratch of {} {} where {} bf16 are needed", operation, scratch.elements(),
+               name_of(scratch.dtype()), needed);
+  TANDEM_CHECK(reinterpret_cast<std::uintptr_t>(scratch.raw()) % 16 == 0,
+               "{}: the scratch is not 16-byte aligned", operation);
+  check_disjoint(tensor, scratch, operation);
+}
+
 /// `blocks` holds `count` blocks of the size of `block`.
 void check_blocks(const Tensor& block, const Tensor& blocks, int count, const char* operation) {
   TANDEM_CHECK(block.dtype() == blocks.dtype(), "{}: dtypes {} and {} differ", operation,
@@ -96,19 +108,36 @@ std::unique_ptr<Request> Communicator::all_reduce_bf16_async(const Tensor& tenso
   TANDEM_CHECK(tensor.dtype() == DType::f32, "{}: the elements are {}, not f32", operation,
                name_of(tensor.dtype()));
   if (size() == 1) return do_all_reduce_async(tensor, ReduceOp::sum, label);
-  check_memory(scratch, operation);
-  TANDEM_CHECK(
-      scratch.dtype() == DType::bf16 && scratch.elements() >= bf16_scratch(tensor.elements()),
-      "{}: scratch of {} {} where {} bf16 are needed", operation, scratch.elements(),
-      name_of(scratch.dtype()), bf16_scratch(tensor.elements()));
-  TANDEM_CHECK(reinterpret_cast<std::uintptr_t>(scratch.raw()) % 16 == 0,
-               "{}: the scratch is not 16-byte aligned", operation);
-  check_disjoint(tensor, scratch, operation);
+  check_bf16_scratch(*this, tensor, scratch, operation);
   return do_all_reduce_bf16_async(tensor, scratch, label);
 }
 
 std::int64_t Communicator::bf16_scratch(std::int64_t elements) const {
   return size() == 1 ? 0 : Bf16SumLayout(elements, size()).scratch_elements();
+}
+
+Tensor Communicator::attach(const Tensor& arena) {
+  check_memory(arena, "attach");
+  TANDEM_CHECK(arena.dtype() == DType::f32, "attach: the elements are {}, not f32",
+               name_of(arena.dtype()));
+  return do_attach(arena);
+}
+
+std::unique_ptr<Request> Communicator::sum_attached_async(const Tensor& slice,
+                                                          std::string_view label,
+                                                          const Tensor& scratch) {
+  constexpr const char* operation = "sum_attached_async";
+  check_memory(slice, operation);
+  check_reducible(*this, slice, operation);
+  if (scratch.defined()) check_bf16_scratch(*this, slice, scratch, operation);
+  return do_sum_attached_async(slice, label, scratch);
+}
+
+std::unique_ptr<Request> Communicator::do_sum_attached_async(const Tensor& slice,
+                                                             std::string_view label,
+                                                             const Tensor& scratch) {
+  return scratch.defined() ? do_all_reduce_bf16_async(slice, scratch, label)
+                           : do_all_reduce_async(slice, ReduceOp::sum, label);
 }
 
 void Communicator::reduce(const Tensor& tensor, ReduceOp op, int root) {

@@ -106,8 +106,20 @@ class Communicator {
   /// requests in the order in which they began them.
   std::unique_ptr<Request> all_reduce_bf16_async(const Tensor& tensor, const Tensor& scratch,
                                                  std::string_view label = {});
-  /// Elements of scratch that all_reduce_bf16_async of `elements` needs.
-  std::int64_t bf16_scratch(std::int64_t elements) const;
+  /// Elements of scratch that all_reduce_bf16_async of `elements` needs; 0: it moves none as bf16.
+  virtual std::int64_t bf16_scratch(std::int64_t elements) const;
+
+  /// Collective: prepares for sum_attached_async() of slices of `arena` (f32). Returns where their
+  /// sums are then read, each at its slice's place: the arena itself, or memory as large that the
+  /// communicator owns and that ranks of one device share, which is read alone. The arena outlives
+  /// the communicator's use of it and is attached once.
+  Tensor attach(const Tensor& arena);
+  /// Sums a slice of an attached arena over the ranks, as all_reduce_async does, into what attach()
+  /// returned. Where that is not the arena the slice keeps this rank's elements, and must not be
+  /// written before the operation is done. `scratch`, where defined, asks for bf16 between devices,
+  /// with the rules of all_reduce_bf16_async.
+  std::unique_ptr<Request> sum_attached_async(const Tensor& slice, std::string_view label = {},
+                                              const Tensor& scratch = {});
   /// Combines into the root's tensor, in place; the other ranks' tensors keep their values.
   void reduce(const Tensor& tensor, ReduceOp op, int root);
   /// output (size() * input.elements()) = every rank's input, in rank order, on every rank.
@@ -152,6 +164,10 @@ class Communicator {
   virtual std::unique_ptr<Request> do_all_reduce_bf16_async(const Tensor& tensor,
                                                             const Tensor& scratch,
                                                             std::string_view label) = 0;
+  virtual Tensor do_attach(const Tensor& arena) { return arena; }
+  virtual std::unique_ptr<Request> do_sum_attached_async(const Tensor& slice,
+                                                         std::string_view label,
+                                                         const Tensor& scratch);
   virtual void do_reduce(const Tensor& tensor, ReduceOp op, int root) = 0;
   virtual void do_all_gather(const Tensor& input, const Tensor& output) = 0;
   virtual void do_gather(const Tensor& input, const Tensor& output, int root) = 0;

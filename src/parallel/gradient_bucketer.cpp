@@ -68,6 +68,7 @@ GradientBucketer::GradientBucketer(Communicator& communicator, const Tensor& gra
       gradients_(gradients),
       slices_(std::move(slices)),
       buckets_(cut_buckets(slices_, options)),
+      sums_(communicator.attach(gradients)),
       scratch_(scratch),
       ready_(slices_.size()),
       pending_(buckets_.size()),
@@ -126,13 +127,13 @@ std::unique_ptr<Request> GradientBucketer::launch(std::size_t b) {
   ++stats_.messages;
   if (!scratch_.defined()) {
     stats_.bytes += static_cast<std::int64_t>(message.bytes());
-    return communicator_.all_reduce_async(message, ReduceOp::sum, labels_[b]);
+    return communicator_.sum_attached_async(message, labels_[b]);
   }
   stats_.bytes += bucket.elements * static_cast<std::int64_t>(size_of(DType::bf16));
   const Tensor scratch(static_cast<std::byte*>(scratch_.raw()) +
                            static_cast<std::size_t>(scratch_at_[b]) * size_of(DType::bf16),
                        {communicator_.bf16_scratch(bucket.elements)}, DType::bf16);
-  return communicator_.all_reduce_bf16_async(message, scratch, labels_[b]);
+  return communicator_.sum_attached_async(message, labels_[b], scratch);
 }
 
 void GradientBucketer::progress() {

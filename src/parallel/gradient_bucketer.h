@@ -69,7 +69,7 @@ struct ReductionStats {
 /// layers; finish(). A bucket is launched when its last gradient is ready, and always in bucket
 /// order, so that all ranks start the same collectives in the same order however their backward
 /// passes race. Between ready(i) and finish() the gradient belongs to the bucketer. After finish()
-/// the arena holds sums; averaging is a factor in the optimizer's update. With gradient
+/// sums() holds the sums; averaging is a factor in the optimizer's update. With gradient
 /// accumulation only the last micro-batch's backward is put between begin_step() and finish().
 ///
 /// Frozen parameters are left out of the slices. Gaps are reduced with their bucket, so they must
@@ -81,8 +81,8 @@ struct ReductionStats {
 /// capturing.
 class GradientBucketer {
  public:
-  /// `gradients`: the f32 arena, in the memory that the communicator takes; it and the communicator
-  /// outlive the bucketer. Slices are the same on all ranks (see check_same_plan).
+  /// Collective. `gradients`: the f32 arena, in the memory that the communicator takes; it and the
+  /// communicator outlive the bucketer. Slices are the same on all ranks (see check_same_plan).
   /// `scratch`: bf16_scratch() elements in the same memory, 16-byte aligned; where it is defined
   /// buckets travel as bf16.
   GradientBucketer(Communicator& communicator, const Tensor& gradients,
@@ -97,6 +97,11 @@ class GradientBucketer {
   void progress();
   /// Waits for every bucket. Throws Error naming a parameter that was never ready.
   void finish();
+
+  /// Where the sums over the ranks are once a step is finished, each at its gradient's place: in
+  /// the gradients' arena, or in the communicator's memory (Communicator::attach), which is not
+  /// written.
+  const Tensor& sums() const { return sums_; }
 
   const std::vector<ParameterSlice>& slices() const { return slices_; }
   const std::vector<Bucket>& buckets() const { return buckets_; }
@@ -114,6 +119,7 @@ class GradientBucketer {
   Tensor gradients_;
   std::vector<ParameterSlice> slices_;
   std::vector<Bucket> buckets_;
+  Tensor sums_;
   Tensor scratch_;                        // undefined where gradients travel as f32
   std::vector<std::int64_t> scratch_at_;  // by bucket
   std::vector<std::string> labels_;       // by bucket, for messages

@@ -255,7 +255,7 @@ class CapturedStep final : public StepRunner {
 
   void update() {
     const TraceRange range("update");
-    const Tensor gradients = parts_.store.all_gradients();
+    const Tensor gradients = parts_.bucketer.sums();
     controller_.prepare(statistics(), gradients);
     parts_.optimizer.enqueue(parts_.store.trained_values(), gradients,
                              {.control = control(), .weights = parts_.store.trained_weights()});

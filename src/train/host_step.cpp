@@ -108,7 +108,7 @@ class HostStep final : public StepRunner {
     const auto parts = static_cast<float>(parts_.communicator.size() * accumulate_);
     UpdateSettings settings{.learning_rate = learning_rate, .gradient_scale = 1.0F / parts};
     std::optional<double> norm;
-    const Tensor gradients = parts_.store.all_gradients();
+    const Tensor gradients = parts_.bucketer.sums();
     if (clip_norm_ > 0.0) {
       norm = gradient_norm_.measure(gradients) / static_cast<double>(parts);
       settings.gradient_scale *= static_cast<float>(clip_factor(*norm, clip_norm_));
