@@ -10,7 +10,7 @@ namespace {
 TEST(BenchCudaTest, MeasuresACapturedStep) {
   SelfCommunicator self;
   const RunConfig config = small_run("device = \"cuda\"\nprecision = \"bf16\"\naccumulate = 2\n");
-  const BenchResult result = run_bench(config, {.seconds = 0.05}, self);
+  const BenchResult result = run_bench(config, {.seconds = 1.0}, self);
   ASSERT_EQ(result.ranks.size(), 1U);
   EXPECT_GT(result.alone.seconds, 0.0);
   EXPECT_GT(result.with_loader.seconds, 0.0);
@@ -31,7 +31,7 @@ TEST(BenchCudaTest, MeasuresACapturedStep) {
     EXPECT_GT(result.ceilings.operations(precision).value(), 1e12) << name_of(precision);
   }
   EXPECT_GT(result.device_bytes.value(), result.activation_bytes);
-  EXPECT_TRUE(result.gpu);
+  EXPECT_TRUE(result.gpu);  // read over half a second or more
 }
 
 }  // namespace
