@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # tools/build_preset.sh PRESET [TARGET...]: configures where needed, then builds what changed.
+# TANDEM_CUDA=ON or OFF in the environment builds with the CUDA backend or without.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -7,15 +8,21 @@ preset=$1
 targets=("${@:2}")
 folder=build/$preset
 if ((${#targets[@]} == 0)); then targets=(all); fi
+settings=()
+cuda_as_wanted=true
+if [[ -n ${TANDEM_CUDA:-} ]]; then
+  settings+=("-DTANDEM_CUDA=$TANDEM_CUDA")
+  grep -qs "^TANDEM_CUDA:.*=$TANDEM_CUDA$" "$folder/CMakeCache.txt" || cuda_as_wanted=false
+fi
 
 # CMake runs again by itself when a CMake file changes. The presets escape it, and so does what is
 # installed later: as long as tests are left out, it may be what they lack; and the CUDA backend is
 # built once its headers are there.
-if [[ ! -f $folder/build.ninja || CMakePresets.json -nt $folder/build.ninja ||
+if [[ ! -f $folder/build.ninja || $cuda_as_wanted == false || CMakePresets.json -nt $folder/build.ninja ||
   -s $folder/tests_left_out || build/cudnn_frontend/version -nt $folder/build.ninja ]]; then
   echo "Configuring $folder (preset $preset)"
   mkdir -p "$folder"
-  if ! cmake --preset "$preset" >"$folder/configure.log" 2>&1; then
+  if ! cmake --preset "$preset" "${settings[@]}" >"$folder/configure.log" 2>&1; then
     cat "$folder/configure.log" >&2
     exit 1
   fi

@@ -65,3 +65,14 @@ build
 if ! grep -q Configuring "$work/log"; then echo "new headers were not seen" >&2 && exit 1; fi
 build
 if grep -q Configuring "$work/log"; then echo "old headers were seen again" >&2 && exit 1; fi
+# The environment decides on the CUDA backend, and decides anew.
+sed -i '/^enable_testing/i set(TANDEM_CUDA AUTO CACHE STRING "")' "$work/CMakeLists.txt"
+cuda() { sed -n 's/^TANDEM_CUDA:STRING=//p' "$work/build/tiny/CMakeCache.txt"; }
+build
+expect "the backend by default" AUTO "$(cuda)"
+for wanted in OFF ON; do
+  TANDEM_CUDA=$wanted build
+  expect "the backend as asked for" $wanted "$(cuda)"
+  TANDEM_CUDA=$wanted build
+  if grep -q Configuring "$work/log"; then echo "configured again for $wanted" >&2 && exit 1; fi
+done
