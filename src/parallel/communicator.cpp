@@ -191,6 +191,15 @@ void Communicator::do_sum_doubles(double*, std::int64_t) {
   throw Error(fmt::format("sum_doubles: the communicator '{}' has none", name()));
 }
 
+std::unique_ptr<Communicator> Communicator::split(int color) {
+  TANDEM_CHECK(color >= 0, "split: the color {} is below 0", color);
+  return do_split(color);
+}
+
+std::unique_ptr<Communicator> Communicator::do_split(int) {
+  throw Error(fmt::format("split: the communicator '{}' cannot be split", name()));
+}
+
 void Communicator::wait_until(const std::function<bool()>& done,
                               const std::function<std::string()>& /*what*/) {
   // Nobody to lose patience with.

@@ -151,6 +151,12 @@ class Communicator {
   /// time-outs begin anew. Not collective and cheap: for calling now and then in such work.
   virtual void still_working() {}
 
+  /// Collective: the communicator of the ranks that give the same `color` (0 or more), in the order
+  /// of their ranks. This one outlives it. Its waiting is this one's: signs of life reach whoever
+  /// waits in either, and the message of a time-out numbers ranks as this one does. Host kinds
+  /// alone; device kinds throw Error.
+  std::unique_ptr<Communicator> split(int color);
+
  protected:
   Communicator() = default;
 
@@ -176,6 +182,7 @@ class Communicator {
   virtual void do_all_to_all(const Tensor& input, const Tensor& output) = 0;
   virtual void do_barrier() = 0;
   virtual void do_sum_doubles(double* values, std::int64_t count);
+  virtual std::unique_ptr<Communicator> do_split(int color);
 };
 
 }  // namespace tandem

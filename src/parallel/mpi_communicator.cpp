@@ -42,7 +42,11 @@ class MpiRequest final : public Request {
 }  // namespace
 
 struct MpiCommunicator::Handle {
-  explicit Handle(double timeout_seconds) : watch(timeout_seconds) {}
+  /// The whole job's.
+  explicit Handle(double timeout_seconds)
+      : world_watch(std::make_unique<MpiWatch>(timeout_seconds)), watch(*world_watch) {}
+  /// A part's, which waits as the whole job does.
+  explicit Handle(MpiWatch& watch_of_world) : watch(watch_of_world) {}
 
   /// Starts an operation, `start(request)`, and waits for it.
   template <typename Start>
@@ -54,7 +58,8 @@ struct MpiCommunicator::Handle {
     return status;
   }
 
-  MpiWatch watch;
+  std::unique_ptr<MpiWatch> world_watch;  // null of a part
+  MpiWatch& watch;
   MPI_Comm comm = MPI_COMM_NULL;
   int exceptions = std::uncaught_exceptions();
 };
@@ -64,6 +69,17 @@ MpiCommunicator::MpiCommunicator(const MpiOptions& options)
   TANDEM_CHECK(options.message_elements >= 1 && options.message_elements <= INT_MAX,
                "messages of {} elements", options.message_elements);
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &handle_->comm), "MPI_Comm_dup");
+  take_place();
+}
+
+MpiCommunicator::MpiCommunicator(const MpiCommunicator& whole, int color)
+    : handle_(std::make_unique<Handle>(whole.handle_->watch)), options_(whole.options_) {
+  check_mpi(MPI_Comm_split(whole.handle_->comm, color, whole.rank_, &handle_->comm),
+            "MPI_Comm_split");
+  take_place();
+}
+
+void MpiCommunicator::take_place() {
   check_mpi(MPI_Comm_set_errhandler(handle_->comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   check_mpi(MPI_Comm_rank(handle_->comm, &rank_), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(handle_->comm, &size_), "MPI_Comm_size");
@@ -73,7 +89,7 @@ MpiCommunicator::~MpiCommunicator() {
   // Freeing is collective: while an error unwinds this rank alone, the others would not join in.
   if (std::uncaught_exceptions() > handle_->exceptions) return;
   try {
-    handle_->watch.free();
+    if (handle_->world_watch) handle_->world_watch->free();
     check_mpi(MPI_Comm_free(&handle_->comm), "MPI_Comm_free");
   } catch (const Error& error) {
     log_error("{}", error.what());
@@ -233,6 +249,11 @@ void MpiCommunicator::do_all_to_all(const Tensor& input, const Tensor& output) {
 void MpiCommunicator::do_barrier() {
   handle_->finish("barrier", 0,
                   [&](MPI_Request* request) { return MPI_Ibarrier(handle_->comm, request); });
+}
+
+std::unique_ptr<Communicator> MpiCommunicator::do_split(int color) {
+  do_barrier();  // finds out ranks that hang, for which MPI_Comm_split would wait for ever
+  return std::unique_ptr<Communicator>(new MpiCommunicator(*this, color));
 }
 
 }  // namespace tandem

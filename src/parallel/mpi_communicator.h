@@ -15,7 +15,8 @@ struct MpiOptions {
   double timeout_seconds = 20.0;
 };
 
-/// All processes of the MPI job, over tensors in host memory. Needs an initialised MPI, which is
+/// All processes of the MPI job, or those of a part of it (split()), over tensors in host memory.
+/// Needs an initialised MPI, which is
 /// what MpiSession is for, and must be destroyed before it ends.
 ///
 /// An asynchronous all-reduce progresses only inside MPI calls, so that whoever wants it to overlap
@@ -34,6 +35,11 @@ class MpiCommunicator final : public Communicator {
                   const std::function<std::string()>& what) override;
 
  private:
+  /// Collective over `whole`: the ranks of one color.
+  MpiCommunicator(const MpiCommunicator& whole, int color);
+  /// Sets rank_ and size_.
+  void take_place();
+
   void do_send(const Tensor& tensor, int to) override;
   void do_recv(const Tensor& tensor, int from) override;
   void do_broadcast(const Tensor& tensor, int root) override;
@@ -49,8 +55,9 @@ class MpiCommunicator final : public Communicator {
   void do_reduce_scatter(const Tensor& input, const Tensor& output, ReduceOp op) override;
   void do_all_to_all(const Tensor& input, const Tensor& output) override;
   void do_barrier() override;
+  std::unique_ptr<Communicator> do_split(int color) override;
 
-  /// MPI's handle, kept out of this header with mpi.h.
+  /// MPI's handles, kept out of this header with mpi.h.
   struct Handle;
   std::unique_ptr<Handle> handle_;
   MpiOptions options_;

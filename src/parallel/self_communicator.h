@@ -29,6 +29,7 @@ class SelfCommunicator final : public Communicator {
   void do_all_to_all(const Tensor& input, const Tensor& output) override;
   void do_barrier() override;
   void do_sum_doubles(double* values, std::int64_t count) override;
+  std::unique_ptr<Communicator> do_split(int color) override;
 };
 
 }  // namespace tandem

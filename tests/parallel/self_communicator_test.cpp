@@ -77,6 +77,13 @@ TEST_F(SelfTest, HasNobodyToSendTo) {
             std::string::npos);
 }
 
+TEST_F(SelfTest, SplitsIntoItself) {
+  const std::unique_ptr<Communicator> part = self_.split(7);
+  EXPECT_EQ(part->name(), "self");
+  EXPECT_NE(message_of<Error>([&] { self_.split(-1); }).find("the color -1 is below 0"),
+            std::string::npos);
+}
+
 TEST_F(SelfTest, ChecksItsArguments) {
   std::vector<float> longer(4);
   std::vector<std::int32_t> integers(3);
