@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <set>
 #include <string_view>
 #include <vector>
 
+#include "base/text.h"
 #include "parallel/gather_text.h"
 
 namespace tandem {
@@ -35,34 +37,47 @@ std::vector<Uuids> gather_visible(Communicator& host, std::span<const std::strin
   return all;
 }
 
+/// The GPUs that any rank of the host sees.
+std::set<std::string> seen_on(const RankTopology& topology, int host,
+                              const std::vector<Uuids>& visible) {
+  std::set<std::string> seen;
+  for (const int rank : topology.ranks_on_host(host)) {
+    const Uuids& theirs = visible[static_cast<std::size_t>(rank)];
+    seen.insert(theirs.begin(), theirs.end());
+  }
+  return seen;
+}
+
 [[noreturn]] void no_device_left(const RankTopology& topology, int rank,
                                  const std::vector<Uuids>& visible,
                                  const std::vector<std::string>& problems) {
   const int host = topology.host_of(rank);
-  const std::vector<int>& ranks = topology.ranks_on_host(host);
-  std::set<std::string> seen;
-  for (const int other : ranks) {
-    const Uuids& theirs = visible[static_cast<std::size_t>(other)];
-    seen.insert(theirs.begin(), theirs.end());
-  }
-  const std::size_t own = visible[static_cast<std::size_t>(rank)].size();
-  const char* see = ranks.size() == 1 ? "sees" : "see";
+  const bool blind = visible[static_cast<std::size_t>(rank)].empty();
   const std::string& problem = problems[static_cast<std::size_t>(rank)];
-  if (own == 0 && !problem.empty()) {
+  if (blind && !problem.empty()) {
     input_error("rank {} on host {} can use no GPU: {}, or set train.device = \"cpu\"", rank,
                 topology.host_name(host), problem);
   }
-  if (own == 0 || seen.empty()) {
+  if (blind) {
     input_error(
         "rank {} on host {} sees no GPU; look at nvidia-smi and CUDA_VISIBLE_DEVICES there, or set "
         "train.device = \"cpu\"",
         rank, topology.host_name(host));
   }
   input_error(
-      "host {}: {} rank{} {} {} GPU{}, so that none is left for rank {}; start one rank per GPU "
-      "(mpirun -n {})",
-      topology.host_name(host), ranks.size(), ranks.size() == 1 ? "" : "s", see, seen.size(),
-      seen.size() == 1 ? "" : "s", rank, seen.size() * static_cast<std::size_t>(topology.hosts()));
+      "host {}: rank {} may use {} alone, taken by earlier ranks; let it see another GPU "
+      "(CUDA_VISIBLE_DEVICES), or let the ranks of a host all see the same ones",
+      topology.host_name(host), rank, join(visible[static_cast<std::size_t>(rank)], " and "));
+}
+
+/// How many of a host's ranks take each of its GPUs.
+std::size_t ranks_per_gpu(const RankTopology& topology, int host, std::size_t gpus) {
+  const std::size_t ranks = topology.ranks_on_host(host).size();
+  if (ranks <= gpus) return 1;
+  if (ranks % gpus == 0) return ranks / gpus;
+  input_error("host {}: {} ranks cannot be dealt evenly to its {} GPUs; start {} or {} ranks there",
+              topology.host_name(host), ranks, gpus, ranks / gpus * gpus,
+              (ranks / gpus + 1) * gpus);
 }
 
 /// Who has which text, and on which host; empty where all have the same.
@@ -86,12 +101,16 @@ int choose_device(Communicator& host, std::span<const std::string> visible,
   const std::vector<std::string> problems = all_gather_text(host, problem);
   int mine = -1;
   for (int at = 0; at < topology.hosts(); ++at) {
-    std::set<std::string> taken;
+    const std::size_t gpus = seen_on(topology, at, all).size();
+    std::map<std::string, std::size_t> taken;
     for (const int rank : topology.ranks_on_host(at)) {
       const Uuids& theirs = all[static_cast<std::size_t>(rank)];
-      const auto free = std::ranges::find_if(
-          theirs, [&](const std::string& uuid) { return taken.insert(uuid).second; });
+      if (theirs.empty()) no_device_left(topology, rank, all, problems);
+      const std::size_t most = ranks_per_gpu(topology, at, gpus);
+      const auto free =
+          std::ranges::find_if(theirs, [&](const std::string& uuid) { return taken[uuid] < most; });
       if (free == theirs.end()) no_device_left(topology, rank, all, problems);
+      ++taken[*free];
       if (rank == host.rank()) mine = static_cast<int>(free - theirs.begin());
     }
   }

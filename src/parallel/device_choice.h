@@ -11,10 +11,14 @@ namespace tandem {
 
 /// Collective, over a host kind. The GPU that this rank takes, as an index into `visible`: the
 /// UUIDs of the GPUs that this process sees, in CUDA's order. The ranks of a host choose in their
-/// order, each the first GPU that it sees and none before it took: the r-th where all of them see
-/// the same ones, its own where a launcher gave each rank one. Throws the same InputError on all
-/// ranks where one finds none. `problem`: why this process sees none, as a phrase, where that is
-/// known (gpu_problem()).
+/// order, each the first GPU that it sees and that is not full. A GPU is full with one rank, or,
+/// where the host has more ranks than its ranks together see GPUs, with an even share of them: four
+/// ranks that see the same two GPUs take the first, the first, the second, the second; a rank to
+/// which a launcher gave a GPU takes that one.
+///
+/// Throws the same InputError on all ranks where one sees no GPU, or where the ranks of a host are
+/// more than its GPUs and no multiple of them. `problem`: why this process sees none, as a phrase,
+/// where that is known (gpu_problem()).
 int choose_device(Communicator& host, std::span<const std::string> visible,
                   std::string_view problem = {});
 

@@ -33,16 +33,47 @@ TEST(ChooseDevice, TakesNoneThatAnEarlierRankTook) {
   EXPECT_EQ(choose_device(world(), seen), local_rank());
 }
 
-TEST(ChooseDevice, SaysOnAllRanksThatTheRanksAreTooMany) {
-  if (local_size() < 2) return;
+TEST(ChooseDevice, DealsContiguousBlocksOfRanksWhereTheyAreMoreThanGpus) {
+  for (int gpus = 1; gpus <= local_size(); ++gpus) {
+    if (local_size() % gpus != 0) continue;
+    Uuids seen = plenty();
+    seen.resize(static_cast<std::size_t>(gpus));
+    EXPECT_EQ(choose_device(world(), seen), local_rank() / (local_size() / gpus)) << gpus;
+  }
+}
+
+TEST(ChooseDevice, GroupsByUuidWhereRanksSeeThemInOtherOrders) {
+  if (local_size() != 4) return;
+  const Uuids seen = local_rank() % 2 == 0 ? Uuids{"GPU-a", "GPU-b"} : Uuids{"GPU-b", "GPU-a"};
+  // Ranks 0 and 2 take a, which they see first, 1 and 3 take b, which these do.
+  EXPECT_EQ(choose_device(world(), seen), 0);
+}
+
+TEST(ChooseDevice, KeepsRanksOnTheSharedGpuThatALauncherGaveThem) {
+  if (local_size() != 4) return;
+  EXPECT_EQ(choose_device(world(), Uuids{local_rank() < 2 ? "GPU-b" : "GPU-a"}), 0);
+}
+
+TEST(ChooseDevice, SaysOnAllRanksWhatWouldFitWhereTheyCannotBeDealtEvenly) {
+  if (local_size() < 3) return;
   Uuids fewer = plenty();
   fewer.resize(static_cast<std::size_t>(local_size()) - 1);
   const std::string message = message_of<InputError>([&] { choose_device(world(), fewer); });
-  const std::string gpus = fewer.size() == 1 ? " GPU" : " GPUs";
-  const std::string part = std::to_string(local_size()) + " ranks see " +
-                           std::to_string(fewer.size()) + gpus + ", so that none is left for rank ";
-  EXPECT_NE(message.find(part), std::string::npos) << message;
-  EXPECT_NE(message.find("start one rank per GPU (mpirun -n "), std::string::npos) << message;
+  const std::string wanted =
+      local_size() == 3
+          ? ": 3 ranks cannot be dealt evenly to its 2 GPUs; start 2 or 4 ranks there"
+          : ": 4 ranks cannot be dealt evenly to its 3 GPUs; start 3 or 6 ranks there";
+  EXPECT_NE(message.find(wanted), std::string::npos) << message;
+  expect_same_everywhere(message);
+}
+
+TEST(ChooseDevice, NamesARankWhoseOnlyGpuIsTaken) {
+  if (local_size() != 2) return;
+  const Uuids seen = local_rank() == 0 ? Uuids{"GPU-a", "GPU-b"} : Uuids{"GPU-a"};
+  const std::string message = message_of<InputError>([&] { choose_device(world(), seen); });
+  EXPECT_NE(message.find(": rank 1 may use GPU-a alone, taken by earlier ranks; let it see "),
+            std::string::npos)
+      << message;
   expect_same_everywhere(message);
 }
 
