@@ -207,6 +207,8 @@ MixOptions read_mix(const ConfigTable& table) {
 
 }  // namespace
 
+std::string_view name_of(DataKind kind) { return kind_names().at(static_cast<std::size_t>(kind)); }
+
 DataConfig read_data_config(const ConfigTable& data) {
   DataConfig config;
   const Native native = read_kind(data, config);

@@ -79,6 +79,9 @@ struct DataConfig {
   MixOptions mix;
 };
 
+/// As `data.kind` spells it.
+std::string_view name_of(DataKind kind);
+
 /// Reads and checks the table; files must exist. Throws InputError naming file, line and key.
 DataConfig read_data_config(const ConfigTable& data);
 

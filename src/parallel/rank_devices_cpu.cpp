@@ -7,6 +7,8 @@ std::vector<std::string> visible_gpus() { return {}; }
 
 AnyContext open_rank_gpu(Communicator& /*host*/) { return open_gpu(0); }
 
+std::vector<DeviceFact> library_versions() { return {}; }
+
 std::vector<DeviceFact> device_facts(const AnyContext& /*context*/) { return {}; }
 
 std::string device_model(const AnyContext& /*context*/) { return {}; }

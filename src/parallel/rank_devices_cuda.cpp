@@ -40,17 +40,23 @@ AnyContext open_rank_gpu(Communicator& host) {
   return open_gpu(choose_device(host, visible_gpus(), gpu_problem()));
 }
 
+std::vector<DeviceFact> library_versions() {
+  const std::string remedy = "install the same version on every host";
+  return {{"CUDA", cuda_version(), remedy},
+          {"cuDNN", cudnn_version(), remedy},
+          {"NCCL", nccl_version(), remedy}};
+}
+
 std::vector<DeviceFact> device_facts(const AnyContext& context) {
   const auto* gpu = std::get_if<CudaContext>(&context);
   if (gpu == nullptr) return {};
   const int capability = gpu->device().capability;
-  const std::string remedy = "install the same version on every host";
-  return {{"CUDA", cuda_version(), remedy},
-          {"cuDNN", cudnn_version(), remedy},
-          {"NCCL", nccl_version(), remedy},
-          // Kernels compiled for another architecture may round otherwise, so that replicas part.
-          {"the GPUs' compute capability", fmt::format("{}.{}", capability / 10, capability % 10),
-           "run on GPUs of one generation"}};
+  std::vector<DeviceFact> facts = library_versions();
+  // Kernels compiled for another architecture may round otherwise, so that replicas part.
+  facts.push_back({"the GPUs' compute capability",
+                   fmt::format("{}.{}", capability / 10, capability % 10),
+                   "run on GPUs of one generation"});
+  return facts;
 }
 
 std::string device_model(const AnyContext& context) {
