@@ -37,5 +37,8 @@ void add_models_command(CLI::App& app, Command& chosen);
 void add_data_command(CLI::App& app, Command& chosen);
 void add_report_command(CLI::App& app, Command& chosen);
 void add_doctor_command(CLI::App& app, Command& chosen);
+void add_launch_command(CLI::App& app, Command& chosen);
+void add_launch_rank_command(CLI::App& app, Command& chosen);
+void add_mps_guard_command(CLI::App& app, Command& chosen);
 
 }  // namespace tandem

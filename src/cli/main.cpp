@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <exception>
@@ -7,6 +9,7 @@
 #include <iostream>
 #include <memory>
 #include <new>
+#include <string_view>
 #include <thread>
 
 #include "base/error.h"
@@ -38,13 +41,20 @@ int fail(const MpiSession* session, const std::exception& error, int code) {
   return code;
 }
 
+/// Commands that start ranks, or become one, and are none themselves: MPI is not to be touched.
+bool starts_ranks(int argc, char** argv) {
+  constexpr std::array names{"launch", "launch-rank", "mps-guard"};
+  return argc > 1 && std::ranges::find(names, std::string_view(argv[1])) != names.end();
+}
+
 int run(int argc, char** argv) {
   // A write beyond a limit on file sizes then fails as on a full disk, instead of ending the
   // program.
   if (std::signal(SIGXFSZ, SIG_IGN) == SIG_ERR) log_warning("cannot ignore SIGXFSZ");
   std::unique_ptr<MpiSession> session;
   try {
-    session = std::make_unique<MpiSession>(argc, argv);
+    session = starts_ranks(argc, argv) ? std::make_unique<MpiSession>()
+                                       : std::make_unique<MpiSession>(argc, argv);
     CLI::App app(description, "tandem");
     app.footer(footer);
     app.set_version_flag("--version", TANDEM_VERSION);
@@ -58,6 +68,9 @@ int run(int argc, char** argv) {
     add_data_command(app, chosen);
     add_report_command(app, chosen);
     add_doctor_command(app, chosen);
+    add_launch_command(app, chosen);
+    add_launch_rank_command(app, chosen);
+    add_mps_guard_command(app, chosen);
     try {
       app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {

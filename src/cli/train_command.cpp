@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "cli/commands.h"
+#include "cli/default_folder.h"
 #include "train/checkpoint_store.h"
 #include "train/trainer.h"
 
@@ -22,10 +23,7 @@ int train(const TrainArguments& arguments, bool resume, const MpiSession& sessio
   ConfigTable table = ConfigTable::from_file(arguments.config);
   for (const std::string& assignment : arguments.overrides) table.override_key(assignment);
   const RunConfig config = read_run_config(table);
-  const std::filesystem::path folder =
-      arguments.out.empty()
-          ? std::filesystem::path("runs") / std::filesystem::path(arguments.config).stem()
-          : std::filesystem::path(arguments.out);
+  const std::filesystem::path folder = run_folder(arguments.config, arguments.out);
   const std::unique_ptr<Communicator> world =
       session.make_world({.timeout_seconds = config.timeout_seconds});
   Trainer trainer(config, {.folder = folder, .resume = resume, .resume_from = arguments.resume},

@@ -1,86 +1,37 @@
 #include "device/gpu_monitor.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <array>
 #include <cmath>
 #include <utility>
 
-#include "device/nvml_api.h"
+#include "device/nvml_library.h"
 
 namespace tandem {
 namespace {
 
 using nvml::DeviceHandle;
 using nvml::GpmSample;
+using nvml::Library;
 using nvml::Status;
 
-/// NVML, loaded and initialised, with the functions that were found in it.
-class Library {
- public:
-  /// Null with the reason where there is no NVML to be used.
-  static std::unique_ptr<Library> load(const char* file, std::string& trouble) {
-    void* handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) {
-      trouble = fmt::format("NVML cannot be loaded ({})", dlerror());
-      return nullptr;
-    }
-    auto library = std::unique_ptr<Library>(new Library(handle));
-    if (library->init == nullptr || library->device_by_uuid == nullptr) {
-      trouble = fmt::format("{} lacks NVML's functions", file);
-      return nullptr;
-    }
-    const Status status = library->init();
-    if (status != 0) {
-      trouble = fmt::format("NVML does not start: {}", library->text(status));
-      return nullptr;
-    }
-    library->started_ = true;
-    return library;
-  }
-  ~Library() {
-    // What fails at the end harms nobody.
-    if (started_ && shutdown != nullptr) (void)shutdown();
-    (void)dlclose(handle_);
-  }
-  Library(const Library&) = delete;
-  Library& operator=(const Library&) = delete;
-
-  std::string text(Status status) const {
-    return error_string != nullptr ? error_string(status) : fmt::format("status {}", status);
+/// The functions that are used, null where the driver's NVML is older.
+struct Functions {
+  explicit Functions(const Library& library) {
+    library.find("nvmlDeviceGetHandleByUUID", device_by_uuid);
+    library.find("nvmlDeviceIsMigDeviceHandle", is_mig);
+    library.find("nvmlDeviceGetDeviceHandleFromMigDeviceHandle", whole_device);
+    library.find("nvmlDeviceGetGpuInstanceId", gpu_instance);
+    library.find("nvmlDeviceGetTotalEnergyConsumption", energy);
+    library.find("nvmlGpmQueryDeviceSupport", gpm_support);
+    library.find("nvmlGpmSampleAlloc", gpm_alloc);
+    library.find("nvmlGpmSampleFree", gpm_free);
+    library.find("nvmlGpmSampleGet", gpm_sample);
+    library.find("nvmlGpmMigSampleGet", gpm_mig_sample);
+    library.find("nvmlGpmMetricsGet", gpm_metrics);
   }
 
- private:
-  template <typename Function>
-  void find(const char* name, Function& function) {
-    function = reinterpret_cast<Function>(dlsym(handle_, name));
-  }
-  explicit Library(void* handle) : handle_(handle) {
-    find("nvmlInit_v2", init);
-    find("nvmlShutdown", shutdown);
-    find("nvmlErrorString", error_string);
-    find("nvmlDeviceGetHandleByUUID", device_by_uuid);
-    find("nvmlDeviceIsMigDeviceHandle", is_mig);
-    find("nvmlDeviceGetDeviceHandleFromMigDeviceHandle", whole_device);
-    find("nvmlDeviceGetGpuInstanceId", gpu_instance);
-    find("nvmlDeviceGetTotalEnergyConsumption", energy);
-    find("nvmlGpmQueryDeviceSupport", gpm_support);
-    find("nvmlGpmSampleAlloc", gpm_alloc);
-    find("nvmlGpmSampleFree", gpm_free);
-    find("nvmlGpmSampleGet", gpm_sample);
-    find("nvmlGpmMigSampleGet", gpm_mig_sample);
-    find("nvmlGpmMetricsGet", gpm_metrics);
-  }
-
-  void* handle_;
-  bool started_ = false;
-
- public:
-  // Null where the driver's NVML is older than the function.
-  Status (*init)() = nullptr;
-  Status (*shutdown)() = nullptr;
-  const char* (*error_string)(Status) = nullptr;
   Status (*device_by_uuid)(const char*, DeviceHandle**) = nullptr;
   Status (*is_mig)(DeviceHandle*, unsigned int*) = nullptr;
   Status (*whole_device)(DeviceHandle*, DeviceHandle**) = nullptr;
@@ -123,12 +74,13 @@ class GpuMonitor::Device {
   /// Null with the reason where NVML does not know the device.
   static std::unique_ptr<Device> open(std::unique_ptr<Library> library, const std::string& uuid,
                                       std::string& trouble) {
+    const Functions nvml(*library);
     DeviceHandle* handle = nullptr;
-    Status status = library->device_by_uuid(uuid.c_str(), &handle);
+    Status status = nvml.device_by_uuid(uuid.c_str(), &handle);
     // CUDA tells an instance's UUID without saying that it is one.
     if (status != 0 && uuid.starts_with("GPU-")) {
       const std::string instance = "MIG-" + uuid.substr(4);
-      if (library->device_by_uuid(instance.c_str(), &handle) == 0) status = 0;
+      if (nvml.device_by_uuid(instance.c_str(), &handle) == 0) status = 0;
     }
     if (status != 0) {
       trouble = fmt::format("NVML knows no device {}: {}", uuid, library->text(status));
@@ -138,7 +90,7 @@ class GpuMonitor::Device {
   }
   ~Device() {
     for (Reading* reading : {&first_, &last_}) {
-      if (reading->gpm != nullptr) (void)library_->gpm_free(reading->gpm);
+      if (reading->gpm != nullptr) (void)nvml_.gpm_free(reading->gpm);
     }
   }
   Device(const Device&) = delete;
@@ -160,7 +112,7 @@ class GpuMonitor::Device {
 
  private:
   Device(std::unique_ptr<Library> library, DeviceHandle* handle, std::string& trouble)
-      : library_(std::move(library)), handle_(handle) {
+      : library_(std::move(library)), nvml_(*library_), handle_(handle) {
     find_instance();
     if (!start_gpm()) trouble = "the GPU's activity cannot be read (NVML's GPM metrics)";
     read(first_);
@@ -174,13 +126,13 @@ class GpuMonitor::Device {
   /// Of a MIG instance the samples are taken through the whole device.
   void find_instance() {
     unsigned int mig = 0;
-    if (library_->is_mig == nullptr || library_->is_mig(handle_, &mig) != 0 || mig == 0) return;
+    if (nvml_.is_mig == nullptr || nvml_.is_mig(handle_, &mig) != 0 || mig == 0) return;
     is_instance_ = true;
     unsigned int id = 0;
     DeviceHandle* whole = nullptr;
-    if (library_->whole_device == nullptr || library_->gpu_instance == nullptr ||
-        library_->gpm_mig_sample == nullptr || library_->whole_device(handle_, &whole) != 0 ||
-        library_->gpu_instance(handle_, &id) != 0) {
+    if (nvml_.whole_device == nullptr || nvml_.gpu_instance == nullptr ||
+        nvml_.gpm_mig_sample == nullptr || nvml_.whole_device(handle_, &whole) != 0 ||
+        nvml_.gpu_instance(handle_, &id) != 0) {
       return;
     }
     handle_ = whole;
@@ -188,23 +140,22 @@ class GpuMonitor::Device {
   }
 
   bool start_gpm() {
-    if (!library_->has_gpm() || (is_instance_ && !instance_)) return false;
+    if (!nvml_.has_gpm() || (is_instance_ && !instance_)) return false;
     nvml::GpmSupport support{.version = nvml::gpm_support_version, .is_supported = 0};
-    if (library_->gpm_support(handle_, &support) != 0 || support.is_supported == 0) return false;
-    if (library_->gpm_alloc(&first_.gpm) != 0) return false;
-    return library_->gpm_alloc(&last_.gpm) == 0;
+    if (nvml_.gpm_support(handle_, &support) != 0 || support.is_supported == 0) return false;
+    if (nvml_.gpm_alloc(&first_.gpm) != 0) return false;
+    return nvml_.gpm_alloc(&last_.gpm) == 0;
   }
 
   void read(Reading& reading) const {
     reading.has_gpm = false;
     if (reading.gpm != nullptr) {
-      reading.has_gpm = (instance_ ? library_->gpm_mig_sample(handle_, *instance_, reading.gpm)
-                                   : library_->gpm_sample(handle_, reading.gpm)) == 0;
+      reading.has_gpm = (instance_ ? nvml_.gpm_mig_sample(handle_, *instance_, reading.gpm)
+                                   : nvml_.gpm_sample(handle_, reading.gpm)) == 0;
     }
     reading.millijoules.reset();
     unsigned long long millijoules = 0;
-    if (!is_instance_ && library_->energy != nullptr &&
-        library_->energy(handle_, &millijoules) == 0) {
+    if (!is_instance_ && nvml_.energy != nullptr && nvml_.energy(handle_, &millijoules) == 0) {
       reading.millijoules = millijoules;
     }
   }
@@ -216,7 +167,7 @@ class GpuMonitor::Device {
                 .second = last_.gpm,
                 .metrics = {}};
     for (std::size_t i = 0; i < metrics.size(); ++i) metrics_.metrics[i].id = metrics[i].id;
-    if (library_->gpm_metrics(&metrics_) != 0) return;
+    if (nvml_.gpm_metrics(&metrics_) != 0) return;
     for (std::size_t i = 0; i < metrics.size(); ++i) {
       const nvml::GpmMetric& metric = metrics_.metrics[i];
       if (metric.status != 0 || !std::isfinite(metric.value)) continue;
@@ -225,6 +176,7 @@ class GpuMonitor::Device {
   }
 
   std::unique_ptr<Library> library_;
+  Functions nvml_;
   DeviceHandle* handle_;
   bool is_instance_ = false;
   std::optional<unsigned int> instance_{};  // of MIG, where samples can be taken of it

@@ -43,4 +43,28 @@ struct GpmMetricsGet {
   GpmMetric metrics[gpm_most_metrics];
 };
 
+struct Memory {
+  unsigned long long total;
+  unsigned long long free;
+  unsigned long long used;
+};
+
+/// nvmlPciInfo_t, of nvmlDeviceGetPciInfo_v3.
+struct PciInfo {
+  char legacy_bus_id[16];
+  unsigned int domain;
+  unsigned int bus;
+  unsigned int device;
+  unsigned int device_id;
+  unsigned int subsystem_id;
+  char bus_id[32];
+};
+
+/// nvmlComputeMode_t.
+constexpr int compute_prohibited = 2;
+constexpr int compute_exclusive_process = 3;
+
+/// Of a call that was given no memory for what it tells, where there is something.
+constexpr Status insufficient_size = 7;
+
 }  // namespace tandem::nvml

@@ -43,6 +43,8 @@ class MpiSession {
   /// started by MPI; MPI takes its own arguments out of argc and argv, failures become Error, and
   /// messages carry the rank from here on. Throws InputError as check_not_alone() does.
   MpiSession(int& argc, char**& argv);
+  /// Of a process that is no rank, whatever started it: a job of its own.
+  MpiSession() : distributed_(false), exceptions_(0) {}
   /// Ends MPI, which waits for the other ranks. Where it runs because an exception unwinds this
   /// rank, it does not: the others may be waiting for this one. The process must then end with a
   /// code other than 0, upon which the launcher ends the others.

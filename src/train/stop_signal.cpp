@@ -52,12 +52,14 @@ StopSignal::StopSignal() {
   sigemptyset(&action.sa_mask);
   TANDEM_CHECK(::sigaction(SIGINT, &action, &previous_interrupt_) == 0, "cannot catch SIGINT");
   TANDEM_CHECK(::sigaction(SIGTERM, &action, &previous_terminate_) == 0, "cannot catch SIGTERM");
+  TANDEM_CHECK(::sigaction(SIGUSR1, &action, &previous_user_) == 0, "cannot catch SIGUSR1");
 }
 
 StopSignal::~StopSignal() {
   // Fails for wrong arguments only, and these came from the same call.
   static_cast<void>(::sigaction(SIGINT, &previous_interrupt_, nullptr));
   static_cast<void>(::sigaction(SIGTERM, &previous_terminate_, nullptr));
+  static_cast<void>(::sigaction(SIGUSR1, &previous_user_, nullptr));
   g_installed = false;
 }
 
@@ -69,6 +71,8 @@ std::string_view StopSignal::signal_name() const {
       return "SIGINT";
     case SIGTERM:
       return "SIGTERM";
+    case SIGUSR1:
+      return "SIGUSR1";
     default:
       return "";
   }

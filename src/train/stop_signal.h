@@ -5,11 +5,12 @@
 
 namespace tandem {
 
-/// While one lives (at most one at a time in a process), SIGINT and SIGTERM ask the program to stop
-/// instead of ending it: the trainer looks at requested() and writes a checkpoint. The handlers
-/// that were there before come back on destruction.
+/// While one lives (at most one at a time in a process), SIGINT, SIGTERM and SIGUSR1 (which mpirun
+/// and srun pass to every rank: what `tandem launch` sends) ask the program to stop instead of
+/// ending it: the trainer looks at requested() and writes a checkpoint. The handlers that were
+/// there before come back on destruction.
 ///
-/// A further SIGINT or SIGTERM more than a second after the first takes the signal's default
+/// A further one of them more than a second after the first takes the signal's default
 /// action, so that a person who presses Ctrl-C again gets out. Within that second it is ignored:
 /// mpirun hands SIGINT on and sends SIGTERM shortly after, which must not cost the checkpoint.
 class StopSignal {
@@ -20,12 +21,13 @@ class StopSignal {
   StopSignal& operator=(const StopSignal&) = delete;
 
   bool requested() const;
-  /// "SIGINT" or "SIGTERM", whichever came first; "" before.
+  /// "SIGINT", "SIGTERM" or "SIGUSR1", whichever came first; "" before.
   std::string_view signal_name() const;
 
  private:
   struct sigaction previous_interrupt_ {};
   struct sigaction previous_terminate_ {};
+  struct sigaction previous_user_ {};
 };
 
 }  // namespace tandem

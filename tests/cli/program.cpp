@@ -14,6 +14,7 @@
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
+#include <string_view>
 #include <thread>
 
 namespace tandem::cli {
@@ -40,10 +41,19 @@ void redirect(const fs::path& path, int descriptor) {
   static_cast<void>(::close(file));
 }
 
-/// Whether the process is a child of `parent` and that rank of an MPI job.
-bool is_rank(const fs::path& process, pid_t parent, int rank) {
-  const std::string status = read_file(process / "status");
-  if (status.find("\nPPid:\t" + std::to_string(parent) + "\n") == std::string::npos) return false;
+/// The parent's id; 0 of a process that is gone.
+pid_t parent_of(pid_t process) {
+  const std::string status = read_file(fs::path("/proc") / std::to_string(process) / "status");
+  constexpr std::string_view key = "\nPPid:\t";
+  const std::size_t at = status.find(key);
+  return at == std::string::npos ? 0 : std::atoi(status.c_str() + at + key.size());
+}
+
+/// Whether the process is that rank of an MPI job whose mpirun is `starter`, or its child.
+bool is_rank(pid_t id, pid_t starter, int rank) {
+  const fs::path process = fs::path("/proc") / std::to_string(id);
+  const pid_t parent = parent_of(id);
+  if (parent != starter && parent_of(parent) != starter) return false;
   std::string environment(1, '\0');
   environment += read_file(process / "environ");
   std::string wanted(1, '\0');
@@ -110,7 +120,7 @@ pid_t Program::rank_process(int rank) const {
       pid_t id = 0;
       const auto [end, code] = std::from_chars(name.data(), name.data() + name.size(), id);
       if (code != std::errc() || end != name.data() + name.size()) continue;
-      if (is_rank(entry.path(), id_, rank)) return id;
+      if (is_rank(id, id_, rank)) return id;
     }
     std::this_thread::sleep_for(poll_interval);
   }

@@ -39,7 +39,8 @@ class Program {
   Program& operator=(const Program&) = delete;
 
   pid_t id() const { return id_; }
-  /// The process of an MPI rank that this mpirun started; waits until it is there.
+  /// The process of an MPI rank that this mpirun, or the mpirun of this `tandem launch`, started;
+  /// waits until it is there.
   pid_t rank_process(int rank) const;
   void signal(int number) const;
   static void signal(pid_t process, int number);

@@ -1,0 +1,231 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "base/subprocess.h"
+#include "base/text.h"
+#include "cli/commands.h"
+#include "cli/resumed_command.h"
+#include "cli/tuned_placement.h"
+#include "device/machine.h"
+#include "device/open_context.h"
+#include "launch/job_supervisor.h"
+#include "launch/launch_plan.h"
+#include "parallel/mpi_session.h"
+
+namespace tandem {
+namespace {
+
+struct LaunchArguments {
+  SlotRequest slot;
+  std::string ranks_per_gpu = "1";
+  std::string colocation = "auto";
+  std::string hosts;
+  int max_restarts = 0;
+  bool dry_run = false;
+  std::vector<std::string> command;
+};
+
+const char* variable(const char* name) { return std::getenv(name); }
+
+int number_of_variable(const char* name) {
+  const char* text = variable(name);
+  return text == nullptr ? 0 : parse_number<int>(text).value_or(0);
+}
+
+void check_command(const std::vector<std::string>& command) {
+  constexpr std::array launched{"train", "bench", "eval"};
+  if (!command.empty() && std::ranges::find(launched, command[0]) != launched.end()) return;
+  input_error(
+      "tandem launch starts train, bench or eval{}; for example: tandem launch --ranks-per-gpu 2 "
+      "-- "
+      "train CONFIG",
+      command.empty() ? "" : fmt::format(", not '{}'", command[0]));
+}
+
+/// The devices of the whole job, which `tandem tune` keeps its choices by.
+DeviceSet devices_of(const std::vector<GpuInfo>& gpus, int hosts) {
+  if (gpus.empty()) return {.name = read_machine().cpu_model, .count = hosts};
+  return {.name = gpus.front().name, .count = static_cast<int>(gpus.size()) * hosts};
+}
+
+void add_override(std::vector<std::string>& command, const std::string& assignment) {
+  command.insert(command.end(), {"--set", assignment});
+}
+
+/// --ranks-per-gpu auto: what the tuner chose, loader workers included.
+Placement tuned(const DeviceSet& devices, std::vector<std::string>& command) {
+  const std::optional<TunedPlacement> choice = tuned_placement(command, devices);
+  if (!choice) {
+    log_warning("not tuned yet: one rank on each device; run tandem tune {}",
+                command.size() > 1 ? command[1] : "CONFIG");
+    return {};
+  }
+  log_info("tuned on {}: {}, {} loader worker{} each", choice->date, text_of(choice->placement),
+           choice->loader_workers, choice->loader_workers == 1 ? "" : "s");
+  add_override(command, fmt::format("data.workers={}", choice->loader_workers));
+  return choice->placement;
+}
+
+Placement requested(const LaunchArguments& arguments) {
+  const auto ranks = parse_number<int>(arguments.ranks_per_gpu);
+  if (!ranks || *ranks < 1) {
+    input_error("--ranks-per-gpu {}: give a number from 1 on, or auto", arguments.ranks_per_gpu);
+  }
+  return {.ranks_per_device = *ranks};
+}
+
+/// Settles how the ranks of a device lie on it.
+void place_ranks(const LaunchArguments& arguments, const DeviceSet& devices, RankRequest& rank) {
+  Placement placement =
+      arguments.ranks_per_gpu == "auto" ? tuned(devices, rank.command) : requested(arguments);
+  if (arguments.colocation == "folded") placement.colocation = Colocation::folded;
+  if (arguments.colocation == "processes") placement.colocation = Colocation::processes;
+  const bool folded = placement.colocation == Colocation::folded && placement.ranks_per_device > 1;
+  rank.slot.processes_per_gpu = folded ? 1 : placement.ranks_per_device;
+  if (rank.slot.sm_percent == 0) rank.slot.sm_percent = placement.sm_percent;
+  if (folded) {
+    add_override(rank.command, fmt::format("parallel.folded_ranks={}", placement.ranks_per_device));
+  }
+}
+
+/// Hosts and how to start there: inside a Slurm allocation with srun, unless hosts are named.
+void choose_hosts(const LaunchArguments& arguments, LaunchPlan& plan) {
+  if (!arguments.hosts.empty()) {
+    plan.hosts = read_hosts(arguments.hosts);
+    plan.host_count = static_cast<int>(plan.hosts.size());
+  } else if (variable("SLURM_JOB_ID") != nullptr && !program_on_path("srun").empty()) {
+    plan.starter = Starter::srun;
+    plan.host_count = std::max(1, number_of_variable("SLURM_JOB_NUM_NODES"));
+  }
+}
+
+void warn_of_backend(const HostSlots& slots) {
+  if (slots.slots.front().gpu.empty()) return;
+  if (!built_with_cuda()) {
+    log_warning(
+        "this Tandem was built without CUDA: the ranks compute on the CPU; --gpus none "
+        "says that it is meant");
+  }
+}
+
+int launch(const LaunchArguments& arguments) {
+  if (process_rank() >= 0 || variable("OMPI_COMM_WORLD_SIZE") != nullptr) {
+    input_error("tandem launch starts mpirun itself; start it without mpirun");
+  }
+  check_command(arguments.command);
+  LaunchPlan plan;
+  choose_hosts(arguments, plan);
+  plan.program = own_program();
+  plan.rank = {.slot = arguments.slot, .job = new_job_name(), .command = arguments.command};
+  GpuList gpus = list_gpus();
+  gpus.gpus = visible_gpus_of(gpus.gpus, variable("CUDA_VISIBLE_DEVICES"));
+  place_ranks(arguments, devices_of(choose_gpus(arguments.slot.gpus, gpus), plan.host_count),
+              plan.rank);
+  const HostSlots slots = deal_slots(plan.rank.slot, gpus, usable_cores());
+  plan.processes_per_host = static_cast<int>(slots.slots.size());
+  warn_of_backend(slots);
+  if (arguments.dry_run) {
+    std::cout << plan_text(plan, slots, ::geteuid() == 0);
+    return 0;
+  }
+  return supervise(plan, {.max_restarts = arguments.max_restarts, .go_on = resumed_command});
+}
+
+void add_slot_options(CLI::App& command, SlotRequest& slot) {
+  command
+      .add_option("--gpus", slot.gpus,
+                  "GPUs of each host: all, none (the CPU), a number, or a list of indices and "
+                  "UUIDs (\"1,\" is GPU 1 alone)")
+      ->type_name("all|none|N|LIST")
+      ->capture_default_str();
+  command
+      .add_option("--sm-percent", slot.sm_percent,
+                  "Share of a GPU's multiprocessors that each of its processes may use at most")
+      ->type_name("PERCENT")
+      ->check(CLI::Range(1, 100));
+  command.add_flag("--reuse-mps", slot.reuse_mps,
+                   "Use your MPS daemon that runs already (CUDA_MPS_PIPE_DIRECTORY) instead of a "
+                   "private one");
+}
+
+}  // namespace
+
+void add_launch_command(CLI::App& app, Command& chosen) {
+  CLI::App* command =
+      app.add_subcommand("launch", "Start ranks on GPUs, hosts and cores, several on each GPU");
+  command->footer(
+      "Starts mpirun, or srun inside a Slurm allocation, with as many processes on each host as "
+      "its "
+      "GPUs times --ranks-per-gpu; without GPUs that many on each host. Each process is bound to "
+      "its "
+      "GPU and to its share of the cores near it. Several processes of a GPU run under a private "
+      "CUDA MPS daemon, which ends with them, however they end.\n"
+      "SIGINT or SIGTERM: a checkpoint at the next step, exit code 75; once more: the end at "
+      "once.\n"
+      "Example: tandem launch --ranks-per-gpu 4 --max-restarts 3 -- train "
+      "examples/photos/resnet18.toml\n"
+      "More: docs/launch.md");
+  auto arguments = std::make_shared<LaunchArguments>();
+  add_slot_options(*command, arguments->slot);
+  command
+      ->add_option("--ranks-per-gpu", arguments->ranks_per_gpu,
+                   "Ranks that share each GPU (each host, without GPUs); auto: what `tandem tune` "
+                   "chose")
+      ->type_name("K|auto")
+      ->capture_default_str();
+  command
+      ->add_option("--colocation", arguments->colocation,
+                   "What a GPU's ranks are: processes under MPS, or folded into one process; auto: "
+                   "what `tandem tune` chose with --ranks-per-gpu auto, else processes")
+      ->check(CLI::IsMember({"processes", "folded", "auto"}))
+      ->capture_default_str();
+  command
+      ->add_option("--hosts", arguments->hosts,
+                   "Hosts with commas between, or a file of them, one a line (default: this host, "
+                   "or the Slurm allocation's)")
+      ->type_name("a,b|FILE");
+  command
+      ->add_option("--max-restarts", arguments->max_restarts,
+                   "Start a job that failed again this often, from its newest sound checkpoint")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1000000))
+      ->capture_default_str();
+  command->add_flag("--dry-run", arguments->dry_run,
+                    "Say what would be started, and start nothing");
+  command
+      ->add_option("COMMAND", arguments->command, "After --: train, bench or eval, with arguments")
+      ->required();
+  command->callback([&chosen, arguments] {
+    chosen = [arguments](const MpiSession&) { return launch(*arguments); };
+  });
+}
+
+void add_launch_rank_command(CLI::App& app, Command& chosen) {
+  CLI::App* command = app.add_subcommand("launch-rank", "What tandem launch starts for each rank");
+  command->group("");  // not for people
+  auto request = std::make_shared<RankRequest>();
+  add_slot_options(*command, request->slot);
+  command->add_option("--job", request->job)->required();
+  command->add_option("--processes", request->slot.processes_per_gpu)->required();
+  command->add_option("COMMAND", request->command)->required();
+  command->callback([&chosen, request] {
+    chosen = [request](const MpiSession&) -> int {
+      // As among ranks, the first one speaks of what meets them all.
+      set_process_rank(read_launched_job(&variable).rank);
+      become_rank(*request);
+    };
+  });
+}
+
+}  // namespace tandem

@@ -1,0 +1,152 @@
+#include "device/gpu_list.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <memory>
+#include <sstream>
+
+#include "base/text.h"
+#include "device/nvml_library.h"
+
+namespace tandem {
+namespace {
+
+using nvml::DeviceHandle;
+using nvml::Library;
+using nvml::Status;
+
+/// The functions that are used, null where the driver's NVML is older.
+struct Functions {
+  explicit Functions(const Library& library) {
+    library.find("nvmlSystemGetCudaDriverVersion_v2", cuda_version);
+    library.find("nvmlDeviceGetCount_v2", count);
+    library.find("nvmlDeviceGetHandleByIndex_v2", by_index);
+    library.find("nvmlDeviceGetUUID", uuid);
+    library.find("nvmlDeviceGetName", name);
+    library.find("nvmlDeviceGetMemoryInfo", memory);
+    library.find("nvmlDeviceGetPciInfo_v3", pci);
+    library.find("nvmlDeviceGetComputeMode", compute_mode);
+    library.find("nvmlDeviceGetComputeRunningProcesses_v3", processes);
+    library.find("nvmlDeviceGetMigMode", mig_mode);
+    library.find("nvmlDeviceGetMaxMigDeviceCount", most_instances);
+    library.find("nvmlDeviceGetMigDeviceHandleByIndex", instance);
+  }
+
+  Status (*cuda_version)(int*) = nullptr;
+  Status (*count)(unsigned int*) = nullptr;
+  Status (*by_index)(unsigned int, DeviceHandle**) = nullptr;
+  Status (*uuid)(DeviceHandle*, char*, unsigned int) = nullptr;
+  Status (*name)(DeviceHandle*, char*, unsigned int) = nullptr;
+  Status (*memory)(DeviceHandle*, nvml::Memory*) = nullptr;
+  Status (*pci)(DeviceHandle*, nvml::PciInfo*) = nullptr;
+  Status (*compute_mode)(DeviceHandle*, int*) = nullptr;
+  Status (*processes)(DeviceHandle*, unsigned int*, void*) = nullptr;
+  Status (*mig_mode)(DeviceHandle*, unsigned int*, unsigned int*) = nullptr;
+  Status (*most_instances)(DeviceHandle*, unsigned int*) = nullptr;
+  Status (*instance)(DeviceHandle*, unsigned int, DeviceHandle**) = nullptr;
+};
+
+/// Calls a function that was found; false where it fails or there is none.
+template <typename Function, typename... Args>
+bool succeeds(Function* function, Args... args) {
+  return function != nullptr && function(args...) == 0;
+}
+
+std::string text_from(Status (*function)(DeviceHandle*, char*, unsigned int),
+                      DeviceHandle* device) {
+  std::array<char, 128> text{};
+  const bool got = succeeds(function, device, text.data(), static_cast<unsigned int>(text.size()));
+  return got ? text.data() : "";
+}
+
+/// "00000000:3B:00.0" as sysfs has it: a domain of four digits, small letters.
+std::string sysfs_bus_id(std::string text) {
+  std::ranges::transform(text, text.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::size_t colon = text.find(':');
+  const bool padded = colon == 8 && text.starts_with("0000");
+  return padded ? text.substr(4) : text;
+}
+
+GpuInfo describe(const Functions& nvml, DeviceHandle* device) {
+  GpuInfo gpu{.uuid = text_from(nvml.uuid, device), .name = text_from(nvml.name, device)};
+  nvml::Memory memory{};
+  if (succeeds(nvml.memory, device, &memory)) gpu.memory_bytes = memory.total;
+  nvml::PciInfo pci{};
+  if (succeeds(nvml.pci, device, &pci)) gpu.bus_id = sysfs_bus_id(pci.bus_id);
+  int mode = 0;
+  if (succeeds(nvml.compute_mode, device, &mode)) {
+    gpu.prohibited = mode == nvml::compute_prohibited;
+    gpu.exclusive = mode == nvml::compute_exclusive_process;
+  }
+  unsigned int none = 0;
+  gpu.busy = nvml.processes != nullptr &&
+             nvml.processes(device, &none, nullptr) == nvml::insufficient_size;
+  return gpu;
+}
+
+bool in_mig_mode(const Functions& nvml, DeviceHandle* device) {
+  unsigned int current = 0;
+  unsigned int pending = 0;
+  return succeeds(nvml.mig_mode, device, &current, &pending) && current != 0;
+}
+
+void add_instances(const Functions& nvml, DeviceHandle* device, std::vector<GpuInfo>& gpus) {
+  const GpuInfo card = describe(nvml, device);
+  unsigned int most = 0;
+  if (!succeeds(nvml.most_instances, device, &most)) return;
+  for (unsigned int at = 0; at < most; ++at) {
+    DeviceHandle* handle = nullptr;
+    if (!succeeds(nvml.instance, device, at, &handle)) continue;  // a place without an instance
+    GpuInfo gpu = describe(nvml, handle);
+    gpu.bus_id = card.bus_id;
+    gpu.is_instance = true;
+    gpus.push_back(gpu);
+  }
+}
+
+}  // namespace
+
+GpuList list_gpus(const char* file) {
+  GpuList list;
+  const std::unique_ptr<Library> library = Library::load(file, list.trouble);
+  if (!library) return list;
+  const Functions nvml(*library);
+  if (!succeeds(nvml.cuda_version, &list.cuda_version)) list.cuda_version = 0;
+  unsigned int count = 0;
+  if (!succeeds(nvml.count, &count)) {
+    list.trouble = "NVML does not count the GPUs";
+    return list;
+  }
+  for (unsigned int index = 0; index < count; ++index) {
+    DeviceHandle* device = nullptr;
+    if (!succeeds(nvml.by_index, index, &device)) continue;  // one that this process may not use
+    if (in_mig_mode(nvml, device)) {
+      add_instances(nvml, device, list.gpus);
+    } else {
+      list.gpus.push_back(describe(nvml, device));
+    }
+  }
+  return list;
+}
+
+std::vector<GpuInfo> visible_gpus_of(const std::vector<GpuInfo>& gpus, const char* visible) {
+  if (visible == nullptr) return gpus;
+  std::vector<GpuInfo> chosen;
+  std::istringstream words(visible);
+  for (std::string word; std::getline(words, word, ',');) {
+    auto found = gpus.end();
+    if (const auto index = parse_number<std::size_t>(word)) {
+      if (*index < gpus.size()) found = gpus.begin() + static_cast<std::ptrdiff_t>(*index);
+    } else if (!word.empty()) {
+      found = std::ranges::find_if(gpus,
+                                   [&](const GpuInfo& gpu) { return gpu.uuid.starts_with(word); });
+    }
+    if (found == gpus.end()) break;  // as CUDA does
+    chosen.push_back(*found);
+  }
+  return chosen;
+}
+
+}  // namespace tandem

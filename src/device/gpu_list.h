@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tandem {
+
+/// A GPU, or a MIG instance of one, as NVML tells it: no CUDA context is made.
+struct GpuInfo {
+  std::string uuid{};    ///< "GPU-..." or "MIG-...", as CUDA_VISIBLE_DEVICES takes it
+  std::string name{};    ///< "NVIDIA H200"
+  std::string bus_id{};  ///< "0000:3b:00.0", as sysfs spells it; of an instance, its card's
+  std::uint64_t memory_bytes = 0;
+  bool is_instance = false;
+  bool prohibited = false;  ///< compute mode: no process may use it
+  bool exclusive = false;   ///< compute mode: one process at a time
+  bool busy = false;        ///< some process computes on it
+};
+
+/// What this host's driver offers.
+struct GpuList {
+  std::vector<GpuInfo> gpus{};
+  int cuda_version = 0;   ///< the driver's, 13010 for 13.1; 0 where it does not say
+  std::string trouble{};  ///< why nothing can be listed, as a phrase; empty where it can
+};
+
+/// NVML's file, wherever the driver put it.
+constexpr const char* default_nvml = "libnvidia-ml.so.1";
+
+/// The GPUs of this host in NVML's order, which is that of their bus ids; of a GPU in MIG mode its
+/// instances. No GPU and no driver is no error. `nvml`: NVML's file, for tests.
+GpuList list_gpus(const char* nvml = default_nvml);
+
+/// Those of `gpus` that CUDA_VISIBLE_DEVICES leaves, in its order: indices, UUIDs or their
+/// beginnings, up to the first that names none. All of them where it is not set (null).
+std::vector<GpuInfo> visible_gpus_of(const std::vector<GpuInfo>& gpus, const char* visible);
+
+}  // namespace tandem

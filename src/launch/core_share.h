@@ -1,0 +1,36 @@
+#pragma once
+
+#include <filesystem>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tandem {
+
+/// Logical CPUs by the operating system's numbers.
+using CpuSet = std::set<int>;
+
+/// "0-3,8" as /sys and taskset write it.
+CpuSet parse_cpu_list(std::string_view text);
+std::string cpu_list_text(const CpuSet& cpus);
+
+/// The physical cores that this process may use, neighbours beside each other: of each, its logical
+/// CPUs. Read with hwloc.
+std::vector<CpuSet> usable_cores();
+
+/// The CPUs on the NUMA node that a PCI device hangs on ("0000:3b:00.0"); empty where the system
+/// does not say. `root`: where sys is.
+CpuSet cpus_near(const std::string& bus_id, const std::filesystem::path& root = "/");
+
+/// Deals a host's cores to its processes, whose devices' near CPUs are given in the processes'
+/// order: processes with the same near CPUs share the cores there, in contiguous blocks. An empty
+/// set stands for all cores. Where processes are more than the cores near them, each of them gets
+/// all of these.
+std::vector<CpuSet> share_cores(const std::vector<CpuSet>& cores, const std::vector<CpuSet>& near);
+
+/// Binds this process, before it starts threads, to the CPUs. Throws SystemError where the system
+/// refuses.
+void bind_to(const CpuSet& cpus);
+
+}  // namespace tandem

@@ -1,0 +1,121 @@
+#include "launch/host_slots.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace tandem {
+namespace {
+
+[[noreturn]] void no_such_gpu(const std::string& word, const std::vector<GpuInfo>& gpus) {
+  std::vector<std::string> here;
+  for (std::size_t index = 0; index < gpus.size(); ++index) {
+    here.push_back(fmt::format("{} ({})", index, gpus[index].uuid));
+  }
+  input_error("--gpus: no GPU '{}' here; there {}", word,
+              here.empty() ? "is none" : "are " + join(here, ", "));
+}
+
+GpuInfo named_gpu(const std::string& word, const std::vector<GpuInfo>& gpus) {
+  const std::vector<GpuInfo> found = visible_gpus_of(gpus, word.c_str());
+  if (found.size() != 1) no_such_gpu(word, gpus);
+  return found.front();
+}
+
+void check_compute_mode(const GpuInfo& gpu, const SlotRequest& request) {
+  if (gpu.prohibited) {
+    input_error(
+        "{} ({}) is in compute mode 'prohibited': nobody may compute on it; choose others with "
+        "--gpus, or ask its administrator",
+        gpu.uuid, gpu.name);
+  }
+  if (gpu.exclusive && gpu.busy && !request.reuse_mps) {
+    input_error(
+        "{} ({}) is in compute mode 'exclusive process', and a process holds it (another user's, "
+        "or "
+        "an MPS server: nvidia-smi shows which); wait for it, choose others with --gpus, or use "
+        "your own MPS daemon with --reuse-mps",
+        gpu.uuid, gpu.name);
+  }
+}
+
+void check_clients(const SlotRequest& request, const GpuList& host) {
+  const int limit = mps_client_limit(host.cuda_version);
+  if (request.processes_per_gpu <= limit) return;
+  input_error(
+      "--ranks-per-gpu {}: CUDA MPS takes {} processes a GPU with this driver; ask for fewer, or "
+      "use --colocation folded",
+      request.processes_per_gpu, limit);
+}
+
+}  // namespace
+
+std::vector<GpuInfo> choose_gpus(const std::string& gpus, const GpuList& host) {
+  if (gpus == "none") return {};
+  if (gpus == "all") return host.gpus;
+  if (gpus.find(',') == std::string::npos) {
+    if (const auto count = parse_number<std::size_t>(gpus)) {
+      if (*count < 1 || *count > host.gpus.size()) {
+        input_error("--gpus {}: this host has {} GPU{}{}{}; ask for as many or fewer", *count,
+                    host.gpus.size(), host.gpus.size() == 1 ? "" : "s",
+                    host.trouble.empty() ? "" : ": ", host.trouble);
+      }
+      return {host.gpus.begin(), host.gpus.begin() + static_cast<std::ptrdiff_t>(*count)};
+    }
+  }
+  std::vector<GpuInfo> chosen;
+  std::istringstream words(gpus);
+  for (std::string word; std::getline(words, word, ',');) {
+    if (word.empty()) continue;  // "1," is the list of GPU 1 alone
+    const GpuInfo gpu = named_gpu(word, host.gpus);
+    if (std::ranges::any_of(chosen, [&](const GpuInfo& each) { return each.uuid == gpu.uuid; })) {
+      input_error("--gpus {}: {} is named twice", gpus, gpu.uuid);
+    }
+    chosen.push_back(gpu);
+  }
+  if (chosen.empty())
+    input_error("--gpus '{}' names none; give all, none, a number or a list", gpus);
+  return chosen;
+}
+
+int mps_client_limit(int cuda_version) {
+  // NVIDIA's manual, "Client-Server Connection Limits": 60 from CUDA 13.1 on.
+  constexpr int cuda_13_1 = 13010;
+  return cuda_version >= cuda_13_1 ? 60 : 48;
+}
+
+HostSlots deal_slots(const SlotRequest& request, const GpuList& host,
+                     const std::vector<CpuSet>& cores, const std::filesystem::path& root) {
+  const std::vector<GpuInfo> gpus = choose_gpus(request.gpus, host);
+  const int each = request.processes_per_gpu;
+  HostSlots result;
+  std::vector<CpuSet> near;
+  if (gpus.empty()) {
+    result.slots.resize(static_cast<std::size_t>(each));
+    near.resize(static_cast<std::size_t>(each));
+  }
+  const bool mps = each > 1 && !gpus.empty();
+  if (mps) check_clients(request, host);
+  for (const GpuInfo& gpu : gpus) {
+    check_compute_mode(gpu, request);
+    if (mps && (result.daemons.empty() || gpu.is_instance)) {
+      result.daemons.push_back(gpu.uuid);
+    } else if (mps) {
+      result.daemons.back() += "," + gpu.uuid;
+    }
+    const int daemon = static_cast<int>(result.daemons.size()) - 1;
+    for (int process = 0; process < each; ++process) {
+      result.slots.push_back({.gpu = gpu.uuid, .gpu_name = gpu.name, .daemon = daemon, .cpus = {}});
+      near.push_back(cpus_near(gpu.bus_id, root));
+    }
+  }
+  const std::vector<CpuSet> shares = share_cores(cores, near);
+  for (std::size_t at = 0; at < shares.size(); ++at) result.slots[at].cpus = shares[at];
+  return result;
+}
+
+}  // namespace tandem

@@ -1,0 +1,82 @@
+#include "launch/job_supervisor.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <random>
+#include <thread>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/subprocess.h"
+#include "launch/mps_folder.h"
+#include "launch/supervised_job.h"
+
+namespace tandem {
+namespace {
+
+constexpr int bad_input = 2;
+constexpr int stopped = 75;
+
+/// Returns once the guard of this host's MPS daemons has ended them.
+void wait_for_cleanup(const std::string& job) {
+  const std::filesystem::path folder = MpsFolder::path_of(job);
+  const auto begin = std::chrono::steady_clock::now();
+  while (std::filesystem::exists(folder)) {
+    if (std::chrono::steady_clock::now() - begin > std::chrono::seconds(40)) {
+      log_warning(
+          "'{}' and its MPS daemon are still there; end it with: echo quit | "
+          "CUDA_MPS_PIPE_DIRECTORY={}/p0 nvidia-cuda-mps-control",
+          folder.string(), folder.string());
+      return;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+JobEnd run_once(const LaunchPlan& plan) {
+  const JobEnd end = run_job(start_command(plan, plan.starter, ::geteuid() == 0));
+  wait_for_cleanup(plan.rank.job);
+  return end;
+}
+
+void require_starter(Starter starter) {
+  const char* name = starter == Starter::srun ? "srun" : "mpirun";
+  if (!program_on_path(name).empty()) return;
+  input_error("{} is not on PATH, which starts the processes; {}", name,
+              starter == Starter::srun ? "load Slurm's module"
+                                       : "install Open MPI (package openmpi-bin), or load its "
+                                         "module");
+}
+
+}  // namespace
+
+int supervise(LaunchPlan plan, const SupervisorOptions& options) {
+  require_starter(plan.starter);
+  for (int restarts = 0;; ++restarts) {
+    plan.rank.job = new_job_name();
+    const JobEnd end = run_once(plan);
+    if (end.code == 0 || end.code == stopped || end.code == bad_input) return end.code;
+    if (end.stop_signal != 0) return 128 + end.stop_signal;
+    if (restarts >= options.max_restarts) {
+      if (options.max_restarts > 0) {
+        log_error("the job ended with code {}, and all {} restarts are used up", end.code,
+                  options.max_restarts);
+      }
+      return end.code;
+    }
+    const Continuation next = options.go_on(plan.rank.command);
+    log_warning("the job ended with code {}; restart {} of {}, {}", end.code, restarts + 1,
+                options.max_restarts, next.text);
+    plan.rank.command = next.command;
+  }
+}
+
+std::string new_job_name() {
+  std::random_device random;
+  return fmt::format("{:08x}", random());
+}
+
+}  // namespace tandem

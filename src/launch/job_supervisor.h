@@ -1,0 +1,34 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launch/launch_plan.h"
+
+namespace tandem {
+
+/// How a job that failed is to go on.
+struct Continuation {
+  std::vector<std::string> command;  ///< `tandem`'s arguments
+  std::string text;                  ///< "from step 200 (PATH)", for the message
+};
+
+struct SupervisorOptions {
+  int max_restarts = 0;
+  /// What to start instead of a command that failed. Only called where restarts are left.
+  std::function<Continuation(const std::vector<std::string>& command)> go_on;
+};
+
+/// Starts the plan's job and, where it fails, starts it again, each time under a new name and so
+/// with new MPS daemons. A job that was stopped, one that ended by the user's mistake (exit code
+/// 2), and one that a signal to this process ended are not started again. Returns the exit code:
+/// that of the last job, or 128 + the signal where a signal to this process ended a job that has no
+/// code for it.
+int supervise(LaunchPlan plan, const SupervisorOptions& options);
+
+/// A new job's name: letters and digits that no other job of this user has.
+std::string new_job_name();
+
+}  // namespace tandem

@@ -1,0 +1,150 @@
+#include "launch/launch_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "launch/mps_folder.h"
+
+namespace tandem {
+namespace {
+
+std::vector<std::string> names_in_file(const std::string& path) {
+  std::vector<std::string> names;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line.substr(0, line.find('#')));
+    std::string name;
+    if (words >> name) names.push_back(name);
+  }
+  return names;
+}
+
+std::vector<std::string> mpirun_command(const LaunchPlan& plan, bool as_root) {
+  std::vector<std::string> command{"mpirun"};
+  if (as_root) command.emplace_back("--allow-run-as-root");
+  // The bootstrap binds each process itself, near its GPU.
+  command.insert(command.end(), {"--oversubscribe", "--bind-to", "none"});
+  if (!plan.hosts.empty()) {
+    std::vector<std::string> places;
+    for (const std::string& host : plan.hosts) {
+      places.push_back(fmt::format("{}:{}", host, plan.processes_per_host));
+    }
+    command.insert(command.end(), {"--host", join(places, ",")});
+  }
+  command.insert(command.end(), {"-n", fmt::format("{}", plan.processes())});
+  return command;
+}
+
+std::vector<std::string> srun_command(const LaunchPlan& plan) {
+  std::vector<std::string> command{"srun",
+                                   "--mpi=pmix",
+                                   fmt::format("--nodes={}", plan.host_count),
+                                   fmt::format("--ntasks={}", plan.processes()),
+                                   fmt::format("--ntasks-per-node={}", plan.processes_per_host),
+                                   "--cpu-bind=none",
+                                   "--gpu-bind=none",
+                                   "--kill-on-bad-exit=1"};
+  if (!plan.hosts.empty()) command.push_back("--nodelist=" + join(plan.hosts, ","));
+  return command;
+}
+
+std::string variables_text(const LaunchPlan& plan, const Slot& slot) {
+  std::string pipes;
+  std::string logs;
+  if (slot.daemon >= 0 && plan.rank.slot.reuse_mps) {
+    pipes = "(of the running daemon)";
+  } else if (slot.daemon >= 0) {
+    const MpsFolder folder(MpsFolder::path_of(plan.rank.job));
+    pipes = folder.pipe_directory(slot.daemon).string();
+    logs = folder.log_directory(slot.daemon).string();
+  }
+  std::string text;
+  for (const auto& [name, value] : slot_environment(slot, plan.rank.slot, pipes, logs)) {
+    text += fmt::format(" {}={}", name, value);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> read_hosts(const std::string& text) {
+  std::vector<std::string> names;
+  if (std::filesystem::is_regular_file(text)) {
+    names = names_in_file(text);
+  } else {
+    std::istringstream words(text);
+    for (std::string word; std::getline(words, word, ',');) {
+      if (!word.empty()) names.push_back(word);
+    }
+  }
+  if (names.empty()) input_error("--hosts {}: no host is named there", text);
+  for (std::size_t at = 0; at < names.size(); ++at) {
+    if (std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(at), names[at]) !=
+        names.begin() + static_cast<std::ptrdiff_t>(at)) {
+      input_error("--hosts {}: {} is named twice; name each host once", text, names[at]);
+    }
+  }
+  return names;
+}
+
+std::vector<std::string> start_command(const LaunchPlan& plan, Starter starter, bool as_root) {
+  std::vector<std::string> command =
+      starter == Starter::srun ? srun_command(plan) : mpirun_command(plan, as_root);
+  const std::vector<std::string> rank = rank_command(plan.program, plan.rank);
+  command.insert(command.end(), rank.begin(), rank.end());
+  return command;
+}
+
+std::string plan_text(const LaunchPlan& plan, const HostSlots& slots, bool as_root) {
+  std::string text = fmt::format("{} process{} on {} host{}, {} on each{}\n", plan.processes(),
+                                 plan.processes() == 1 ? "" : "es", plan.host_count,
+                                 plan.host_count == 1 ? "" : "s", plan.processes_per_host,
+                                 plan.hosts.empty() ? "" : ": " + join(plan.hosts, ", "));
+  for (std::size_t at = 0; at < slots.slots.size(); ++at) {
+    const Slot& slot = slots.slots[at];
+    text += fmt::format("  process {}: {}, cores {}\n", at,
+                        slot.gpu.empty() ? "CPU" : fmt::format("{} ({})", slot.gpu_name, slot.gpu),
+                        cpu_list_text(slot.cpus));
+    const std::string variables = variables_text(plan, slot);
+    if (!variables.empty()) text += fmt::format("   {}\n", variables);
+  }
+  if (!slots.daemons.empty()) {
+    text +=
+        fmt::format("  MPS: {}\n", plan.rank.slot.reuse_mps
+                                       ? "your running daemon"
+                                       : fmt::format("{} private daemon{}", slots.daemons.size(),
+                                                     slots.daemons.size() == 1 ? "" : "s"));
+  }
+  for (const Starter starter : {Starter::mpirun, Starter::srun}) {
+    text += fmt::format("{}{}:\n  {}\n", starter == Starter::mpirun ? "mpirun" : "srun",
+                        starter == plan.starter ? " (what is started)" : "",
+                        shell_line(start_command(plan, starter, as_root)));
+  }
+  return text;
+}
+
+std::string shell_line(const std::vector<std::string>& words) {
+  constexpr std::string_view harmless =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./_-";
+  std::string line;
+  for (const std::string& word : words) {
+    if (!line.empty()) line += ' ';
+    if (!word.empty() && word.find_first_not_of(harmless) == std::string::npos) {
+      line += word;
+      continue;
+    }
+    line += '\'';
+    for (const char letter : word) line += letter == '\'' ? "'\\''" : std::string(1, letter);
+    line += '\'';
+  }
+  return line;
+}
+
+}  // namespace tandem

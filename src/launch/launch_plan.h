@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "launch/rank_bootstrap.h"
+
+namespace tandem {
+
+/// What starts the processes.
+enum class Starter : std::uint8_t { mpirun, srun };
+
+/// A job that `tandem launch` is to start, the same on each host.
+struct LaunchPlan {
+  Starter starter = Starter::mpirun;
+  /// Names, each once; empty: this host alone, or with srun the allocation's.
+  std::vector<std::string> hosts;
+  int host_count = 1;
+  int processes_per_host = 1;
+  RankRequest rank;
+  std::string program;  ///< tandem's path, the same on all hosts
+
+  int processes() const { return host_count * processes_per_host; }
+};
+
+/// Host names of "a,b" or, where there is a file of that name, of an MPI hostfile: the first word
+/// of each line, without comments. Throws InputError where there are none, or one is named twice.
+std::vector<std::string> read_hosts(const std::string& text);
+
+/// The command line that starts the plan's processes, the starter first. As root, and with more
+/// processes than cores, Open MPI is told that it is meant.
+std::vector<std::string> start_command(const LaunchPlan& plan, Starter starter, bool as_root);
+
+/// For people, before anything runs: hosts, each process's GPU, cores and variables (of this host,
+/// as `slots` has them), and the commands.
+std::string plan_text(const LaunchPlan& plan, const HostSlots& slots, bool as_root);
+
+/// Words as a shell wants them.
+std::string shell_line(const std::vector<std::string>& words);
+
+}  // namespace tandem

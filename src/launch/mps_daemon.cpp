@@ -1,0 +1,123 @@
+#include "launch/mps_daemon.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <sstream>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/subprocess.h"
+#include "base/text.h"
+#include "parallel/mps_control.h"
+
+namespace tandem {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+/// For a daemon to answer after its start, and to end after `quit`.
+constexpr double patience_seconds = 10.0;
+
+template <typename Condition>
+bool holds_in_time(const Condition& condition) {
+  const Clock::time_point begin = Clock::now();
+  while (!condition()) {
+    if (std::chrono::duration<double>(Clock::now() - begin).count() > patience_seconds)
+      return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return true;
+}
+
+/// The MPS programs of this user whose environment names the pipe directory: the control daemon,
+/// with the servers that it started.
+std::vector<pid_t> processes_of(const fs::path& pipe_directory) {
+  std::vector<pid_t> found;
+  std::string wanted = "CUDA_MPS_PIPE_DIRECTORY=" + pipe_directory.string();
+  wanted += '\0';
+  std::error_code code;
+  for (const fs::directory_entry& entry : fs::directory_iterator("/proc", code)) {
+    const auto id = parse_number<pid_t>(entry.path().filename().string());
+    if (!id) continue;
+    std::ifstream name_file(entry.path() / "comm");
+    std::string name;
+    std::getline(name_file, name);
+    if (!name.starts_with("nvidia-cuda-mps")) continue;
+    std::ifstream environment_file(entry.path() / "environ");
+    std::stringstream environment;
+    environment << '\0' << environment_file.rdbuf();
+    if (environment.str().find('\0' + wanted) != std::string::npos) found.push_back(*id);
+  }
+  return found;
+}
+
+}  // namespace
+
+MpsDaemon::MpsDaemon(fs::path pipe_directory, fs::path log_directory,
+                     const std::string& visible_devices)
+    : pipe_directory_(std::move(pipe_directory)), log_directory_(std::move(log_directory)) {
+  fs::create_directory(pipe_directory_);
+  fs::create_directory(log_directory_);
+  try {
+    start(visible_devices);
+  } catch (const Error&) {
+    end();
+    throw;
+  }
+}
+
+MpsDaemon::~MpsDaemon() { end(); }
+
+void MpsDaemon::start(const std::string& visible_devices) const {
+  if (program_on_path(MpsControl::program).empty()) {
+    system_error(
+        "{} is not on PATH (it comes with NVIDIA's driver): several processes of a GPU "
+        "need it; use --colocation folded or --ranks-per-gpu 1",
+        MpsControl::program);
+  }
+  const ProgramEnd started =
+      run_program({.command = {MpsControl::program, "-d"},
+                   .environment = {{"CUDA_MPS_PIPE_DIRECTORY", pipe_directory_.string()},
+                                   {"CUDA_MPS_LOG_DIRECTORY", log_directory_.string()},
+                                   {"CUDA_VISIBLE_DEVICES", visible_devices}},
+                   .timeout_seconds = patience_seconds});
+  const MpsControl control(pipe_directory_);
+  if (started.code == 0 && !started.timed_out && holds_in_time([&] { return control.answers(); })) {
+    return;
+  }
+  system_error("the MPS daemon does not start{}: {}",
+               started.code != 0
+                   ? fmt::format(" ({} ended with {})", MpsControl::program, started.code)
+                   : std::string(),
+               started.output.empty() ? log_end() : started.output);
+}
+
+std::string MpsDaemon::log_end() const {
+  std::ifstream file(log_directory_ / "control.log");
+  std::string last = "its log is empty";
+  for (std::string line; std::getline(file, line);) {
+    if (!line.empty()) last = line;
+  }
+  return last;
+}
+
+void MpsDaemon::end() const {
+  const auto gone = [&] { return processes_of(pipe_directory_).empty(); };
+  // Its clients are gone already: this only hurries servers that still believe in them.
+  constexpr int server_seconds = 2;
+  if (!gone()) static_cast<void>(MpsControl(pipe_directory_).quit(server_seconds));
+  if (holds_in_time(gone)) return;
+  // Fails only where the process has ended just now.
+  for (const pid_t process : processes_of(pipe_directory_)) {
+    static_cast<void>(::kill(process, SIGKILL));
+  }
+}
+
+}  // namespace tandem

@@ -1,0 +1,126 @@
+#include "launch/mps_folder.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <thread>
+
+#include "base/error.h"
+
+namespace tandem {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* lock_name = "ranks.lock";
+constexpr const char* ready_name = "ready";
+constexpr const char* failed_name = "failed";
+
+bool wait_for(double seconds, const std::function<bool()>& condition) {
+  const Clock::time_point begin = Clock::now();
+  while (!condition()) {
+    if (std::chrono::duration<double>(Clock::now() - begin).count() > seconds) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
+}
+
+std::string read_all(const fs::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// Whole or not at all, for whoever waits for the file.
+void write_whole(const fs::path& path, const std::string& text) {
+  const fs::path draft = path.string() + ".tmp";
+  std::ofstream file(draft);
+  file << text << std::flush;
+  if (!file) system_error("cannot write '{}': {}", draft.string(), std::strerror(errno));
+  fs::rename(draft, path);
+}
+
+/// In folders that all may write to, somebody else could have made it first.
+void require_own(const fs::path& path) {
+  struct stat facts {};
+  if (::lstat(path.c_str(), &facts) != 0 || !S_ISDIR(facts.st_mode) ||
+      facts.st_uid != ::geteuid() || (facts.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+    system_error("'{}' is not a folder of this user's alone; remove it", path.string());
+  }
+}
+
+}  // namespace
+
+fs::path MpsFolder::path_of(const std::string& job) {
+  const char* runtime = std::getenv("XDG_RUNTIME_DIR");
+  fs::path base = "/tmp";
+  // A socket's path has room for 107 bytes, and what MPS appends is short.
+  constexpr std::size_t longest = 60;
+  if (runtime != nullptr && *runtime == '/' && std::strlen(runtime) < longest &&
+      ::access(runtime, W_OK | X_OK) == 0) {
+    base = runtime;
+  }
+  return base / fmt::format("tandem-{}-{}", ::geteuid(), job);
+}
+
+fs::path MpsFolder::pipe_directory(int daemon) const { return path_ / fmt::format("p{}", daemon); }
+fs::path MpsFolder::log_directory(int daemon) const { return path_ / fmt::format("l{}", daemon); }
+
+void MpsFolder::create() const {
+  if (::mkdir(path_.c_str(), S_IRWXU) != 0) {
+    system_error("cannot make '{}': {}", path_.string(), std::strerror(errno));
+  }
+}
+
+void MpsFolder::join(double seconds) const {
+  if (!wait_for(seconds, [&] { return fs::exists(path_); })) {
+    system_error("waited {:.0f} s in vain for '{}', which this host's first rank makes", seconds,
+                 path_.string());
+  }
+  require_own(path_);
+  // No O_CLOEXEC: the program that this process becomes holds the lock to its end.
+  const int lock = ::open((path_ / lock_name).c_str(), O_RDWR | O_CREAT, S_IRUSR | S_IWUSR);
+  if (lock < 0 || ::flock(lock, LOCK_SH | LOCK_NB) != 0) {
+    system_error("cannot lock '{}': {}", (path_ / lock_name).string(), std::strerror(errno));
+  }
+}
+
+void MpsFolder::wait_until_left() const {
+  const int lock = ::open((path_ / lock_name).c_str(), O_RDWR | O_CLOEXEC);
+  TANDEM_CHECK(lock >= 0, "'{}' has no lock", path_.string());
+  int code = 0;
+  while ((code = ::flock(lock, LOCK_EX)) != 0 && errno == EINTR) {
+  }
+  TANDEM_CHECK(code == 0, "'{}' cannot be locked", path_.string());
+}
+
+void MpsFolder::report_ready() const { write_whole(path_ / ready_name, ""); }
+
+void MpsFolder::report_failed(const std::string& reason) const {
+  write_whole(path_ / failed_name, reason);
+}
+
+void MpsFolder::wait_ready(double seconds) const {
+  const bool told = wait_for(
+      seconds, [&] { return fs::exists(path_ / ready_name) || fs::exists(path_ / failed_name); });
+  if (!told)
+    system_error("the MPS daemon of '{}' is not up after {:.0f} s", path_.string(), seconds);
+  if (fs::exists(path_ / failed_name)) throw SystemError(read_all(path_ / failed_name));
+}
+
+void MpsFolder::remove() const {
+  std::error_code code;
+  fs::remove_all(path_, code);
+}
+
+}  // namespace tandem

@@ -1,0 +1,80 @@
+#include "launch/mps_guard.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <deque>
+
+#include "base/error.h"
+#include "base/subprocess.h"
+#include "launch/mps_daemon.h"
+#include "launch/mps_folder.h"
+
+namespace tandem {
+namespace {
+
+/// In a child that is to be the guard: cuts what ties it to the job. Signals' names aside, only
+/// what is allowed between fork and exec.
+void detach() {
+  if (::setsid() < 0 || ::chdir("/") != 0) ::_exit(126);
+  const int nothing = ::open("/dev/null", O_RDWR);
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::dup2(nothing, stream) < 0) ::_exit(126);
+  }
+  // The lock above all: with it the guard would wait for itself.
+  if (::close_range(STDERR_FILENO + 1, ~0U, 0) != 0) ::_exit(126);
+}
+
+void ignore_signals() {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGPIPE}) {
+    TANDEM_CHECK(std::signal(number, SIG_IGN) != SIG_ERR, "signal {} cannot be ignored", number);
+  }
+}
+
+}  // namespace
+
+void start_mps_guard(const std::filesystem::path& folder, const std::vector<std::string>& daemons) {
+  std::vector<std::string> command{own_program(), "mps-guard", folder.string()};
+  command.insert(command.end(), daemons.begin(), daemons.end());
+  const std::vector<char*> arguments = exec_array(command);
+  const pid_t child = ::fork();
+  if (child < 0) system_error("cannot fork: {}", std::strerror(errno));
+  if (child == 0) {
+    detach();
+    // Twice, so that init and not the launcher is the guard's parent.
+    const pid_t guard = ::fork();
+    if (guard != 0) ::_exit(guard < 0 ? 126 : 0);
+    ::execv(arguments[0], arguments.data());
+    ::_exit(127);
+  }
+  int status = 0;
+  TANDEM_CHECK(::waitpid(child, &status, 0) == child && status == 0,
+               "the MPS guard does not start");
+}
+
+int guard_mps(const std::filesystem::path& path, const std::vector<std::string>& daemons) {
+  ignore_signals();
+  const MpsFolder folder(path);
+  {
+    std::deque<MpsDaemon> running;
+    try {
+      for (std::size_t at = 0; at < daemons.size(); ++at) {
+        const int number = static_cast<int>(at);
+        running.emplace_back(folder.pipe_directory(number), folder.log_directory(number),
+                             daemons[at]);
+      }
+      folder.report_ready();
+    } catch (const std::exception& error) {
+      folder.report_failed(error.what());
+    }
+    folder.wait_until_left();
+  }
+  folder.remove();
+  return 0;
+}
+
+}  // namespace tandem

@@ -1,0 +1,146 @@
+#include "launch/rank_bootstrap.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "launch/mps_folder.h"
+#include "launch/mps_guard.h"
+#include "parallel/mps_control.h"
+
+namespace tandem {
+namespace {
+
+/// For the first local rank to make the folder, and for the daemons to come up.
+constexpr double folder_seconds = 30.0;
+constexpr double daemon_seconds = 60.0;
+
+/// Of the user's own daemon, which is to be running.
+std::string reused_daemon() {
+  const MpsControl control = MpsControl::of_environment();
+  const std::string folder = control.pipe_directory().string();
+  struct stat facts {};
+  if (::stat(folder.c_str(), &facts) != 0 || !control.answers()) {
+    input_error(
+        "--reuse-mps: no MPS daemon answers in '{}'; start it (nvidia-cuda-mps-control -d), set "
+        "CUDA_MPS_PIPE_DIRECTORY, or leave --reuse-mps out",
+        folder);
+  }
+  if (facts.st_uid != ::geteuid()) {
+    input_error("--reuse-mps: the MPS daemon in '{}' is another user's; leave --reuse-mps out",
+                folder);
+  }
+  return folder;
+}
+
+/// The slot's MPS daemon's directories; the host's first rank starts the daemons.
+EnvironmentChanges private_daemon(const RankRequest& request, const HostSlots& host,
+                                  const LocalPlace& place, const Slot& slot) {
+  const MpsFolder folder(MpsFolder::path_of(request.job));
+  if (place.rank == 0) {
+    folder.create();
+    folder.join(0.0);
+    start_mps_guard(folder.path(), host.daemons);
+  } else {
+    folder.join(folder_seconds);
+  }
+  folder.wait_ready(daemon_seconds);
+  return slot_environment(slot, request.slot, folder.pipe_directory(slot.daemon).string(),
+                          folder.log_directory(slot.daemon).string());
+}
+
+EnvironmentChanges environment_of(const RankRequest& request, const HostSlots& host,
+                                  const LocalPlace& place, const Slot& slot) {
+  if (slot.daemon < 0) return slot_environment(slot, request.slot, "", "");
+  if (request.slot.reuse_mps) {
+    return slot_environment(slot, request.slot, reused_daemon(), "");
+  }
+  return private_daemon(request, host, place, slot);
+}
+
+}  // namespace
+
+std::vector<std::string> rank_command(const std::string& program, const RankRequest& request) {
+  std::vector<std::string> command{
+      program,       "launch-rank",
+      "--job",       request.job,
+      "--gpus",      request.slot.gpus,
+      "--processes", fmt::format("{}", request.slot.processes_per_gpu)};
+  if (request.slot.sm_percent > 0) {
+    command.insert(command.end(), {"--sm-percent", fmt::format("{}", request.slot.sm_percent)});
+  }
+  if (request.slot.reuse_mps) command.emplace_back("--reuse-mps");
+  command.emplace_back("--");
+  command.insert(command.end(), request.command.begin(), request.command.end());
+  return command;
+}
+
+LocalPlace read_local_place(const ReadEnvironment& environment) {
+  const auto number = [&](const char* name) {
+    const char* text = environment(name);
+    return text == nullptr ? std::nullopt : parse_number<int>(text);
+  };
+  struct Names {
+    const char* rank;
+    const char* size;
+  };
+  // From the inside out, as read_launched_job() does.
+  for (const auto& [rank, size] :
+       {Names{"OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+        Names{"MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+        Names{"SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"}}) {
+    if (const auto value = number(rank)) return {*value, number(size).value_or(0)};
+  }
+  input_error(
+      "tandem launch-rank: neither mpirun nor srun started this process; `tandem launch` is the "
+      "command to use");
+}
+
+EnvironmentChanges slot_environment(const Slot& slot, const SlotRequest& request,
+                                    const std::string& pipes, const std::string& logs) {
+  EnvironmentChanges changes;
+  if (!slot.gpu.empty()) changes.emplace_back("CUDA_VISIBLE_DEVICES", slot.gpu);
+  if (!pipes.empty()) changes.emplace_back("CUDA_MPS_PIPE_DIRECTORY", pipes);
+  if (!logs.empty()) changes.emplace_back("CUDA_MPS_LOG_DIRECTORY", logs);
+  if (!pipes.empty() && request.sm_percent > 0) {
+    changes.emplace_back("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
+                         fmt::format("{}", request.sm_percent));
+  }
+  return changes;
+}
+
+void become_rank(const RankRequest& request) {
+  const ReadEnvironment read = [](const char* name) { return std::getenv(name); };
+  const LocalPlace place = read_local_place(read);
+  GpuList gpus = list_gpus();
+  gpus.gpus = visible_gpus_of(gpus.gpus, read("CUDA_VISIBLE_DEVICES"));
+  const HostSlots host = deal_slots(request.slot, gpus, usable_cores());
+  const int slots = static_cast<int>(host.slots.size());
+  if (place.rank >= slots || (place.size > 0 && place.size != slots)) {
+    std::array<char, 256> name{};
+    static_cast<void>(::gethostname(name.data(), name.size() - 1));  // for the message alone
+    input_error(
+        "host {} holds {} processes ({} GPUs, {} on each), but {} were started there; the hosts of "
+        "a job need as many GPUs each: say which with --gpus",
+        name.data(), slots, slots / request.slot.processes_per_gpu, request.slot.processes_per_gpu,
+        std::max(place.size, place.rank + 1));
+  }
+  const Slot& slot = host.slots[static_cast<std::size_t>(place.rank)];
+  std::vector<std::string> environment =
+      changed_environment(environment_of(request, host, place, slot));
+  bind_to(slot.cpus);
+  std::vector<std::string> command{own_program()};
+  command.insert(command.end(), request.command.begin(), request.command.end());
+  ::execve(command[0].c_str(), exec_array(command).data(), exec_array(environment).data());
+  system_error("{} cannot be started: {}", command[0], std::strerror(errno));
+}
+
+}  // namespace tandem

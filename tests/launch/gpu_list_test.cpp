@@ -1,0 +1,62 @@
+#include "device/gpu_list.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+namespace tandem {
+namespace {
+
+// Made-up GPUs: tests/launch/fake_nvml_list.cpp. Read once by the library, so all tests see these.
+class ListedGpus : public testing::Test {
+ protected:
+  static GpuList list() {
+    ::setenv("FAKE_GPUS", "GPU-a GPU-b:exclusive:busy GPU-c:instances GPU-d:prohibited", 1);
+    return list_gpus(TANDEM_FAKE_NVML_FOLDER "/libnvidia-ml.so.1");
+  }
+  static std::vector<std::string> uuids(const std::vector<GpuInfo>& gpus) {
+    std::vector<std::string> all;
+    for (const GpuInfo& gpu : gpus) all.push_back(gpu.uuid);
+    return all;
+  }
+};
+
+using Uuids = std::vector<std::string>;
+
+TEST_F(ListedGpus, HoldInstancesInPlaceOfTheirCard) {
+  const GpuList list = ListedGpus::list();
+  EXPECT_EQ(uuids(list.gpus), (Uuids{"GPU-a", "GPU-b", "MIG-GPU-c-0", "MIG-GPU-c-1", "GPU-d"}));
+  EXPECT_TRUE(list.gpus[2].is_instance);
+  EXPECT_FALSE(list.gpus[0].is_instance);
+  EXPECT_EQ(list.trouble, "");
+  EXPECT_EQ(list.cuda_version, 13000);
+}
+
+TEST_F(ListedGpus, AreDescribed) {
+  const std::vector<GpuInfo> gpus = list().gpus;
+  EXPECT_EQ(gpus[0].name, "Fake GPU");
+  EXPECT_EQ(gpus[0].bus_id, "0000:3b:00.0");  // as sysfs has it
+  EXPECT_EQ(gpus[0].memory_bytes, 1ULL << 30);
+  EXPECT_FALSE(gpus[0].exclusive || gpus[0].prohibited || gpus[0].busy);
+  EXPECT_TRUE(gpus[1].exclusive && gpus[1].busy);
+  EXPECT_TRUE(gpus[4].prohibited);
+}
+
+TEST_F(ListedGpus, AreThoseThatAreVisible) {
+  const std::vector<GpuInfo> gpus = list().gpus;
+  EXPECT_EQ(uuids(visible_gpus_of(gpus, nullptr)), uuids(gpus));
+  EXPECT_EQ(uuids(visible_gpus_of(gpus, "1,0")), (Uuids{"GPU-b", "GPU-a"}));
+  EXPECT_EQ(uuids(visible_gpus_of(gpus, "MIG-GPU-c-1,GPU-a")), (Uuids{"MIG-GPU-c-1", "GPU-a"}));
+  EXPECT_EQ(uuids(visible_gpus_of(gpus, "")), Uuids());
+  // CUDA takes no GPU behind one that is not there.
+  EXPECT_EQ(uuids(visible_gpus_of(gpus, "0,-1,1")), Uuids{"GPU-a"});
+}
+
+TEST(NoGpus, AreNoError) {
+  const GpuList list = list_gpus("/nowhere/libnvidia-ml.so.1");
+  EXPECT_TRUE(list.gpus.empty());
+  EXPECT_NE(list.trouble.find("NVML cannot be loaded"), std::string::npos) << list.trouble;
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,144 @@
+#include "launch/host_slots.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace tandem {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+GpuList gpus(int count) {
+  GpuList list;
+  for (int index = 0; index < count; ++index) {
+    list.gpus.push_back(
+        {.uuid = "GPU-" + std::string(1, static_cast<char>('a' + index)), .name = "Fake GPU"});
+  }
+  return list;
+}
+
+std::vector<CpuSet> cores(int count) {
+  std::vector<CpuSet> all;
+  for (int core = 0; core < count; ++core) all.push_back({core});
+  return all;
+}
+
+Texts uuids(const std::vector<GpuInfo>& list) {
+  Texts all;
+  for (const GpuInfo& gpu : list) all.push_back(gpu.uuid);
+  return all;
+}
+
+template <typename Call>
+std::string refusal(const Call& call) {
+  try {
+    call();
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(ChooseGpus, TakesAllNoneANumberOrAList) {
+  const GpuList host = gpus(3);
+  EXPECT_EQ(uuids(choose_gpus("all", host)), (Texts{"GPU-a", "GPU-b", "GPU-c"}));
+  EXPECT_EQ(uuids(choose_gpus("none", host)), Texts());
+  EXPECT_EQ(uuids(choose_gpus("2", host)), (Texts{"GPU-a", "GPU-b"}));
+  EXPECT_EQ(uuids(choose_gpus("2,0", host)), (Texts{"GPU-c", "GPU-a"}));
+  EXPECT_EQ(uuids(choose_gpus("1,", host)), Texts{"GPU-b"});
+  EXPECT_EQ(uuids(choose_gpus("GPU-b,2", host)), (Texts{"GPU-b", "GPU-c"}));
+}
+
+TEST(ChooseGpus, SaysWhatIsThere) {
+  const GpuList host = gpus(2);
+  EXPECT_EQ(refusal([&] { choose_gpus("3", host); }),
+            "--gpus 3: this host has 2 GPUs; ask for as many or fewer");
+  EXPECT_EQ(refusal([&] { choose_gpus("GPU-x", host); }),
+            "--gpus: no GPU 'GPU-x' here; there are 0 (GPU-a), 1 (GPU-b)");
+  EXPECT_EQ(refusal([&] { choose_gpus("0,2", host); }),
+            "--gpus: no GPU '2' here; there are 0 (GPU-a), 1 (GPU-b)");
+  EXPECT_EQ(refusal([&] { choose_gpus("0,GPU-a", host); }), "--gpus 0,GPU-a: GPU-a is named twice");
+  GpuList none;
+  none.trouble = "NVML does not start";
+  EXPECT_EQ(refusal([&] { choose_gpus("1", none); }),
+            "--gpus 1: this host has 0 GPUs: NVML does not start; ask for as many or fewer");
+}
+
+TEST(DealSlots, PutsNeighboursOnAGpuUnderOneDaemon) {
+  const HostSlots host = deal_slots({.processes_per_gpu = 2}, gpus(2), cores(4));
+  ASSERT_EQ(host.slots.size(), 4U);
+  const Texts wanted{"GPU-a", "GPU-a", "GPU-b", "GPU-b"};
+  for (std::size_t at = 0; at < 4; ++at) {
+    EXPECT_EQ(host.slots[at].gpu, wanted[at]);
+    EXPECT_EQ(host.slots[at].daemon, 0);
+    EXPECT_EQ(host.slots[at].cpus, CpuSet{static_cast<int>(at)});
+  }
+  EXPECT_EQ(host.daemons, Texts{"GPU-a,GPU-b"});
+}
+
+TEST(DealSlots, NeedsNoDaemonForOneProcessPerGpu) {
+  const HostSlots host = deal_slots({}, gpus(2), cores(4));
+  ASSERT_EQ(host.slots.size(), 2U);
+  EXPECT_EQ(host.slots[1].gpu, "GPU-b");
+  EXPECT_EQ(host.slots[1].daemon, -1);
+  EXPECT_EQ(host.slots[1].cpus, (CpuSet{2, 3}));
+  EXPECT_TRUE(host.daemons.empty());
+}
+
+TEST(DealSlots, GivesEachInstanceADaemonOfItsOwn) {
+  GpuList list = gpus(2);
+  for (GpuInfo& gpu : list.gpus) gpu.is_instance = true;
+  const HostSlots host = deal_slots({.processes_per_gpu = 2}, list, cores(1));
+  EXPECT_EQ(host.daemons, (Texts{"GPU-a", "GPU-b"}));
+  EXPECT_EQ(host.slots[1].daemon, 0);
+  EXPECT_EQ(host.slots[2].daemon, 1);
+}
+
+TEST(DealSlots, PutsRanksOnTheCpuWhereThereIsNoGpu) {
+  const HostSlots host = deal_slots({.processes_per_gpu = 3}, {}, cores(3));
+  ASSERT_EQ(host.slots.size(), 3U);
+  EXPECT_EQ(host.slots[2].gpu, "");
+  EXPECT_EQ(host.slots[2].daemon, -1);
+  EXPECT_EQ(host.slots[2].cpus, CpuSet{2});
+  EXPECT_EQ(deal_slots({.gpus = "none"}, gpus(2), cores(2)).slots.size(), 1U);
+}
+
+TEST(DealSlots, RefusesMoreProcessesThanMpsTakes) {
+  GpuList list = gpus(1);
+  list.cuda_version = 13000;
+  EXPECT_EQ(
+      refusal([&] { deal_slots({.processes_per_gpu = 49}, list, cores(1)); }),
+      "--ranks-per-gpu 49: CUDA MPS takes 48 processes a GPU with this driver; ask for fewer, "
+      "or use --colocation folded");
+  list.cuda_version = 13010;
+  EXPECT_EQ(deal_slots({.processes_per_gpu = 60}, list, cores(1)).slots.size(), 60U);
+  EXPECT_NE(refusal([&] { deal_slots({.processes_per_gpu = 61}, list, cores(1)); }), "no error");
+  // No MPS, no limit.
+  EXPECT_EQ(deal_slots({.processes_per_gpu = 61}, {}, cores(1)).slots.size(), 61U);
+}
+
+TEST(DealSlots, RefusesGpusThatNobodyElseMayUse) {
+  GpuList list = gpus(2);
+  list.gpus[1].prohibited = true;
+  EXPECT_EQ(refusal([&] { deal_slots({}, list, cores(1)); })
+                .rfind("GPU-b (Fake GPU) is in compute "
+                       "mode 'prohibited'",
+                       0),
+            0U);
+  list.gpus[1].prohibited = false;
+  list.gpus[1].exclusive = true;
+  EXPECT_EQ(refusal([&] { deal_slots({.processes_per_gpu = 2}, list, cores(1)); }), "no error");
+  list.gpus[1].busy = true;
+  EXPECT_EQ(refusal([&] { deal_slots({.processes_per_gpu = 2}, list, cores(1)); })
+                .rfind("GPU-b (Fake GPU) is in compute mode 'exclusive process', and a process "
+                       "holds it",
+                       0),
+            0U);
+  EXPECT_EQ(deal_slots({.gpus = "1"}, list, cores(1)).slots.size(), 1U);
+  const SlotRequest reuse{.processes_per_gpu = 2, .reuse_mps = true};
+  EXPECT_EQ(refusal([&] { deal_slots(reuse, list, cores(1)); }), "no error");
+}
+
+}  // namespace
+}  // namespace tandem

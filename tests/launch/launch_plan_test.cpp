@@ -1,0 +1,103 @@
+#include "launch/launch_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+
+#include "base/error.h"
+#include "support/temporary_folder.h"
+
+namespace tandem {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+LaunchPlan plan() {
+  LaunchPlan made;
+  made.processes_per_host = 4;
+  made.program = "/opt/tandem";
+  made.rank = {.slot = {.gpus = "0,1", .processes_per_gpu = 2, .sm_percent = 30},
+               .job = "abc",
+               .command = {"train", "run file.toml", "--set", "model.name='x'"}};
+  return made;
+}
+
+constexpr const char* rank_words =
+    "/opt/tandem launch-rank --job abc --gpus 0,1 --processes 2 --sm-percent 30 -- train "
+    "'run file.toml' --set 'model.name='\\''x'\\'''";
+
+TEST(StartCommand, OfOneHost) {
+  EXPECT_EQ(shell_line(start_command(plan(), Starter::mpirun, false)),
+            std::string("mpirun --oversubscribe --bind-to none -n 4 ") + rank_words);
+  EXPECT_EQ(start_command(plan(), Starter::mpirun, true)[1], "--allow-run-as-root");
+}
+
+TEST(StartCommand, OfSeveralHosts) {
+  LaunchPlan two = plan();
+  two.hosts = {"node-a", "node-b"};
+  two.host_count = 2;
+  EXPECT_EQ(shell_line(start_command(two, Starter::mpirun, false)),
+            std::string("mpirun --oversubscribe --bind-to none --host node-a:4,node-b:4 -n 8 ") +
+                rank_words);
+  EXPECT_EQ(shell_line(start_command(two, Starter::srun, false)),
+            std::string("srun --mpi=pmix --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpu-bind=none "
+                        "--gpu-bind=none --kill-on-bad-exit=1 --nodelist=node-a,node-b ") +
+                rank_words);
+}
+
+TEST(ReadHosts, TakesAListOrAHostfile) {
+  EXPECT_EQ(read_hosts("a,b"), (Texts{"a", "b"}));
+  const TemporaryFolder folder;
+  const std::string file = (folder / "hosts").string();
+  std::ofstream(file) << "# ours\nnode-a slots=8\n\nnode-b # slow\n";
+  EXPECT_EQ(read_hosts(file), (Texts{"node-a", "node-b"}));
+  EXPECT_THROW(read_hosts(","), InputError);
+  EXPECT_THROW(read_hosts("a,b,a"), InputError);
+}
+
+TEST(LocalPlaceOf, TheInnermostLauncher) {
+  const auto place = [](const std::map<std::string, std::string>& variables) {
+    return read_local_place([&](const char* name) {
+      const auto found = variables.find(name);
+      return found == variables.end() ? nullptr : found->second.c_str();
+    });
+  };
+  const LocalPlace both = place({{"OMPI_COMM_WORLD_LOCAL_RANK", "3"},
+                                 {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
+                                 {"SLURM_LOCALID", "0"}});
+  EXPECT_EQ(both.rank, 3);
+  EXPECT_EQ(both.size, 4);
+  EXPECT_EQ(place({{"SLURM_LOCALID", "2"}}).rank, 2);
+  EXPECT_THROW(place({}), InputError);
+}
+
+TEST(SlotEnvironment, NamesGpuDaemonAndShare) {
+  const SlotRequest request{.sm_percent = 25};
+  const EnvironmentChanges wanted{{"CUDA_VISIBLE_DEVICES", "GPU-a"},
+                                  {"CUDA_MPS_PIPE_DIRECTORY", "/p"},
+                                  {"CUDA_MPS_LOG_DIRECTORY", "/l"},
+                                  {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "25"}};
+  EXPECT_EQ(slot_environment({.gpu = "GPU-a", .daemon = 0}, request, "/p", "/l"), wanted);
+  EXPECT_EQ(slot_environment({.gpu = "GPU-a"}, {}, "", ""),
+            (EnvironmentChanges{{"CUDA_VISIBLE_DEVICES", "GPU-a"}}));
+  EXPECT_EQ(slot_environment({}, request, "", ""), EnvironmentChanges());
+}
+
+TEST(PlanText, SaysWhatEachProcessGets) {
+  HostSlots slots;
+  slots.slots = {{.gpu = "GPU-a", .gpu_name = "Fake GPU", .daemon = 0, .cpus = {0, 1}},
+                 {.gpu = "GPU-a", .gpu_name = "Fake GPU", .daemon = 0, .cpus = {2, 3}}};
+  slots.daemons = {"GPU-a"};
+  const std::string text = plan_text(plan(), slots, false);
+  for (const char* part :
+       {"4 processes on 1 host, 4 on each\n", "process 1: Fake GPU (GPU-a), cores 2-3\n",
+        "CUDA_VISIBLE_DEVICES=GPU-a CUDA_MPS_PIPE_DIRECTORY=", "/p0 CUDA_MPS_LOG_DIRECTORY=",
+        "/l0 CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=30\n", "MPS: 1 private daemon\n",
+        "mpirun (what is started):\n  mpirun ", "srun:\n  srun "}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << " is missing in:\n" << text;
+  }
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,141 @@
+#include "launch/mps_daemon.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+#include "base/error.h"
+#include "launch/mps_folder.h"
+#include "parallel/mps_control.h"
+#include "support/temporary_folder.h"
+
+// With the control program of tests/launch/fake_mps, which keeps files instead of a server.
+
+namespace tandem {
+namespace {
+
+class MpsDaemonTest : public testing::Test {
+ protected:
+  MpsDaemonTest() {
+    set("PATH", std::string(TANDEM_FAKE_MPS_FOLDER ":") + std::getenv("PATH"));
+    set("FAKE_MPS_JOURNAL", (folder_ / "journal").string());
+    ::unsetenv("FAKE_MPS");
+  }
+
+  static void set(const char* name, const std::string& value) { ::setenv(name, value.c_str(), 1); }
+  std::filesystem::path pipes() const { return folder_ / "p0"; }
+  std::filesystem::path logs() const { return folder_ / "l0"; }
+  std::string journal() const {
+    std::ifstream file(folder_ / "journal");
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  std::string failure() const {
+    try {
+      const MpsDaemon daemon(pipes(), logs(), "GPU-a");
+    } catch (const SystemError& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(MpsDaemonTest, AnswersWhileItLivesAndIsGoneBehindIt) {
+  const MpsControl control(pipes());
+  EXPECT_FALSE(control.answers());
+  {
+    const MpsDaemon daemon(pipes(), logs(), "GPU-a,GPU-b");
+    EXPECT_TRUE(control.answers());
+    EXPECT_EQ(control.servers().size(), 1U);
+    EXPECT_TRUE(control.clients().empty());
+  }
+  EXPECT_FALSE(control.answers());
+  EXPECT_EQ(journal(),
+            "start " + pipes().string() + " GPU-a,GPU-b\nquit -t\nend " + pipes().string() + "\n");
+}
+
+TEST_F(MpsDaemonTest, KnowsItsClients) {
+  const MpsDaemon daemon(pipes(), logs(), "GPU-a");
+  set("CUDA_MPS_PIPE_DIRECTORY", pipes().string());
+  EXPECT_FALSE(attached_to_mps());
+  std::ofstream(pipes() / "clients") << "1\n" << ::getpid() << "\n";
+  EXPECT_EQ(MpsControl(pipes()).clients(), (std::vector<pid_t>{1, ::getpid()}));
+  EXPECT_TRUE(attached_to_mps());
+  ::unsetenv("CUDA_MPS_PIPE_DIRECTORY");
+}
+
+TEST_F(MpsDaemonTest, ThatDoesNotStartIsToldWithItsLog) {
+  set("FAKE_MPS", "fail");
+  EXPECT_EQ(failure(),
+            "the MPS daemon does not start (nvidia-cuda-mps-control ended with 1): An instance of "
+            "this daemon is already running");
+}
+
+TEST_F(MpsDaemonTest, NeedsItsProgram) {
+  set("PATH", "/nowhere");
+  EXPECT_EQ(failure().rfind("nvidia-cuda-mps-control is not on PATH", 0), 0U) << failure();
+}
+
+TEST_F(MpsDaemonTest, ThatDoesNotEndIsKilled) {
+  set("FAKE_MPS", "stubborn");
+  { const MpsDaemon daemon(pipes(), logs(), "GPU-a"); }
+  // A killed one writes no last line, and its file stays.
+  std::ifstream file(pipes() / "nvidia-cuda-mps-control.pid");
+  pid_t process = 0;
+  ASSERT_TRUE(file >> process);
+  EXPECT_NE(::kill(process, 0), 0);
+}
+
+TEST_F(MpsDaemonTest, ThatDoesNotAnswerIsNoDaemon) {
+  set("FAKE_MPS", "deaf");
+  std::filesystem::create_directory(pipes());
+  std::ofstream(pipes() / "nvidia-cuda-mps-control.pid") << "1\n";
+  EXPECT_FALSE(MpsControl(pipes(), 0.2).answers());
+}
+
+TEST(MpsFolderTest, IsThisUsersAlone) {
+  const TemporaryFolder base;
+  ::setenv("XDG_RUNTIME_DIR", base.path().c_str(), 1);
+  const MpsFolder folder(MpsFolder::path_of("abc"));
+  EXPECT_EQ(folder.path().parent_path(), base.path());
+  folder.create();
+  EXPECT_EQ(std::filesystem::status(folder.path()).permissions(),
+            std::filesystem::perms::owner_all);
+  EXPECT_THROW(folder.create(), SystemError);
+  std::filesystem::permissions(folder.path(), std::filesystem::perms::all);
+  EXPECT_THROW(folder.join(0.0), SystemError);
+  folder.remove();
+  EXPECT_FALSE(std::filesystem::exists(folder.path()));
+  EXPECT_THROW(folder.join(0.0), SystemError);
+  ::unsetenv("XDG_RUNTIME_DIR");
+}
+
+TEST(MpsFolderTest, TellsWhatBecameOfTheDaemons) {
+  const TemporaryFolder base;
+  const MpsFolder folder(base.path());
+  EXPECT_THROW(folder.wait_ready(0.0), SystemError);
+  folder.report_failed("no daemon today");
+  try {
+    folder.wait_ready(0.0);
+    ADD_FAILURE() << "ready";
+  } catch (const SystemError& error) {
+    EXPECT_STREQ(error.what(), "no daemon today");
+  }
+  std::filesystem::remove(base / "failed");
+  folder.report_ready();
+  EXPECT_NO_THROW(folder.wait_ready(0.0));
+}
+
+TEST(MpsFolderTest, GoesWhereSocketsFit) {
+  ::setenv("XDG_RUNTIME_DIR", ("/tmp/" + std::string(100, 'x')).c_str(), 1);
+  EXPECT_EQ(MpsFolder::path_of("abc").parent_path(), "/tmp");
+  ::unsetenv("XDG_RUNTIME_DIR");
+  EXPECT_EQ(MpsFolder::path_of("abc").parent_path(), "/tmp");
+}
+
+}  // namespace
+}  // namespace tandem

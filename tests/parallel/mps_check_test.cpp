@@ -1,0 +1,120 @@
+#include "parallel/mps_check.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <optional>
+
+#include "base/subprocess.h"
+#include "parallel/gather_text.h"
+#include "parallel/mpi_test.h"
+#include "parallel/mps_control.h"
+#include "support/temporary_folder.h"
+
+// With the control program of tests/launch/fake_mps, whose clients a file lists.
+
+namespace tandem {
+namespace {
+
+/// All ranks on one GPU, and a folder of theirs in which an MPS daemon may run.
+class RanksUnderMps : public testing::Test {
+ protected:
+  RanksUnderMps() {
+    const char* path = std::getenv("PATH");
+    TANDEM_CHECK(path != nullptr, "PATH is not set");
+    ::setenv("PATH", (std::string(TANDEM_FAKE_MPS_FOLDER ":") + path).c_str(), 1);
+    if (world().rank() == 0) own_.emplace();
+    pipes_ = all_gather_text(world(), own_ ? own_->path().string() : "").front();
+  }
+  ~RanksUnderMps() override {
+    world().barrier();
+    if (own_) std::ofstream(own_->path() / "quit") << "";
+    // The daemon's own sign that it has ended, without which the folder could not be removed.
+    while (own_ && std::filesystem::exists(own_->path() / "nvidia-cuda-mps-control.pid")) {
+      ::usleep(1000);
+    }
+    ::unsetenv("CUDA_MPS_PIPE_DIRECTORY");
+  }
+
+  void start_daemon() const {
+    ::setenv("CUDA_MPS_PIPE_DIRECTORY", pipes_.c_str(), 1);
+    if (own_) {
+      const ProgramEnd end = run_program(
+          {.command = {MpsControl::program, "-d"},
+           .environment = {{"CUDA_VISIBLE_DEVICES", "GPU-a"}, {"CUDA_MPS_LOG_DIRECTORY", pipes_}}});
+      EXPECT_EQ(end.code, 0) << end.output;
+    }
+    world().barrier();
+  }
+  /// Rank after rank, since they write one file.
+  void attach(bool mine) const {
+    for (int rank = 0; rank < world().size(); ++rank) {
+      if (mine && rank == world().rank()) {
+        std::ofstream(pipes_ + "/clients", std::ios::app) << ::getpid() << '\n';
+      }
+      world().barrier();
+    }
+  }
+  static RankTopology on(const std::vector<std::string>& gpus) {
+    std::vector<RankPlace> places;
+    for (const std::string& gpu : gpus) places.push_back({"here", "here", gpu});
+    return {places, world().rank()};
+  }
+  static RankTopology together() {
+    return on(std::vector<std::string>(static_cast<std::size_t>(world().size()), "GPU-a"));
+  }
+
+  std::optional<TemporaryFolder> own_;
+  std::string pipes_;
+};
+
+TEST_F(RanksUnderMps, AreWhatTheDaemonListsAsItsClients) {
+  start_daemon();
+  attach(true);
+  EXPECT_EQ(ranks_run_under_mps(world(), together()), world().size() > 1);
+}
+
+TEST_F(RanksUnderMps, AreNotAskedForWhereEachHasAGpu) {
+  std::vector<std::string> gpus;
+  for (int rank = 0; rank < world().size(); ++rank) gpus.push_back("GPU-" + std::to_string(rank));
+  ::setenv("CUDA_MPS_PIPE_DIRECTORY", "/nowhere", 1);
+  EXPECT_FALSE(ranks_run_under_mps(world(), on(gpus)));
+}
+
+TEST_F(RanksUnderMps, AreWarnedOfWhereTheyTakeTurns) {
+  testing::internal::CaptureStderr();
+  EXPECT_FALSE(ranks_run_under_mps(world(), together()));
+  const std::string text = testing::internal::GetCapturedStderr();
+  const bool warned = text.find("they take turns on it") != std::string::npos;
+  EXPECT_EQ(warned, world().rank() == 0 && world().size() > 1) << text;
+}
+
+TEST_F(RanksUnderMps, AreRefusedWhereOneIsNone) {
+  if (world().size() < 2) return;
+  start_daemon();
+  const int outside = world().size() - 1;
+  attach(world().rank() != outside);
+  const std::string message =
+      message_of<InputError>([&] { ranks_run_under_mps(world(), together()); });
+  EXPECT_EQ(message.rfind("rank " + std::to_string(outside) +
+                              " on GPU-a of host here is no client of the MPS daemon",
+                          0),
+            0U)
+      << message;
+  expect_same_everywhere(message);
+}
+
+TEST_F(RanksUnderMps, AreRefusedWhereMpsIsMeantAndNoneIsOne) {
+  if (world().size() < 2) return;
+  ::setenv("CUDA_MPS_PIPE_DIRECTORY", pipes_.c_str(), 1);
+  const std::string message =
+      message_of<InputError>([&] { ranks_run_under_mps(world(), together()); });
+  EXPECT_NE(message.find(" on GPU-a of host here are no client of the MPS daemon"),
+            std::string::npos)
+      << message;
+  expect_same_everywhere(message);
+}
+
+}  // namespace
+}  // namespace tandem
