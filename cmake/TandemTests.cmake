@@ -99,6 +99,57 @@ function(tandem_cuda_mpi_test name)
   endforeach()
 endfunction()
 
+# tandem_shared_gpu_test(NAME PLACEMENTS 1x4 2x2 SOURCES ... LIBRARIES ... [TIMEOUT seconds]): as
+# tandem_mpi_test, of ranks that share GPUs: for each placement GPUSxRANKS so many ranks on each of so
+# many GPUs, taking turns (NAME.1x4) and under an MPS daemon of the test's own (NAME.1x4.mps). It is
+# built wherever the CUDA backend is, and registered where the GPUs suffice, elsewhere counted as left
+# out.
+function(tandem_shared_gpu_test name)
+  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LIBRARIES;PLACEMENTS" ${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  if(TANDEM_HAS_CUDA)
+    add_executable(${name} ${arg_SOURCES})
+    target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+    target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} ${TANDEM_CUDA_LIBRARIES} GTest::gtest
+      tandem_options)
+  endif()
+  find_program(TANDEM_MPS_CONTROL nvidia-cuda-mps-control)
+  mark_as_advanced(TANDEM_MPS_CONTROL)
+  foreach(placement IN LISTS arg_PLACEMENTS)
+    string(REPLACE x ";" parts ${placement})
+    list(GET parts 0 gpus)
+    list(GET parts 1 ranks_per_gpu)
+    math(EXPR ranks "${gpus} * ${ranks_per_gpu}")
+    set(devices 0)
+    set(label gpu)
+    if(gpus GREATER 1)
+      math(EXPR last "${gpus} - 1")
+      foreach(device RANGE 1 ${last})
+        string(APPEND devices ",${device}")
+      endforeach()
+      set(label multi_gpu)
+    endif()
+    foreach(variant IN ITEMS "" .mps)
+      set(test ${name}.${placement}${variant})
+      set(wrapper "")
+      if(variant)
+        set(wrapper ${PROJECT_SOURCE_DIR}/tests/support/with_mps.sh)
+      endif()
+      if(NOT TANDEM_HAS_CUDA OR gpus GREATER TANDEM_GPU_COUNT OR (variant AND NOT TANDEM_MPS_CONTROL))
+        set_property(GLOBAL APPEND PROPERTY TANDEM_GPU_TESTS_LEFT_OUT ${test})
+        continue()
+      endif()
+      add_test(NAME ${test} COMMAND ${wrapper} ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks}
+        ${TANDEM_MPIRUN_FLAGS} $<TARGET_FILE:${name}>)
+      set_tests_properties(${test} PROPERTIES LABELS ${label} TIMEOUT ${arg_TIMEOUT}
+        PROCESSORS ${ranks} RESOURCE_LOCK gpu
+        ENVIRONMENT "${TANDEM_MPI_TEST_ENVIRONMENT};CUDA_VISIBLE_DEVICES=${devices}")
+    endforeach()
+  endforeach()
+endfunction()
+
 # tandem_leave_out(NAME REASON): says that a group of tests is not registered on this machine, and
 # why. ./test.sh tells it at its end.
 function(tandem_leave_out name reason)

@@ -1,8 +1,10 @@
 #include "parallel/communicator.h"
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 
+#include "base/log.h"
 #include "parallel/bf16_sum.h"
 
 namespace tandem {
@@ -121,6 +123,14 @@ Tensor Communicator::attach(const Tensor& arena) {
   TANDEM_CHECK(arena.dtype() == DType::f32, "attach: the elements are {}, not f32",
                name_of(arena.dtype()));
   return do_attach(arena);
+}
+
+void Communicator::detach(const Tensor& arena) noexcept {
+  try {
+    do_detach(arena);
+  } catch (const std::exception& error) {
+    log_error("{}", error.what());
+  }
 }
 
 std::unique_ptr<Request> Communicator::sum_attached_async(const Tensor& slice,

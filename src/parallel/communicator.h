@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "parallel/shared_device.h"
 #include "tensor/tensor.h"
 
 namespace tandem {
@@ -114,6 +115,9 @@ class Communicator {
   /// communicator owns and that ranks of one device share, which is read alone. The arena outlives
   /// the communicator's use of it and is attached once.
   Tensor attach(const Tensor& arena);
+  /// Collective, unless an error unwinds this rank: ends the use of an attached arena, and of what
+  /// attach() returned. What fails is logged.
+  void detach(const Tensor& arena) noexcept;
   /// Sums a slice of an attached arena over the ranks, as all_reduce_async does, into what attach()
   /// returned. Where that is not the arena the slice keeps this rank's elements, and must not be
   /// written before the operation is done. `scratch`, where defined, asks for bf16 between devices,
@@ -139,6 +143,9 @@ class Communicator {
   /// Replaces each of `count` values by its sum over the ranks, the same bits on all of them, in
   /// the memory that the communicator takes. Device kinds alone, and the group of one.
   void sum_doubles(double* values, std::int64_t count);
+
+  /// What the ranks of this rank's device can share; null where the kind has no such thing.
+  virtual SharedDevice* shared_device() { return nullptr; }
 
   /// Waits on the host until `done()` says so, for something that other ranks take part in, such as
   /// what was enqueued on a device. Not collective. `done` is called over and over, so it pauses as
@@ -171,6 +178,7 @@ class Communicator {
                                                             const Tensor& scratch,
                                                             std::string_view label) = 0;
   virtual Tensor do_attach(const Tensor& arena) { return arena; }
+  virtual void do_detach(const Tensor& /*arena*/) {}
   virtual std::unique_ptr<Request> do_sum_attached_async(const Tensor& slice,
                                                          std::string_view label,
                                                          const Tensor& scratch);

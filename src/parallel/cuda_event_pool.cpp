@@ -23,4 +23,15 @@ cudaEvent_t CudaEventPool::take() {
   return event;
 }
 
+void CudaEventPool::order(cudaStream_t first, cudaStream_t then) {
+  const cudaEvent_t event = take();
+  const cudaError_t recorded = cudaEventRecord(event, first);
+  // The wait is for what was recorded now, whatever the event is used for afterwards.
+  const cudaError_t awaited =
+      recorded == cudaSuccess ? cudaStreamWaitEvent(then, event, 0) : cudaSuccess;
+  give_back(event);
+  TANDEM_CUDA_CHECK(recorded);
+  TANDEM_CUDA_CHECK(awaited);
+}
+
 }  // namespace tandem

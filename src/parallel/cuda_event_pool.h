@@ -18,6 +18,8 @@ class CudaEventPool {
   CudaEventPool& operator=(const CudaEventPool&) = delete;
 
   cudaEvent_t take();
+  /// What `first` was given so far comes before what `then` is given from here on.
+  void order(cudaStream_t first, cudaStream_t then);
   void give_back(cudaEvent_t event) noexcept { free_.push_back(event); }
 
  private:

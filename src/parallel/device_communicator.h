@@ -5,6 +5,7 @@
 
 #include "device/any_context.h"
 #include "parallel/communicator.h"
+#include "parallel/reduction_kind.h"
 
 namespace tandem {
 
@@ -22,10 +23,13 @@ struct DeviceLinkOptions {
   std::optional<int> cga_cluster_size{};
 };
 
-/// The ranks of `host` as a communicator over the context's memory: Nccl, or Self for one rank;
-/// null where that memory is the host's, which `host` itself takes. Collective; both outlive it.
-/// Throws InputError on all ranks where two of them share a GPU.
-std::unique_ptr<Communicator> make_device_communicator(AnyContext& context, Communicator& host,
-                                                       const DeviceLinkOptions& options = {});
+/// The ranks of `host` as a communicator over the context's memory: Self for one rank, Nccl for
+/// ranks with a GPU each, else Colocated or, on several GPUs, Hierarchical; null where that memory
+/// is the host's, which `host` itself takes. Collective; both outlive it. `kind` flat: Nccl, which
+/// throws InputError on all ranks where two of them share a GPU; two_level: Hierarchical for ranks
+/// with a GPU each too.
+std::unique_ptr<Communicator> make_device_communicator(
+    AnyContext& context, Communicator& host, const DeviceLinkOptions& options = {},
+    ReductionKind kind = ReductionKind::automatic);
 
 }  // namespace tandem

@@ -4,7 +4,8 @@ namespace tandem {
 
 std::unique_ptr<Communicator> make_device_communicator(AnyContext& /*context*/,
                                                        Communicator& /*host*/,
-                                                       const DeviceLinkOptions& /*options*/) {
+                                                       const DeviceLinkOptions& /*options*/,
+                                                       ReductionKind /*kind*/) {
   return nullptr;
 }
 

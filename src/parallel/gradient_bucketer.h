@@ -89,6 +89,11 @@ class GradientBucketer {
                    std::vector<ParameterSlice> slices, const BucketOptions& options = {},
                    const Tensor& scratch = {});
 
+  /// Collective, unless an error unwinds this rank.
+  ~GradientBucketer() { communicator_.detach(gradients_); }
+  GradientBucketer(const GradientBucketer&) = delete;
+  GradientBucketer& operator=(const GradientBucketer&) = delete;
+
   /// Throws Error where the step before was not finished.
   void begin_step();
   /// The gradient of slice `i` is done. Throws Error naming it where it was done already.

@@ -11,6 +11,8 @@
 #include "parallel/nccl_check.h"
 #include "parallel/nccl_group.h"
 #include "parallel/operation_marks.h"
+#include "parallel/priority_stream.h"
+#include "parallel/stream_request.h"
 
 namespace tandem {
 namespace {
@@ -47,33 +49,6 @@ ncclRedOp_t nccl_op(ReduceOp op) {
 
 std::size_t count_of(const Tensor& tensor) { return static_cast<std::size_t>(tensor.elements()); }
 
-/// Whether the stream is being captured into a graph, when nothing may be asked of the device.
-bool is_capturing(cudaStream_t stream) {
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  TANDEM_CUDA_CHECK(cudaStreamIsCapturing(stream, &status));
-  return status != cudaStreamCaptureStatusNone;
-}
-
-/// A stream of the calling thread's device that goes before those of usual priority.
-class PriorityStream {
- public:
-  PriorityStream() {
-    int least = 0;
-    int greatest = 0;
-    TANDEM_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
-    TANDEM_CUDA_CHECK(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest));
-  }
-  // What fails here failed before, and was said then.
-  ~PriorityStream() { (void)cudaStreamDestroy(stream_); }
-  PriorityStream(const PriorityStream&) = delete;
-  PriorityStream& operator=(const PriorityStream&) = delete;
-
-  cudaStream_t get() const { return stream_; }
-
- private:
-  cudaStream_t stream_ = nullptr;
-};
-
 /// One 4-byte word on the device, for barriers.
 class DeviceWord {
  public:
@@ -92,63 +67,15 @@ class DeviceWord {
   void* memory_;
 };
 
-/// Done once the event has passed. The event is recorded on the communication stream; what waits is
-/// the context's stream of that time, which need not be the one of now.
-class NcclRequest final : public Request {
- public:
-  NcclRequest(CudaEventPool& events, cudaStream_t recorded_on, const CudaContext& waiting)
-      : events_(events),
-        waiting_(waiting),
-        event_(events.take()),
-        captured_(is_capturing(recorded_on)) {
-    const cudaError_t status = cudaEventRecord(event_, recorded_on);
-    if (status != cudaSuccess) events_.give_back(event_);
-    TANDEM_CUDA_CHECK(status);
-  }
-  ~NcclRequest() override { events_.give_back(event_); }
-
-  bool test() override {
-    if (done_) return true;
-    // Captured, it is done in each launch of the graph, and never here.
-    if (captured_ || is_capturing(waiting_.stream())) return false;
-    const cudaError_t status = cudaEventQuery(event_);
-    if (status == cudaErrorNotReady) {
-      (void)cudaGetLastError();  // that is an answer, no error
-      return false;
-    }
-    TANDEM_CUDA_CHECK(status);
-    return done_ = true;
-  }
-  void wait() override {
-    if (!done_) TANDEM_CUDA_CHECK(cudaStreamWaitEvent(waiting_.stream(), event_, 0));
-  }
-
- private:
-  CudaEventPool& events_;
-  const CudaContext& waiting_;
-  cudaEvent_t event_;
-  bool captured_;
-  bool done_ = false;
-};
-
 }  // namespace
 
 struct NcclCommunicator::Handle {
   Handle(Communicator& host, CudaContext& device, const DeviceLinkOptions& options)
-      : context(device), barrier_word(device), group(host, options) {
-    TANDEM_CUDA_CHECK(cudaEventCreateWithFlags(&fork, cudaEventDisableTiming));
-  }
-  // What fails here failed before, and was said then.
-  ~Handle() { (void)cudaEventDestroy(fork); }
-  Handle(const Handle&) = delete;
-  Handle& operator=(const Handle&) = delete;
+      : context(device), barrier_word(device), group(host, options) {}
 
   /// What the context's stream was given so far comes before what the communication stream is given
   /// from here on.
-  void branch() {
-    TANDEM_CUDA_CHECK(cudaEventRecord(fork, context.stream()));
-    TANDEM_CUDA_CHECK(cudaStreamWaitEvent(communication.get(), fork, 0));
-  }
+  void branch() { events.order(context.stream(), communication.get()); }
 
   /// Enqueues sends and receives that go on together, `transfers()`, each of which returns NCCL's
   /// result, as one operation.
@@ -180,7 +107,6 @@ struct NcclCommunicator::Handle {
   CudaEventPool events;
   OperationMarks marks;
   DeviceWord barrier_word;
-  cudaEvent_t fork = nullptr;
   NcclGroup group;  // last, so that it ends first: freeing memory waits for what hangs in it
 };
 
@@ -195,6 +121,10 @@ NcclCommunicator::NcclCommunicator(Communicator& host, CudaContext& context,
 }
 
 NcclCommunicator::~NcclCommunicator() = default;
+
+void NcclCommunicator::check() { handle_->group.check(); }
+
+void NcclCommunicator::give_up() noexcept { handle_->group.give_up(); }
 
 void NcclCommunicator::wait_until(const std::function<bool()>& done,
                                   const std::function<std::string()>& what) {
@@ -258,7 +188,7 @@ std::unique_ptr<Request> NcclCommunicator::do_all_reduce_async(const Tensor& ten
                            nccl_op(op), comm, stream);
     });
   }
-  return std::make_unique<NcclRequest>(h.events, stream, h.context);
+  return std::make_unique<StreamRequest>(h.events, stream, h.context);
 }
 
 void NcclCommunicator::do_reduce(const Tensor& tensor, ReduceOp op, int root) {
@@ -403,7 +333,7 @@ std::unique_ptr<Request> NcclCommunicator::do_all_reduce_bf16_async(const Tensor
     });
     unpack_bf16(stream, layout, packed, tensor.data<float>());
   }
-  return std::make_unique<NcclRequest>(h.events, stream, h.context);
+  return std::make_unique<StreamRequest>(h.events, stream, h.context);
 }
 
 }  // namespace tandem

@@ -45,6 +45,12 @@ class NcclCommunicator final : public Communicator {
   void wait_until(const std::function<bool()>& done,
                   const std::function<std::string()>& what) override;
 
+  /// Throws SystemError where NCCL has failed.
+  void check();
+  /// What the ranks do with NCCL ends here, as after an error: what waits for other ranks on the
+  /// device returns.
+  void give_up() noexcept;
+
  private:
   void do_send(const Tensor& tensor, int to) override;
   void do_recv(const Tensor& tensor, int from) override;

@@ -10,12 +10,18 @@ namespace {
 /// Keeps the table, which is searched by each call, short where labels go on changing.
 constexpr std::size_t most_operations = 1024;
 
-__global__ void write_mark(volatile std::uint32_t* word, std::uint32_t number) {
+__global__ void write_kernel(volatile std::uint32_t* word, std::uint32_t number) {
   *word = number;
   __threadfence_system();
 }
 
 }  // namespace
+
+void write_mark(CUstream_st* stream, const OperationMark& mark) {
+  if (mark.word == nullptr) return;
+  write_kernel<<<1, 1, 0, stream>>>(mark.word, mark.number);
+  TANDEM_CUDA_CHECK_LAUNCH();
+}
 
 OperationMarks::OperationMarks() {
   void* memory = nullptr;
@@ -42,9 +48,12 @@ std::uint32_t OperationMarks::number_of(std::string_view label, std::int64_t ele
   return static_cast<std::uint32_t>(operations_.size());
 }
 
+OperationMark OperationMarks::mark(std::string_view label, std::int64_t elements) {
+  return {device_word_, number_of(label, elements)};
+}
+
 void OperationMarks::enqueue(CUstream_st* stream, std::string_view label, std::int64_t elements) {
-  write_mark<<<1, 1, 0, stream>>>(device_word_, number_of(label, elements));
-  TANDEM_CUDA_CHECK_LAUNCH();
+  write_mark(stream, mark(label, elements));
 }
 
 std::string OperationMarks::last() const {

@@ -10,6 +10,15 @@ struct CUstream_st;
 
 namespace tandem {
 
+/// What a device writes as an operation begins; without a word nothing.
+struct OperationMark {
+  std::uint32_t* word = nullptr;  // the device's address
+  std::uint32_t number = 0;
+};
+
+/// Enqueues the writing of a mark.
+void write_mark(CUstream_st* stream, const OperationMark& mark);
+
 /// Which of a device's operations began last, readable from the host while the device hangs in it:
 /// a word of host memory into which the device writes the operation's number. Captured into a CUDA
 /// graph, each launch writes anew.
@@ -20,8 +29,10 @@ class OperationMarks {
   OperationMarks(const OperationMarks&) = delete;
   OperationMarks& operator=(const OperationMarks&) = delete;
 
-  /// Enqueues that an operation of that label and size begins here. The same label and size are one
-  /// operation.
+  /// What says that an operation of that label and size begins. The same label and size are one
+  /// operation. For a kernel to write, or write_mark().
+  OperationMark mark(std::string_view label, std::int64_t elements);
+  /// Enqueues the writing of mark().
   void enqueue(CUstream_st* stream, std::string_view label, std::int64_t elements);
   /// "all_reduce of gradient bucket 1 of 3 (1,234 elements)", or nothing where none began.
   std::string last() const;

@@ -3,11 +3,11 @@
 #include <memory>
 
 #include "parallel/device_communicator.h"
-#include "parallel/nccl_test.h"
+#include "parallel/device_test.h"
 #include "train/data_parallel_run.h"
 
-// The key invariant on GPUs, one for each rank: captured steps, raw input and NCCL against the
-// reference on the CPU.
+// The key invariant on GPUs, one for each rank or shared by several: captured steps, raw input and
+// what reduces gradients there, against the reference on the CPU.
 
 namespace tandem {
 namespace {
@@ -56,7 +56,20 @@ TEST(DataParallelCuda, EveryRankHasTheSameBitsInWeightsAndLosses) {
   }
 }
 
+TEST(DataParallelCuda, OneStatePerGpuChangesNoBit) {
+  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+    GpuPlace gpu;
+    const SmallRun apart{.accumulate = 2, .precision = precision};
+    SmallRun shared = apart;
+    shared.shared_state = true;
+    EXPECT_EQ(difference(train_together(shared, gpu.place()), train_together(apart, gpu.place())),
+              0.0);
+    expect_same_on_all_ranks(shared, gpu.place());
+  }
+}
+
 TEST(DataParallelCuda, CompressedGradientsLeadNearlyTheSameWay) {
+  if (world().size() > 1 && ranks_by_gpu().size() == 1) return;  // nothing is rounded on one GPU
   GpuPlace gpu;
   expect_compression_to_change_little(gpu.place(), 1e-6);
 }

@@ -15,6 +15,8 @@ CudaContext& gpu();
 Communicator& gpus();
 /// What the GPUs' communicator was started from.
 Communicator& hosts();
+/// The ranks of each GPU.
+std::vector<std::vector<int>> ranks_by_gpu();
 
 /// Values in the GPU's memory.
 template <typename T>
@@ -44,5 +46,15 @@ class OnGpu {
   std::size_t count_;
   void* memory_;
 };
+
+/// The ranks' contributions, added up. Whole numbers, exact in every type and order.
+template <typename T>
+std::vector<T> sums(std::size_t count) {
+  std::vector<T> total(count);
+  for (int rank = 0; rank < gpus().size(); ++rank) {
+    for (std::size_t i = 0; i < count; ++i) total[i] += contribution<T>(rank, i);
+  }
+  return total;
+}
 
 }  // namespace tandem

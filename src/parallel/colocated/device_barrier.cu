@@ -1,0 +1,208 @@
+#include <chrono>
+#include <cuda/atomic>
+#include <thread>
+#include <vector>
+
+#include "device/cuda_check.h"
+#include "device/cuda_context.h"
+#include "device/pinned_memory.h"
+#include "parallel/colocated/colocated_sum.h"
+#include "parallel/colocated/device_barrier.h"
+#include "parallel/colocated/driver_functions.h"
+#include "parallel/colocated/flag_barrier.h"
+#include "parallel/priority_stream.h"
+
+namespace tandem {
+namespace {
+
+constexpr int channels = DeviceBarrier::channels;
+
+/// What each process maps of every other. Words that several processes poll lie in lines of their
+/// own.
+struct Control {
+  struct alignas(128) Word {
+    std::uint32_t value;
+  };
+  // The first member's count for all, where kernels wait.
+  Word arrivals[channels];
+  Word failed;
+  // Each member's own: barriers that it has begun, and its inbox.
+  std::uint32_t begun[channels];
+  std::uint32_t flags[channels][flag_count(most_members)];
+};
+
+/// Words through which host and device tell each other that the barriers are given up.
+struct HostWords {
+  std::uint32_t give_up;   // to the device
+  std::uint32_t given_up;  // from the device
+};
+
+struct BarrierWords {
+  Control* shared;
+  Control* own;
+  HostWords* host;
+};
+
+using SystemWord = cuda::atomic_ref<std::uint32_t, cuda::thread_scope_system>;
+
+__device__ void tell_host(HostWords* host) {
+  SystemWord(host->given_up).store(1, cuda::memory_order_release);
+}
+
+/// Waits until the counter reaches `target`, or a process gives up. Differences are taken modulo
+/// 2^32, so that the counter may wrap around.
+__device__ void wait_for(const BarrierWords& words, SystemWord arrivals, std::uint32_t target) {
+  // Between two looks at the host's memory.
+  constexpr unsigned int rounds = 64;
+  SystemWord failed(words.shared->failed.value);
+  for (unsigned int round = 1;
+       static_cast<std::int32_t>(arrivals.load(cuda::memory_order_acquire) - target) < 0; ++round) {
+    if (round % rounds == 0 &&
+        SystemWord(words.host->give_up).load(cuda::memory_order_relaxed) != 0) {
+      failed.store(1, cuda::memory_order_relaxed);
+    }
+    if (failed.load(cuda::memory_order_relaxed) != 0) return tell_host(words.host);
+    __nanosleep(100);
+  }
+}
+
+/// One thread, so that it finds a place beside whatever computes. Its arrival releases what the
+/// stream did before, and what it waits for acquires what the others' streams did.
+__global__ void barrier_kernel(BarrierWords words, int channel, std::uint32_t members,
+                               OperationMark mark) {
+  const std::uint32_t target = ++words.own->begun[channel] * members;
+  SystemWord arrivals(words.shared->arrivals[channel].value);
+  arrivals.fetch_add(1, cuda::memory_order_acq_rel);
+  // Behind the arrival, which would wait for it: the host's memory is far.
+  if (mark.word != nullptr) *static_cast<volatile std::uint32_t*>(mark.word) = mark.number;
+  wait_for(words, arrivals, target);
+}
+
+/// Where no barrier of this process waits, to tell those of the others.
+__global__ void fail_kernel(BarrierWords words) {
+  SystemWord(words.shared->failed.value).store(1, cuda::memory_order_relaxed);
+  tell_host(words.host);
+}
+
+CUstreamBatchMemOpParams batched(const FlagStep& step, std::uint32_t* word) {
+  CUstreamBatchMemOpParams operation{};
+  const auto address = reinterpret_cast<CUdeviceptr>(word);
+  if (step.kind == FlagStep::write) {
+    operation.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+    operation.writeValue.address = address;
+    operation.writeValue.value = step.value;
+    operation.writeValue.flags = CU_STREAM_WRITE_VALUE_DEFAULT;  // behind a memory fence
+  } else {
+    operation.waitValue.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
+    operation.waitValue.address = address;
+    operation.waitValue.value = step.value;
+    operation.waitValue.flags = CU_STREAM_WAIT_VALUE_EQ;
+  }
+  return operation;
+}
+
+}  // namespace
+
+struct DeviceBarrier::Handle {
+  Handle(CudaContext& device, DeviceOrder the_order, std::span<std::byte* const> memory,
+         int this_member)
+      : order(the_order), member(this_member), host(device), ones(device) {
+    for (std::byte* control : memory) controls.push_back(reinterpret_cast<Control*>(control));
+    std::fill_n(ones.get()->flags, std::size(ones.get()->flags), 1U);
+    void* mapped = nullptr;
+    TANDEM_CUDA_CHECK(cudaHostGetDevicePointer(&mapped, host.get(), 0));
+    words = {controls.front(), own(), static_cast<HostWords*>(mapped)};
+    // Loads the kernel: once it is needed, loading may wait for what hangs.
+    cudaFuncAttributes attributes{};
+    TANDEM_CUDA_CHECK(cudaFuncGetAttributes(&attributes, fail_kernel));
+  }
+
+  Control* own() const { return controls[static_cast<std::size_t>(member)]; }
+  int members() const { return static_cast<int>(controls.size()); }
+
+  void enqueue_flags(cudaStream_t stream, int channel) {
+    std::vector<CUstreamBatchMemOpParams> operations;
+    for (const FlagStep& step : flag_barrier(members(), member, phase[channel])) {
+      Control* inbox = controls[static_cast<std::size_t>(step.inbox)];
+      operations.push_back(batched(step, &inbox->flags[channel][step.flag]));
+    }
+    phase[channel] = (phase[channel] + 1) % flag_barrier_phases;
+    if (operations.empty()) return;
+    check_driver(driver_functions().batch_mem_op(
+                     stream, static_cast<unsigned int>(operations.size()), operations.data(), 0),
+                 "cuStreamBatchMemOp");
+  }
+
+  /// Gives this process's streams what they await, until they are drained.
+  void answer_flags(const std::function<bool()>& drained) {
+    using Clock = std::chrono::steady_clock;
+    const Clock::time_point end = Clock::now() + std::chrono::seconds(5);
+    while (!drained() && Clock::now() < end) {
+      (void)cudaMemcpyAsync(own()->flags, ones.get()->flags, sizeof(Control::flags),
+                            cudaMemcpyHostToDevice, aside.get());
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
+  struct Ones {
+    std::uint32_t flags[channels * flag_count(most_members)];
+  };
+  static_assert(sizeof(Ones) == sizeof(Control::flags));
+
+  DeviceOrder order;
+  int member;
+  std::vector<Control*> controls;
+  PinnedMemory<HostWords> host;
+  PinnedMemory<Ones> ones;
+  PriorityStream aside;  // goes on while the others wait
+  BarrierWords words{};
+  int phase[channels] = {};
+};
+
+std::size_t DeviceBarrier::control_bytes() { return (sizeof(Control) + 255) / 256 * 256; }
+
+DeviceBarrier::DeviceBarrier(CudaContext& context, DeviceOrder order,
+                             std::span<std::byte* const> controls, int member) {
+  TANDEM_CHECK(controls.size() <= most_members, "{} processes on one GPU, at most {} can be",
+               controls.size(), most_members);
+  context.activate();
+  handle_ = std::make_unique<Handle>(context, order, controls, member);
+}
+
+DeviceBarrier::~DeviceBarrier() = default;
+
+void DeviceBarrier::enqueue(CUstream_st* stream, int channel, const OperationMark& mark) {
+  Handle& h = *handle_;
+  if (h.order == DeviceOrder::flags) {
+    write_mark(stream, mark);
+    return h.enqueue_flags(stream, channel);
+  }
+  barrier_kernel<<<1, 1, 0, stream>>>(h.words, channel, static_cast<std::uint32_t>(h.members()),
+                                      mark);
+  TANDEM_CUDA_CHECK_LAUNCH();
+}
+
+void DeviceBarrier::end_operation(CUstream_st* stream, int channel) {
+  Handle& h = *handle_;
+  while (h.phase[channel] != 0) h.enqueue_flags(stream, channel);
+}
+
+bool DeviceBarrier::given_up() const {
+  const HostWords* host = handle_->host.get();
+  return static_cast<const volatile HostWords*>(host)->given_up != 0;
+}
+
+void DeviceBarrier::give_up(const std::function<bool()>& drained) noexcept {
+  Handle& h = *handle_;
+  volatile HostWords* host = h.host.get();
+  host->give_up = 1;
+  if (h.order == DeviceOrder::flags) {
+    host->given_up = 1;
+    return h.answer_flags(drained);
+  }
+  // Fails where the device has failed, and then nothing waits there.
+  fail_kernel<<<1, 1, 0, h.aside.get()>>>(h.words);
+  (void)cudaGetLastError();
+}
+
+}  // namespace tandem

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "parallel/operation_marks.h"
+
+namespace tandem {
+
+class CudaContext;
+
+/// How processes wait for each other on the device that they share.
+enum class DeviceOrder : std::uint8_t {
+  /// A kernel of one thread that asks a counter over and over: the fastest, where the processes
+  /// run on the GPU at the same time, as clients of MPS do.
+  kernels,
+  /// The stream writes and awaits flags, without a kernel (parallel/colocated/flag_barrier.h).
+  /// Where the GPU changes from process to process, a kernel that waits would use up its
+  /// process's time.
+  flags,
+};
+
+/// Barriers of the streams of the processes that share a GPU: what a stream was given before one is
+/// done, in every process, before what any stream is given behind it begins; and memory that was
+/// written before can be read behind. Can be captured into a CUDA graph that is launched again.
+///
+/// Each channel is a sequence of barriers of its own, for the operations of one stream: all
+/// processes enqueue the same barriers in a channel in the same order.
+class DeviceBarrier {
+ public:
+  static constexpr int channels = 3;
+
+  /// Bytes of control memory of each process: 256-byte aligned, zeroed, and mapped by all.
+  static std::size_t control_bytes();
+
+  /// `controls`: of all processes, by member, as this process maps them. They outlive it, and so
+  /// does the context.
+  DeviceBarrier(CudaContext& context, DeviceOrder order, std::span<std::byte* const> controls,
+                int member);
+  ~DeviceBarrier();
+  DeviceBarrier(const DeviceBarrier&) = delete;
+  DeviceBarrier& operator=(const DeviceBarrier&) = delete;
+
+  /// Enqueues a barrier. `mark`: written for the host as it begins.
+  void enqueue(CUstream_st* stream, int channel, const OperationMark& mark = {});
+  /// Said behind the last barrier of each operation: keeps flags in order.
+  void end_operation(CUstream_st* stream, int channel);
+
+  /// Whether a process of the GPU has given up: what the device did since is void.
+  bool given_up() const;
+  /// What waits in barriers of this process returns, and what will be enqueued too; with kernels,
+  /// in all processes. `drained()`: whether this process's streams have no work left. With flags
+  /// this returns once they have none, or after some seconds.
+  void give_up(const std::function<bool()>& drained) noexcept;
+
+ private:
+  struct Handle;
+  std::unique_ptr<Handle> handle_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,159 @@
+#include "parallel/colocated/device_group.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "device/cuda_check.h"
+#include "parallel/stream_watch.h"
+
+namespace tandem {
+namespace {
+
+constexpr auto slot_size = static_cast<std::size_t>(DeviceGroup::slot_bytes);
+
+/// Of each process: control words, then its slots.
+std::size_t group_bytes() {
+  return DeviceBarrier::control_bytes() + DeviceGroup::slot_channels * slot_size;
+}
+
+int place_of(int rank, const std::vector<int>& ranks) {
+  return static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
+}
+
+/// What a process tells the others of its GPU when it attaches an arena.
+struct AttachOffer {
+  IpcAddress arena;
+  std::int64_t elements;
+};
+
+}  // namespace
+
+OwnMemory::OwnMemory(CudaContext& context, std::size_t bytes)
+    : context_(context), data_(static_cast<std::byte*>(context.allocate(bytes))) {
+  const cudaError_t status = cudaMemsetAsync(data_, 0, bytes, context.stream());
+  if (status != cudaSuccess) context_.deallocate(data_);
+  TANDEM_CUDA_CHECK(status);
+}
+
+OwnMemory::~OwnMemory() { context_.deallocate(data_); }
+
+DeviceGroup::DeviceGroup(Communicator& host, CudaContext& context, const std::vector<int>& ranks,
+                         DeviceOrder order)
+    : host_(host),
+      context_(context),
+      ranks_(ranks),
+      member_(place_of(host.rank(), ranks)),
+      own_(context, group_bytes()) {
+  TANDEM_CHECK(members() <= most_members && member_ < members(),
+               "{} ranks share a GPU, and this is the {}th of them", members(), member_);
+  wait_for_device(host, context, "the start of the ranks of a GPU");  // zeroed before others see it
+  const std::vector<IpcAddress> addresses = exchange(ipc_address(own_.data()));
+  for (int m = 0; m < members(); ++m) {
+    if (m == member_) {
+      memory_.push_back(own_.data());
+      continue;
+    }
+    mapped_.emplace_back(addresses[static_cast<std::size_t>(m)]);
+    memory_.push_back(mapped_.back().data());
+  }
+  for (int channel = 0; channel < slot_channels; ++channel) {
+    for (int m = 0; m < members(); ++m) slots_[channel].of[m] = slot(m, channel);
+  }
+  barrier_ = std::make_unique<DeviceBarrier>(context, order, memory_, member_);
+}
+
+template <typename T>
+std::vector<T> DeviceGroup::exchange(const T& mine) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  T own = mine;
+  std::vector<T> all(static_cast<std::size_t>(host_.size()));
+  constexpr auto bytes = static_cast<std::int64_t>(sizeof(T));
+  host_.all_gather(Tensor(&own, {bytes}, DType::u8),
+                   Tensor(all.data(), {bytes * host_.size()}, DType::u8));
+  std::vector<T> ours;
+  for (const int rank : ranks_) ours.push_back(all[static_cast<std::size_t>(rank)]);
+  return ours;
+}
+
+void* DeviceGroup::slot(int member, int channel) const {
+  return memory_[static_cast<std::size_t>(member)] + DeviceBarrier::control_bytes() +
+         static_cast<std::size_t>(channel) * slot_size;
+}
+
+CommonMemory DeviceGroup::make_common(std::size_t bytes) {
+  CommonMemory common;
+  IpcAddress address{};
+  if (leads()) {
+    common.own = std::make_unique<OwnMemory>(context_, bytes);
+    wait_for_device(host_, context_, "memory that ranks share");  // zeroed before others see it
+    common.data = common.own->data();
+    address = ipc_address(common.data);
+  }
+  const std::vector<IpcAddress> addresses = exchange(address);
+  if (!leads()) {
+    common.mapped = std::make_unique<PeerMemory>(addresses.front());
+    common.data = common.mapped->data();
+  }
+  return common;
+}
+
+std::byte* DeviceGroup::allocate_common(std::size_t bytes) {
+  return common_.emplace_back(make_common(bytes)).data;
+}
+
+const AttachedArena& DeviceGroup::attach(float* arena, std::int64_t elements) {
+  TANDEM_CHECK(reinterpret_cast<std::uintptr_t>(arena) % 16 == 0,
+               "attach: the arena is not 16-byte aligned");
+  AttachedArena attached;
+  attached.arena = arena;
+  attached.elements = elements;
+  // What no operation sums is 0 there for whoever reads it.
+  attached.common = make_common(static_cast<std::size_t>(elements) * sizeof(float));
+  attached.sums = reinterpret_cast<float*>(attached.common.data);
+  const std::vector<AttachOffer> offers = exchange(AttachOffer{ipc_address(arena), elements});
+  for (int m = 0; m < members(); ++m) {
+    const AttachOffer& theirs = offers[static_cast<std::size_t>(m)];
+    TANDEM_CHECK(theirs.elements == elements,
+                 "attach: this rank's arena has {} elements, that of rank {} {}", elements,
+                 ranks_[static_cast<std::size_t>(m)], theirs.elements);
+    attached.arenas.of[m] =
+        m == member_ ? arena
+                     : reinterpret_cast<float*>(attached.mapped.emplace_back(theirs.arena).data());
+  }
+  return arenas_.emplace_back(std::move(attached));
+}
+
+const AttachedArena& DeviceGroup::attached(const Tensor& slice) const {
+  const auto* begin = static_cast<const float*>(slice.raw());
+  const auto holds = [&](const AttachedArena& candidate) {
+    return begin >= candidate.arena &&
+           begin + slice.elements() <= candidate.arena + candidate.elements;
+  };
+  const auto found = std::ranges::find_if(arenas_, holds);
+  TANDEM_CHECK(found != arenas_.end(), "sum_attached_async: the slice is in no attached arena");
+  return *found;
+}
+
+void DeviceGroup::detach(const float* arena) {
+  const auto found =
+      std::ranges::find_if(arenas_, [&](const AttachedArena& a) { return a.arena == arena; });
+  TANDEM_CHECK(found != arenas_.end(), "detach: the arena is not attached");
+  host_.barrier();  // no process's device reads it any longer
+  found->mapped.clear();
+  found->common.mapped.reset();
+  host_.barrier();  // no process maps it
+  arenas_.erase(found);
+}
+
+void DeviceGroup::unmap() {
+  host_.barrier();
+  for (AttachedArena& arena : arenas_) {
+    arena.mapped.clear();
+    arena.common.mapped.reset();
+  }
+  for (CommonMemory& common : common_) common.mapped.reset();
+  mapped_.clear();
+  host_.barrier();
+}
+
+}  // namespace tandem

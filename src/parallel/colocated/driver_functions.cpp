@@ -1,0 +1,42 @@
+#include "parallel/colocated/driver_functions.h"
+
+#include "device/cuda_check.h"
+
+namespace tandem {
+namespace {
+
+template <typename Function>
+void look_up(const char* name, Function& function) {
+  // What of several versions of a function is meant: that of the header that declares it.
+  constexpr unsigned int version = CUDA_VERSION;
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result{};
+  TANDEM_CUDA_CHECK(
+      cudaGetDriverEntryPointByVersion(name, &found, version, cudaEnableDefault, &result));
+  if (result != cudaDriverEntryPointSuccess || found == nullptr) {
+    system_error("the NVIDIA driver has no {}; install a newer one", name);
+  }
+  function = reinterpret_cast<Function>(found);
+}
+
+DriverFunctions look_up_all() {
+  DriverFunctions functions;
+  look_up("cuMemGetAddressRange", functions.address_range);
+  look_up("cuStreamBatchMemOp", functions.batch_mem_op);
+  return functions;
+}
+
+}  // namespace
+
+const DriverFunctions& driver_functions() {
+  static const DriverFunctions functions = look_up_all();
+  return functions;
+}
+
+void check_driver(CUresult result, const char* function) {
+  if (result != CUDA_SUCCESS) {
+    system_error("CUDA's driver failed: error {} in {}", static_cast<int>(result), function);
+  }
+}
+
+}  // namespace tandem

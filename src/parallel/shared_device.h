@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstddef>
+
+namespace tandem {
+
+/// The ranks that share a device, as far as they can keep what they have in common once: memory
+/// that all of them use, and the order of its use.
+class SharedDevice {
+ public:
+  SharedDevice(const SharedDevice&) = delete;
+  SharedDevice& operator=(const SharedDevice&) = delete;
+
+  /// How many ranks share the device, and this one's place among them.
+  virtual int members() const = 0;
+  virtual int member() const = 0;
+  /// Collective over all ranks of the communicator: zeroed memory, 256-byte aligned, that all
+  /// members use. It is the communicator's and lives as long.
+  virtual std::byte* allocate(std::size_t bytes) = 0;
+  /// Enqueues: what each member's context was given before is done, and seen by all of them, before
+  /// what their contexts are given next begins.
+  virtual void wait_for_each_other() = 0;
+
+ protected:
+  SharedDevice() = default;
+  ~SharedDevice() = default;
+};
+
+}  // namespace tandem

@@ -1,0 +1,228 @@
+#include "parallel/colocated/colocated_cuda_test.h"
+
+#include <chrono>
+#include <stdexcept>
+#include <thread>
+
+#include "base/philox.h"
+#include "device/cuda_graph.h"
+#include "parallel/colocated/colocated_cuda.h"
+#include "parallel/device_test.h"
+#include "parallel/mpi_communicator.h"
+#include "parallel/stream_watch.h"
+
+// What ranks that share GPUs have alone: attached arenas, barriers on the device, giving up.
+
+namespace tandem {
+namespace {
+
+TEST(ColocatedCuda, IsADeviceKind) {
+  EXPECT_EQ(gpus().name(), topology().devices() == 1 ? "colocated" : "hierarchical");
+  EXPECT_FALSE(gpus().is_host());
+  EXPECT_EQ(gpus().rank(), hosts().rank());
+  EXPECT_EQ(gpus().size(), hosts().size());
+}
+
+TEST(ColocatedCuda, TheRanksOfAGpuShareTheirSums) {
+  const OnGpu<float> arena(std::vector<float>(1000));
+  const Tensor sums = gpus().attach(arena.tensor(DType::f32));
+  EXPECT_EQ(sums.elements(), 1000);
+  EXPECT_EQ(sums.raw() == arena.data(), gpus().size() == 1);
+  gpus().detach(arena.tensor(DType::f32));
+}
+
+/// Whole numbers that differ by rank, element and round.
+float value_of(int rank, std::int64_t i, int round) {
+  return static_cast<float>((i * 7 + rank * 31 + round * 13) % 97);
+}
+
+std::vector<float> values_of(int rank, std::int64_t count, int round) {
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i) {
+    values[static_cast<std::size_t>(i)] = value_of(rank, i, round);
+  }
+  return values;
+}
+
+float sum_of(std::int64_t i, int round) {
+  float sum = 0.0F;
+  for (int rank = 0; rank < gpus().size(); ++rank) sum += value_of(rank, i, round);
+  return sum;
+}
+
+struct Slice {
+  std::int64_t offset;
+  std::int64_t elements;
+};
+
+/// Slices of an arena that leave gaps, and begin and end anywhere.
+constexpr Slice slices[] = {{0, 1},       {3, 2},       {64, 64},          {131, 0},
+                            {133, 6},     {200, 1000},  {1'201, 30'001},   {40'000, 262'144},
+                            {302'147, 3}, {302'151, 5}, {302'160, 700'001}};
+constexpr std::int64_t arena_elements = 1'002'200;
+
+/// `found`: the sums where a slice is, and zeros between.
+void expect_sums(const std::vector<float>& found, int round) {
+  std::int64_t at = 0;
+  for (const Slice& slice : slices) {
+    for (; at < slice.offset; ++at) {
+      ASSERT_EQ(found[static_cast<std::size_t>(at)], 0.0F) << "gap at " << at;
+    }
+    for (; at < slice.offset + slice.elements; ++at) {
+      ASSERT_EQ(found[static_cast<std::size_t>(at)], sum_of(at, round))
+          << "element " << at << ", round " << round;
+    }
+  }
+}
+
+/// Sleeps now and then, each rank at other times.
+void dawdle(RandomStream& random) {
+  if (random.uniform() > 0.3F) return;
+  const auto most = 3000.0F * random.uniform();
+  std::this_thread::sleep_for(std::chrono::microseconds(static_cast<int>(most)));
+}
+
+/// An arena with its sums.
+class Attached {
+ public:
+  Attached()
+      : arena_(std::vector<float>(static_cast<std::size_t>(arena_elements))),
+        sums_(gpus().attach(arena_.tensor(DType::f32))) {}
+  ~Attached() { gpus().detach(arena_.tensor(DType::f32)); }
+  Attached(const Attached&) = delete;
+  Attached& operator=(const Attached&) = delete;
+
+  void set(int round) { arena_.set(values_of(gpus().rank(), arena_elements, round)); }
+  /// Enqueues the sums of all slices.
+  void sum() const {
+    std::vector<std::unique_ptr<Request>> requests;
+    for (const Slice& slice : slices) {
+      requests.push_back(gpus().sum_attached_async(
+          Tensor(arena_.data() + slice.offset, {slice.elements}), "slice"));
+    }
+    for (const auto& request : requests) request->wait();
+  }
+  std::vector<float> sums() const {
+    wait_for_device(gpus(), gpu(), "sums");
+    std::vector<float> found(static_cast<std::size_t>(arena_elements));
+    copy_to_host(gpu(), sums_.raw(), sums_.bytes(), found.data());
+    return found;
+  }
+  std::vector<float> own() const { return arena_.get(); }
+
+ private:
+  OnGpu<float> arena_;
+  Tensor sums_;
+};
+
+TEST(ColocatedCuda, SumsSlicesWithGapsWhoeverIsLate) {
+  if (gpus().size() == 1) return;  // the arena is its own sum, gaps included
+  Attached attached;
+  RandomStream random(5, static_cast<std::uint64_t>(gpus().rank()));
+  for (int round = 0; round < 5; ++round) {
+    dawdle(random);
+    attached.set(round);
+    dawdle(random);
+    attached.sum();
+    expect_sums(attached.sums(), round);
+    EXPECT_EQ(attached.own(), values_of(gpus().rank(), arena_elements, round));
+  }
+}
+
+TEST(ColocatedCuda, SumsInAGraphThatIsLaunchedAgainAndAgain) {
+  if (gpus().size() == 1) return;
+  Attached attached;
+  OnGpu<float> statistics(std::vector<float>(5));
+  OnGpu<double> doubles(std::vector<double>(300));
+  const auto step = [&] {
+    const auto request = gpus().all_reduce_async(statistics.tensor(DType::f32), ReduceOp::sum);
+    // On the context's stream, while the other goes on.
+    gpus().sum_doubles(doubles.data(), 300);
+    attached.sum();
+    gpus().barrier();
+    request->wait();
+  };
+  step();
+  CudaGraph graph(gpu(), step);
+  RandomStream random(6, static_cast<std::uint64_t>(gpus().rank()));
+  for (int round = 0; round < 40; ++round) {
+    dawdle(random);
+    attached.set(round);
+    statistics.set(values_of(gpus().rank(), 5, round));
+    doubles.set(std::vector<double>(300, 1.0 + gpus().rank()));
+    dawdle(random);
+    graph.launch();
+    if (round % 7 == 3) gpus().barrier();  // outside of the graph, an odd number of times
+    expect_sums(attached.sums(), round);
+    for (std::int64_t i = 0; i < 5; ++i) {
+      ASSERT_EQ(statistics.get()[static_cast<std::size_t>(i)], sum_of(i, round));
+    }
+    const int size = gpus().size();
+    ASSERT_EQ(doubles.get(), std::vector<double>(300, 0.5 * size * (size + 1)));
+  }
+}
+
+TEST(ColocatedCuda, LaunchesWithoutTheHostBetweenThem) {
+  if (gpus().size() == 1) return;
+  Attached attached;
+  attached.sum();
+  CudaGraph graph(gpu(), [&] { attached.sum(); });
+  attached.set(1);
+  for (int launch = 0; launch < 50; ++launch) graph.launch();
+  expect_sums(attached.sums(), 1);
+}
+
+TEST(ColocatedCuda, TakesNoSliceThatIsNotAttached) {
+  if (gpus().size() == 1) return;
+  const OnGpu<float> stranger(std::vector<float>(10));
+  EXPECT_NE(message_of<Error>([&] {
+              gpus().sum_attached_async(stranger.tensor(DType::f32));
+            }).find("in no attached arena"),
+            std::string::npos);
+}
+
+TEST(ColocatedCuda, EndsWhereARankNeverArrives) {
+  if (gpus().size() == 1) return;
+  constexpr double timeout = 2.0;
+  const int silent = gpus().size() - 1;
+  MpiCommunicator group({.timeout_seconds = timeout});
+  const OnGpu<float> arena(values_of(gpus().rank(), 1234, 0));
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    ColocatedCudaCommunicator link(group, gpu(), topology(), under_mps());
+    (void)link.attach(arena.tensor(DType::f32));
+    const auto sum = [&](const char* label) {
+      link.sum_attached_async(arena.tensor(DType::f32), label)->wait();
+    };
+    sum("gradient bucket 1 of 2");
+    wait_for_device(link, gpu(), "a step");
+    if (link.rank() == silent) {
+      std::this_thread::sleep_for(std::chrono::duration<double>(2.5 * timeout));
+    } else {
+      sum("gradient bucket 2 of 2");
+      EXPECT_EQ(message_of<CommunicationTimeout>([&] { wait_for_device(link, gpu(), "a step"); }),
+                "waited 2 s in a step, last in all_reduce of gradient bucket 2 of 2 (1,234 "
+                "elements), for rank " +
+                    std::to_string(silent) + ", which gives no sign of life");
+      // What hung has ended, so that memory can be freed.
+      wait_for_device(hosts(), gpu(), "what was given up");
+      EXPECT_NE(message_of<Error>([&] { link.barrier(); }).find("given up"), std::string::npos);
+    }
+    throw std::runtime_error("the others are gone");  // as an error would unwind it
+  } catch (const std::runtime_error& error) {
+    EXPECT_STREQ(error.what(), "the others are gone");
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+  hosts().barrier();
+}
+
+TEST(ColocatedCuda, WorksOnAfterAnotherGroupWasGivenUp) {
+  if (gpus().size() == 1) return;
+  Attached attached;
+  attached.set(2);
+  attached.sum();
+  expect_sums(attached.sums(), 2);
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "parallel/rank_topology.h"
+
+namespace tandem {
+
+/// How the ranks lie on GPUs.
+const RankTopology& topology();
+
+/// Whether the test's script says that it runs under MPS (with_mps.sh).
+bool under_mps();
+
+}  // namespace tandem

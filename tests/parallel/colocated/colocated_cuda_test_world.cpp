@@ -1,0 +1,62 @@
+#include <cstdlib>
+
+#include "parallel/colocated/colocated_cuda.h"
+#include "parallel/colocated/colocated_cuda_test.h"
+#include "parallel/device_test.h"
+#include "parallel/rank_devices.h"
+#include "parallel/staging_communicator.h"
+#include "parallel/test_worlds.h"
+
+namespace tandem {
+namespace {
+
+class ColocatedWorlds;
+ColocatedWorlds* the_worlds = nullptr;
+
+class ColocatedWorlds final : public TestWorlds {
+ public:
+  explicit ColocatedWorlds(const MpiSession& session)
+      : hosts_(session.make_world()),
+        context_(choose_device(*hosts_, visible_gpus())),
+        topology_(RankTopology::gather(*hosts_, this_place(context_.device().uuid))),
+        gpus_(*hosts_, context_, topology_, under_mps()),
+        staging_(context_, gpus_) {
+    the_worlds = this;
+  }
+  Communicator& world() override { return staging_; }
+  Communicator* splitting() override { return nullptr; }
+
+  bool under_mps() { return std::getenv("TANDEM_TEST_UNDER_MPS") != nullptr; }
+
+  CudaContext& gpu() { return context_; }
+  Communicator& gpus() { return gpus_; }
+  Communicator& hosts() { return *hosts_; }
+  const RankTopology& topology() const { return topology_; }
+
+ private:
+  std::unique_ptr<Communicator> hosts_;
+  CudaContext context_;
+  RankTopology topology_;
+  ColocatedCudaCommunicator gpus_;
+  StagingCommunicator staging_;
+};
+
+}  // namespace
+
+CudaContext& gpu() { return the_worlds->gpu(); }
+Communicator& gpus() { return the_worlds->gpus(); }
+Communicator& hosts() { return the_worlds->hosts(); }
+const RankTopology& topology() { return the_worlds->topology(); }
+std::vector<std::vector<int>> ranks_by_gpu() {
+  std::vector<std::vector<int>> ranks;
+  for (int device = 0; device < topology().devices(); ++device) {
+    ranks.push_back(topology().ranks_on_device(device));
+  }
+  return ranks;
+}
+
+std::unique_ptr<TestWorlds> make_test_worlds(const MpiSession& session) {
+  return std::make_unique<ColocatedWorlds>(session);
+}
+
+}  // namespace tandem
