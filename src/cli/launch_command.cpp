@@ -220,10 +220,10 @@ void add_launch_rank_command(CLI::App& app, Command& chosen) {
   command->add_option("--processes", request->slot.processes_per_gpu)->required();
   command->add_option("COMMAND", request->command)->required();
   command->callback([&chosen, request] {
-    chosen = [request](const MpiSession&) -> int {
+    chosen = [request](const MpiSession&) {
       // As among ranks, the first one speaks of what meets them all.
       set_process_rank(read_launched_job(&variable).rank);
-      become_rank(*request);
+      return run_rank(*request);
     };
   });
 }

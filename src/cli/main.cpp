@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/process_place.h"
 #include "cli/commands.h"
 
 namespace tandem {
@@ -35,7 +36,10 @@ constexpr const char* footer =
 int fail(const MpiSession* session, const std::exception& error, int code) {
   const bool settled = dynamic_cast<const CommunicationTimeout*>(&error) != nullptr;
   if (process_rank() > 0 && !settled) std::this_thread::sleep_for(std::chrono::seconds(3));
-  log_error("{}", error.what());
+  // What several ranks could have met says whose it is.
+  const bool whose =
+      code == ExitCode::failure && !settled && session != nullptr && session->distributed();
+  log_error("{}{}", error.what(), whose ? fmt::format(" ({})", process_place()) : "");
   close_log_file();
   if (session != nullptr) session->abort(code);
   return code;

@@ -5,15 +5,14 @@
 #include <unistd.h>
 
 #include <array>
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <optional>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "launch/mps_folder.h"
 #include "launch/mps_guard.h"
+#include "launch/rank_watch.h"
 #include "parallel/mps_control.h"
 
 namespace tandem {
@@ -117,7 +116,7 @@ EnvironmentChanges slot_environment(const Slot& slot, const SlotRequest& request
   return changes;
 }
 
-void become_rank(const RankRequest& request) {
+int run_rank(const RankRequest& request) {
   const ReadEnvironment read = [](const char* name) { return std::getenv(name); };
   const LocalPlace place = read_local_place(read);
   GpuList gpus = list_gpus();
@@ -134,13 +133,11 @@ void become_rank(const RankRequest& request) {
         std::max(place.size, place.rank + 1));
   }
   const Slot& slot = host.slots[static_cast<std::size_t>(place.rank)];
-  std::vector<std::string> environment =
-      changed_environment(environment_of(request, host, place, slot));
+  const EnvironmentChanges environment = environment_of(request, host, place, slot);
   bind_to(slot.cpus);
   std::vector<std::string> command{own_program()};
   command.insert(command.end(), request.command.begin(), request.command.end());
-  ::execve(command[0].c_str(), exec_array(command).data(), exec_array(environment).data());
-  system_error("{} cannot be started: {}", command[0], std::strerror(errno));
+  return watch_rank(command, environment, slot.gpu);
 }
 
 }  // namespace tandem

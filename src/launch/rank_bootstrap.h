@@ -32,9 +32,10 @@ LocalPlace read_local_place(const ReadEnvironment& environment);
 EnvironmentChanges slot_environment(const Slot& slot, const SlotRequest& request,
                                     const std::string& pipes, const std::string& logs);
 
-/// What such a process does before it becomes a rank: chooses its slot on this host, starts the
-/// host's MPS daemons (the first local rank) or waits for them, binds itself to its cores, and
-/// execs the command, which it does not return from. Before exec no MPI and no CUDA call is made.
-[[noreturn]] void become_rank(const RankRequest& request);
+/// What such a process does: it chooses its slot on this host, starts the host's MPS daemons (the
+/// first local rank) or waits for them, binds itself to its cores, and starts the command, which
+/// becomes the rank, and watches it (watch_rank()). Returns its exit code. No MPI and no CUDA call
+/// is made here.
+int run_rank(const RankRequest& request);
 
 }  // namespace tandem

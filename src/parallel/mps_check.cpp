@@ -1,7 +1,11 @@
 #include "parallel/mps_check.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <array>
 #include <cstdlib>
+#include <string>
 #include <vector>
 
 #include "base/error.h"
@@ -12,20 +16,36 @@
 namespace tandem {
 namespace {
 
-constexpr int facts = 2;
 /// What every rank says of itself.
 struct Attachment {
   bool attached = false;
   bool meant = false;  ///< its environment names an MPS daemon
 };
 
-std::vector<Attachment> gather(Communicator& host, bool shares) {
-  const std::array<std::int64_t, facts> mine{shares && attached_to_mps(),
-                                             std::getenv("CUDA_MPS_PIPE_DIRECTORY") != nullptr};
-  const std::vector<std::int64_t> all = all_gather_values(host, mine);
+/// The daemon's clients, where this rank is the one of its GPU to ask it. One rank asks for all,
+/// since a daemon answers one question at a time.
+std::string clients_for_others(const RankTopology& topology) {
+  if (topology.colocated_size() == 1 || topology.colocated_rank() != 0) return {};
+  std::string text;
+  for (const pid_t client : MpsControl::of_environment().clients()) {
+    text += fmt::format("{}\n", client);
+  }
+  return text;
+}
+
+std::vector<Attachment> gather(Communicator& host, const RankTopology& topology) {
+  const std::array<std::int64_t, 2> mine{::getpid(),
+                                         std::getenv("CUDA_MPS_PIPE_DIRECTORY") != nullptr};
+  const std::vector<std::int64_t> facts = all_gather_values(host, mine);
+  const std::vector<std::string> clients = all_gather_text(host, clients_for_others(topology));
   std::vector<Attachment> attachments;
-  for (std::size_t at = 0; at < all.size(); at += facts) {
-    attachments.push_back({all[at] != 0, all[at + 1] != 0});
+  for (int rank = 0; rank < topology.size(); ++rank) {
+    const int leader = topology.ranks_on_device(topology.device_of(rank)).front();
+    const auto at = static_cast<std::size_t>(rank) * mine.size();
+    const std::string listed = "\n" + clients[static_cast<std::size_t>(leader)];
+    attachments.push_back(
+        {.attached = listed.find(fmt::format("\n{}\n", facts[at])) != std::string::npos,
+         .meant = facts[at + 1] != 0});
   }
   return attachments;
 }
@@ -33,7 +53,7 @@ std::vector<Attachment> gather(Communicator& host, bool shares) {
 }  // namespace
 
 bool ranks_run_under_mps(Communicator& host, const RankTopology& topology) {
-  const std::vector<Attachment> ranks = gather(host, topology.colocated_size() > 1);
+  const std::vector<Attachment> ranks = gather(host, topology);
   bool time_sliced = false;
   for (int device = 0; device < topology.devices(); ++device) {
     const std::vector<int>& here = topology.ranks_on_device(device);
@@ -62,7 +82,7 @@ bool ranks_run_under_mps(Communicator& host, const RankTopology& topology) {
         "several ranks share a GPU without MPS: they take turns on it, and most of the gain is "
         "lost; start the job with `tandem launch --ranks-per-gpu K -- train CONFIG`");
   }
-  return topology.colocated_size() > 1 && ranks[static_cast<std::size_t>(host.rank())].attached;
+  return topology.colocated_size() > 1 && ranks[static_cast<std::size_t>(topology.rank())].attached;
 }
 
 }  // namespace tandem

@@ -1,10 +1,10 @@
 #include "parallel/mps_control.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <sstream>
 #include <utility>
 
@@ -64,11 +64,6 @@ std::vector<pid_t> MpsControl::clients() const {
 
 bool MpsControl::quit(int seconds) const {
   return ask(fmt::format("quit -t {}", seconds)).has_value();
-}
-
-bool attached_to_mps() {
-  const std::vector<pid_t> clients = MpsControl::of_environment().clients();
-  return std::ranges::find(clients, ::getpid()) != clients.end();
 }
 
 }  // namespace tandem

@@ -42,8 +42,4 @@ class MpsControl {
   double timeout_seconds_;
 };
 
-/// Whether this process is a client of the daemon of its environment. Asks the daemon, which knows
-/// a process once it has made a CUDA context; false where there is no daemon.
-bool attached_to_mps();
-
 }  // namespace tandem

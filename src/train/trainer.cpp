@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/process_place.h"
 #include "parallel/announced_work.h"
 #include "parallel/replica_check.h"
 #include "train/bad_samples.h"
@@ -173,6 +174,7 @@ class Trainer::Run {
 
   /// Returns whether the run is to stop here.
   bool run_step(std::int64_t total) {
+    set_process_step(position_.step + 1);
     const double rate = learning_rate_at(
         config_.schedule,
         {.steps_per_epoch = position_.steps_per_epoch, .total_steps = scheduled_steps()},

@@ -157,6 +157,14 @@ TEST_F(LaunchTest, EndsTheDaemonWhenARankIsKilled) {
   Program::signal(program->rank_process(1), SIGKILL);
   const Outcome outcome = program->wait();
   EXPECT_EQ(outcome.code, 128 + SIGKILL) << outcome.err;
+  // One line with rank, host, GPU and step.
+  EXPECT_EQ(occurrences(outcome.err, "error: "), 1U) << outcome.err;
+  const std::size_t at = outcome.err.find("error: rank 1 on ");
+  ASSERT_NE(at, std::string::npos) << outcome.err;
+  const std::string line = outcome.err.substr(at, outcome.err.find('\n', at) - at);
+  EXPECT_NE(line.find(", GPU-a, step "), std::string::npos) << line;
+  EXPECT_TRUE(line.ends_with(" was ended by signal 9 (Killed)")) << line;
+  EXPECT_GE(std::stoi(line.substr(line.find("step ") + 5)), 20) << line;
   expect_nothing_left();
 }
 

@@ -49,11 +49,20 @@ pid_t parent_of(pid_t process) {
   return at == std::string::npos ? 0 : std::atoi(status.c_str() + at + key.size());
 }
 
-/// Whether the process is that rank of an MPI job whose mpirun is `starter`, or its child.
+/// Whether `ancestor` started the process, or what started it, and so on.
+bool descends_from(pid_t process, pid_t ancestor) {
+  for (pid_t each = parent_of(process); each > 1; each = parent_of(each)) {
+    if (each == ancestor) return true;
+  }
+  return false;
+}
+
+/// Whether the process is that rank of an MPI job that `starter` started: not what watches the
+/// rank.
 bool is_rank(pid_t id, pid_t starter, int rank) {
   const fs::path process = fs::path("/proc") / std::to_string(id);
-  const pid_t parent = parent_of(id);
-  if (parent != starter && parent_of(parent) != starter) return false;
+  if (!descends_from(id, starter)) return false;
+  if (read_file(process / "cmdline").find("launch-rank") != std::string::npos) return false;
   std::string environment(1, '\0');
   environment += read_file(process / "environ");
   std::string wanted(1, '\0');

@@ -60,12 +60,13 @@ TEST_F(MpsDaemonTest, AnswersWhileItLivesAndIsGoneBehindIt) {
 
 TEST_F(MpsDaemonTest, KnowsItsClients) {
   const MpsDaemon daemon(pipes(), logs(), "GPU-a");
+  EXPECT_TRUE(MpsControl(pipes()).clients().empty());
+  std::ofstream(pipes() / "clients") << "1\n123456 of some words\n";
+  EXPECT_EQ(MpsControl(pipes()).clients(), (std::vector<pid_t>{1, 123456}));
   set("CUDA_MPS_PIPE_DIRECTORY", pipes().string());
-  EXPECT_FALSE(attached_to_mps());
-  std::ofstream(pipes() / "clients") << "1\n" << ::getpid() << "\n";
-  EXPECT_EQ(MpsControl(pipes()).clients(), (std::vector<pid_t>{1, ::getpid()}));
-  EXPECT_TRUE(attached_to_mps());
+  EXPECT_EQ(MpsControl::of_environment().clients().size(), 2U);
   ::unsetenv("CUDA_MPS_PIPE_DIRECTORY");
+  EXPECT_EQ(MpsControl::of_environment().pipe_directory(), "/tmp/nvidia-mps");
 }
 
 TEST_F(MpsDaemonTest, ThatDoesNotStartIsToldWithItsLog) {

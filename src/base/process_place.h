@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace tandem {
+
+/// Where this process is in its work, for the message of a failure: what of it is known.
+/// "rank 3 on node-a, GPU-0a1b..., step 12".
+std::string process_place();
+/// The same from its parts, which may be empty, or 0.
+std::string place_text(int rank, const std::string& device, std::int64_t step);
+
+/// The UUID of the GPU that this process computes on.
+void set_process_device(const std::string& device);
+/// The training step that is under way, counted from 1. Costs a store to memory.
+void set_process_step(std::int64_t step);
+
+/// A word of memory that a child started with variable() in its environment shares: what it says by
+/// set_process_step() stands here, also once it is dead.
+class ChildStep {
+ public:
+  /// Throws SystemError where the system has no memory for it.
+  ChildStep();
+  ~ChildStep();
+  ChildStep(const ChildStep&) = delete;
+  ChildStep& operator=(const ChildStep&) = delete;
+
+  /// Name and value. The child inherits a file descriptor with it.
+  std::pair<std::string, std::string> variable() const;
+  /// 0 before the first step.
+  std::int64_t value() const;
+
+ private:
+  int descriptor_ = -1;
+  void* memory_ = nullptr;
+};
+
+}  // namespace tandem

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/subprocess.h"
+
+namespace tandem {
+
+/// Starts the program that is to be a rank, waits for its end and returns its exit code. Where a
+/// signal ends it (SIGKILL, a segmentation fault) that nobody sent to this process too, an error
+/// line names rank, host, `device` and the step that was under way, and the code is 128 + signal.
+///
+/// mpirun and srun signal a whole process group: what they send reaches the rank by itself, and
+/// this process lets it pass. If this process is killed, so is the rank.
+int watch_rank(const std::vector<std::string>& command, const EnvironmentChanges& environment,
+               const std::string& device);
+
+}  // namespace tandem
