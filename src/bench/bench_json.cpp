@@ -80,6 +80,17 @@ Json gpu_json(const BenchResult& result) {
           {"joules_per_1000_images", told(result.joules_per_1000_images)}};
 }
 
+void add_details(Json& json, const BenchResult& result) {
+  json["phases"] = phases_json(result.mean_phases());
+  json["ranks_measured"] = ranks_json(result);
+  json["achieved"] = {{"operations_per_second", result.operations() / result.alone.seconds},
+                      {"bytes_per_second", result.bytes() / result.alone.seconds}};
+  json["ceilings"] = ceilings_json(result.ceilings);
+  json["recording_seconds"] = result.times.recording_seconds;
+  json["layer_groups"] = layers_json(by_kind(result.times.layers));
+  json["layers"] = layers_json(result.times.layers);
+}
+
 }  // namespace
 
 std::string bench_json(const BenchResult& result) {
@@ -89,6 +100,7 @@ std::string bench_json(const BenchResult& result) {
                {"device", result.device},
                {"precision", name_of(result.precision)},
                {"communicator", result.communicator},
+               {"devices", result.devices},
                {"ranks", result.ranks.size()},
                {"threads_per_rank", result.threads},
                {"global_batch", result.global_batch},
@@ -103,19 +115,12 @@ std::string bench_json(const BenchResult& result) {
   json["with_loader"] = rate_json(result, result.with_loader);
   json["with_loader"]["data_wait_seconds"] = result.data_wait_seconds();
   json["loader"] = {{"images_per_second", result.loader_images_per_second()}};
-  json["phases"] = phases_json(result.mean_phases());
-  json["ranks_measured"] = ranks_json(result);
-  json["achieved"] = {{"operations_per_second", result.operations() / result.alone.seconds},
-                      {"bytes_per_second", result.bytes() / result.alone.seconds}};
-  json["ceilings"] = ceilings_json(result.ceilings);
   json["memory"] = {{"state_bytes", result.state_bytes},
                     {"activation_bytes", result.activation_bytes},
                     {"device_bytes", told(result.device_bytes)},
                     {"process_bytes", result.process_bytes}};
   if (result.gpu) json["gpu"] = gpu_json(result);
-  json["recording_seconds"] = result.times.recording_seconds;
-  json["layer_groups"] = layers_json(by_kind(result.times.layers));
-  json["layers"] = layers_json(result.times.layers);
+  if (!result.times.layers.empty()) add_details(json, result);
   // A command line need not be UTF-8.
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }

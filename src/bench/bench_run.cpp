@@ -44,13 +44,15 @@ class Bench {
     result_.first_steps_seconds = stretch([this] { return loaded(); }, 2);
     measure_with_loader();
     measure_alone();
-    record_phases();
+    if (!options_.rates_only) record_phases();
     measure_loader();
     result_.device_bytes = device_bytes_in_use(parts_.context);
     result_.process_bytes = peak_process_bytes();
-    communicator_.barrier();
-    result_.ceilings = measure_ceilings(parts_.context);
-    set_floors(result_.times, result_.ceilings, config_.precision);
+    if (!options_.rates_only) {
+      communicator_.barrier();
+      result_.ceilings = measure_ceilings(parts_.context);
+      set_floors(result_.times, result_.ceilings, config_.precision);
+    }
     gather();
     return std::move(result_);
   }
@@ -66,6 +68,8 @@ class Bench {
     result_.device = device_text(parts_.context);
     result_.communicator =
         std::string(parts_.reduction ? parts_.reduction->name() : communicator_.name());
+    const RankPlace place = this_place(device_uuid(parts_.context));
+    result_.devices = RankTopology::gather(communicator_, place).devices();
     result_.precision = config_.precision;
     result_.threads = parts_.threads();
     result_.global_batch = config_.global_batch;

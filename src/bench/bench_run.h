@@ -32,6 +32,7 @@ struct BenchResult {
   std::string model;
   std::string device;
   std::string communicator;
+  int devices = 1;  ///< GPUs, or hosts whose CPUs compute
   Precision precision = Precision::fp32;
   int threads = 0;  ///< of a rank; 0 on a GPU
   std::int64_t global_batch = 0;
@@ -47,8 +48,8 @@ struct BenchResult {
   StepRate alone;        ///< one batch again and again
   StepRate with_loader;  ///< as training does it
   std::vector<RankMeasures> ranks;
-  StepTimes times;
-  Ceilings ceilings;
+  StepTimes times;    ///< without layers where rates alone were asked for,
+  Ceilings ceilings;  ///< and without these
   /// Of all GPUs while the step ran alone; absent on CPUs and where that was too short to tell.
   std::optional<GpuActivity> gpu{};
   std::optional<double> joules_per_1000_images{};
@@ -77,6 +78,8 @@ struct BenchResult {
 struct BenchOptions {
   /// To measure the step alone for, and again with the loader.
   double seconds = 2.0;
+  /// Leaves out the step by phase and layer, and the ceilings, for whoever compares many runs.
+  bool rates_only = false;
 };
 
 /// Collective. Measures a run's training step without training: the weights stay, nothing is

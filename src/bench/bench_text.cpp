@@ -175,8 +175,11 @@ std::string gpu(const BenchResult& result) {
 }  // namespace
 
 std::string bench_text(const BenchResult& result, bool every_layer) {
-  return heading(result) + throughput(result) + phases(result) + layers(result, every_layer) +
-         rates(result) + memory(result) + gpu(result);
+  std::string text = heading(result) + throughput(result);
+  if (!result.times.layers.empty()) {
+    text += phases(result) + layers(result, every_layer) + rates(result);
+  }
+  return text + memory(result) + gpu(result);
 }
 
 }  // namespace tandem

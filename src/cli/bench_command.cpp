@@ -69,6 +69,8 @@ void add_bench_command(CLI::App& app, Command& chosen) {
       ->type_name("SECONDS")
       ->check(CLI::Range(0.01, 3600.0))
       ->capture_default_str();
+  command->add_flag("--rates-only", arguments->options.rates_only,
+                    "Leave out phases, layers and ceilings");
   command->add_flag("--layers", arguments->layers, "Show every layer");
   command->add_option("--json", arguments->json, "Write everything, as one JSON object")
       ->type_name("FILE");

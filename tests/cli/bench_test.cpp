@@ -64,6 +64,17 @@ TEST_P(BenchOnRanks, ShowsATableAndWritesJson) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, BenchOnRanks, testing::Values(1, 2));
 
+TEST_F(Bench, LeavesOutWhatIsNotAskedFor) {
+  const Outcome outcome = bench({"--json", "bench.json", "--rates-only"}, 2);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(occurrences(outcome.out, "step with the loader"), 1U);
+  EXPECT_EQ(occurrences(outcome.out, "layers of a kind"), 0U);
+  const Json json = Json::parse(read_file(path("bench.json")));
+  EXPECT_GT(json["with_loader"]["images_per_second"].get<double>(), 0.0);
+  EXPECT_EQ(json["devices"], 1) << "two ranks on one host";
+  for (const char* detail : {"phases", "ceilings", "layers"}) EXPECT_FALSE(json.contains(detail));
+}
+
 TEST_F(Bench, LeavesNoRunBehind) {
   ASSERT_EQ(bench(set({"train.accumulate=2", "optimizer.clip_norm=1.0"})).code, 0);
   EXPECT_FALSE(std::filesystem::exists(path("runs")));
