@@ -36,6 +36,7 @@ void add_weights_command(CLI::App& app, Command& chosen);
 void add_models_command(CLI::App& app, Command& chosen);
 void add_data_command(CLI::App& app, Command& chosen);
 void add_report_command(CLI::App& app, Command& chosen);
+void add_tune_command(CLI::App& app, Command& chosen);
 void add_doctor_command(CLI::App& app, Command& chosen);
 void add_launch_command(CLI::App& app, Command& chosen);
 void add_launch_rank_command(CLI::App& app, Command& chosen);

@@ -67,6 +67,7 @@ int run(int argc, char** argv) {
     add_train_command(app, chosen);
     add_eval_command(app, chosen);
     add_bench_command(app, chosen);
+    add_tune_command(app, chosen);
     add_weights_command(app, chosen);
     add_models_command(app, chosen);
     add_data_command(app, chosen);

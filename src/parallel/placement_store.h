@@ -17,13 +17,13 @@ using PlacementKey = std::vector<std::pair<std::string, std::string>>;
 
 /// What `tandem tune` found to be fastest, and `tandem launch --ranks-per-gpu auto` takes.
 struct TunedPlacement {
-  Placement placement;
+  Placement placement{};
   int loader_workers = 1;  ///< data.workers of each process
   /// Training throughput over all devices: of this placement and of one rank on each device with
   /// the whole batch. Equal where one rank is the choice.
   double images_per_second = 0.0;
   double one_rank_images_per_second = 0.0;
-  std::string date;  ///< "2026-05-06T07:08:09Z"
+  std::string date{};  ///< "2026-05-06T07:08:09Z"
 
   bool operator==(const TunedPlacement&) const = default;
 };

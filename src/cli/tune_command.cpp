@@ -1,0 +1,226 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/subprocess.h"
+#include "cli/commands.h"
+#include "device/machine.h"
+#include "parallel/placement_store.h"
+#include "train/environment.h"
+#include "train/placement_key.h"
+#include "train/stop_signal.h"
+#include "train/terminal.h"
+#include "tune/bench_runner.h"
+#include "tune/tune_text.h"
+
+namespace tandem {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct TuneArguments {
+  std::string config;
+  std::vector<std::string> overrides;
+  std::string gpus;
+  double seconds = 120.0;
+  bool sweep = false;
+  std::string json;
+};
+
+/// A folder for the runs' files, removed at the end.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::string name = (fs::temp_directory_path() / "tandem-tune-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) system_error("'{}' cannot be made", name);
+    path_ = name;
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;  // what stays in a temporary folder harms nobody
+    fs::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+/// Tells what is measured, on a terminal also what is being measured.
+class Teller {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  double elapsed() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+
+  void begin(const Candidate& candidate) const {
+    if (!live_) return;
+    fmt::print(stderr, "\r\x1b[K{:>4.0f} s  {} ...", elapsed(), text_of(candidate));
+    std::fflush(stderr);
+  }
+
+  void end(const Candidate& candidate, const Measurement& found) const {
+    if (live_) fmt::print(stderr, "\r\x1b[K");
+    Row row{.candidate = candidate, .problem = found.problem, .does_not_fit = found.does_not_fit};
+    if (found.rates) row.runs.push_back(*found.rates);
+    log_info("{:>4.0f} s  {}", elapsed(), row_text(row));
+  }
+
+ private:
+  Clock::time_point start_ = Clock::now();
+  bool live_ = is_live_terminal();
+};
+
+class Tuner {
+ public:
+  explicit Tuner(const TuneArguments& arguments)
+      : arguments_(arguments),
+        config_(read_config(arguments)),
+        limits_{.global_batch = config_.global_batch,
+                .accumulate = config_.accumulate,
+                .workers = config_.data.workers,
+                .cores = read_machine().usable_cores(),
+                .seconds = arguments.seconds},
+        runner_(bench_call(arguments), folder_.path(), [this] { return stop_.requested(); }) {}
+
+  int run() {
+    expect_writable();
+    try {
+      const TuneResult result =
+          search_placement(limits_, measure_, [&] { return teller_.elapsed(); });
+      std::cout << tune_text(result) << std::flush;
+      keep(result);
+      std::optional<Sweep> sweep;
+      if (arguments_.sweep) {
+        sweep = run_sweep(limits_, result, measure_);
+        std::cout << sweep_text(result, *sweep);
+      }
+      write_json(result, sweep);
+    } catch (const Interrupted&) {
+      log_warning("stopped by {}", stop_.signal_name());
+      return ExitCode::stopped;
+    }
+    return 0;
+  }
+
+ private:
+  static RunConfig read_config(const TuneArguments& arguments) {
+    ConfigTable table = ConfigTable::from_file(arguments.config);
+    for (const std::string& assignment : arguments.overrides) table.override_key(assignment);
+    return read_run_config(table);
+  }
+
+  static BenchCall bench_call(const TuneArguments& arguments) {
+    // Each run measures for two and a half times as long and starts for some seconds: about thirty
+    // of them fit.
+    constexpr double runs = 150.0;
+    return {.program = own_program(),
+            .config = arguments.config,
+            .overrides = arguments.overrides,
+            .gpus = arguments.gpus,
+            .seconds = std::clamp(arguments.seconds / runs, 0.05, 2.0)};
+  }
+
+  /// Before minutes of work, not after.
+  void expect_writable() const {
+    if (arguments_.json.empty()) return;
+    if (!std::ofstream(arguments_.json, std::ios::app)) {
+      input_error("--json {}: it cannot be written", arguments_.json);
+    }
+  }
+
+  void write_json(const TuneResult& result, const std::optional<Sweep>& sweep) const {
+    if (arguments_.json.empty()) return;
+    std::ofstream json(arguments_.json);
+    json << tune_json(limits_, result, sweep) << std::flush;
+    if (!json) system_error("--json {}: it cannot be written", arguments_.json);
+  }
+
+  /// For `tandem launch --ranks-per-gpu auto`.
+  void keep(const TuneResult& result) const {
+    if (!result.best_other && !result.left_out.empty()) {
+      std::cout << "the choice is not kept, since nothing stood against it: give more --seconds\n";
+      return;
+    }
+    const Row& choice = result.rows.at(result.choice);
+    const PlacementKey key =
+        placement_key(config_, {.name = result.device, .count = result.devices});
+    const PlacementStore store = PlacementStore::of_user();
+    store.save(key, {.placement = choice.candidate.placement,
+                     .loader_workers = choice.candidate.workers,
+                     .images_per_second = choice.training(),
+                     .one_rank_images_per_second =
+                         result.one_rank ? result.rows.at(*result.one_rank).training() : 0.0,
+                     .date = utc_time()});
+    std::cout << fmt::format("kept in {} for tandem launch --ranks-per-gpu auto\n",
+                             store.file(key).string());
+  }
+
+  const TuneArguments& arguments_;
+  RunConfig config_;
+  SearchLimits limits_;
+  StopSignal stop_;
+  ScratchFolder folder_;
+  Teller teller_;
+  BenchRunner runner_;
+  Measure measure_ = [this](const Candidate& candidate, double seconds) {
+    teller_.begin(candidate);
+    const Measurement found = runner_.measure(candidate, seconds);
+    teller_.end(candidate, found);
+    return found;
+  };
+};
+
+}  // namespace
+
+void add_tune_command(CLI::App& app, Command& chosen) {
+  CLI::App* command = app.add_subcommand(
+      "tune", "Find the fastest placement of a run's ranks on its GPUs, or on this host's CPUs");
+  command->footer(
+      "Measures, at the run's global batch, one rank on each GPU, 2, 4 and 8 folded ranks and "
+      "processes, SM shares and loader workers; each by tandem launch of tandem bench. Chooses "
+      "another placement than one rank only where it gains more than the spread of the "
+      "measurements, and keeps the choice for tandem launch --ranks-per-gpu auto.\n"
+      "Example: tandem tune examples/fashion_mnist/resnet20.toml");
+  auto arguments = std::make_shared<TuneArguments>();
+  command->add_option("CONFIG", arguments->config, "The run's config, a TOML file")->required();
+  command
+      ->add_option("--set", arguments->overrides,
+                   "Override a key: --set train.global_batch=512; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  command->add_option("--gpus", arguments->gpus, "As of tandem launch: all (default), N or a list")
+      ->type_name("GPUS");
+  command->add_option("--seconds", arguments->seconds, "To take for all of it")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(1.0, 86400.0))
+      ->capture_default_str();
+  command->add_flag("--sweep", arguments->sweep,
+                    "Measure the whole grid too, and tell what the search lost against it");
+  command->add_option("--json", arguments->json, "Write everything, as one JSON object")
+      ->type_name("FILE");
+  command->callback([&chosen, arguments] {
+    chosen = [arguments](const MpiSession& session) {
+      if (session.distributed()) {
+        input_error("tandem tune starts its ranks itself; run it without mpirun or srun");
+      }
+      return Tuner(*arguments).run();
+    };
+  });
+}
+
+}  // namespace tandem

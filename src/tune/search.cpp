@@ -1,0 +1,245 @@
+#include "tune/search.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace tandem {
+namespace {
+
+constexpr int final_rounds = 3;
+/// Training at this share of the rate on one batch is not slowed down by the loader.
+constexpr double loader_keeps_up = 0.97;
+/// More workers must gain this much to be worth their cores.
+constexpr double worth_more_workers = 1.02;
+/// Processes slower than this share of the best are not made the fastest by an SM share.
+constexpr double within_reach = 0.8;
+
+/// Of the whole time at most, for one candidate to choose its kernels and run.
+constexpr double longest_share = 0.25;
+
+class Search {
+ public:
+  Search(const SearchLimits& limits, const Measure& measure, const Elapsed& elapsed)
+      : limits_(limits), measure_(measure), elapsed_(elapsed) {}
+
+  TuneResult run() {
+    const Candidate one{.workers = limits_.workers};
+    measure_one_rank(one);
+    try_counts();
+    try_sm_shares();
+    std::vector<Candidate> finalists{best_workers(one)};
+    for (const Candidate& candidate : fastest_others()) {
+      finalists.push_back(best_workers(candidate));
+    }
+    repeat(finalists);
+    decide(finalists);
+    return std::move(result_);
+  }
+
+ private:
+  /// The first run chooses kernels and fills caches, so its time says little of the others'; before
+  /// there are others, a thirtieth of the budget.
+  double expected_seconds() const {
+    if (durations_.size() < 2) return limits_.seconds / 30.0;
+    std::vector<double> later(durations_.begin() + 1, durations_.end());
+    const auto middle = later.begin() + static_cast<std::ptrdiff_t>(later.size() / 2);
+    std::ranges::nth_element(later, middle);
+    return *middle;
+  }
+
+  double left() const { return limits_.seconds - elapsed_(); }
+  /// For two rounds of one rank and another.
+  double reserved() const { return 4.0 * expected_seconds(); }
+
+  Row& row_of(const Candidate& candidate) {
+    const auto found = std::ranges::find(result_.rows, candidate, &Row::candidate);
+    if (found != result_.rows.end()) return *found;
+    return result_.rows.emplace_back(Row{.candidate = candidate});
+  }
+
+  std::optional<Rates> measure(const Candidate& candidate, double seconds) {
+    const double before = elapsed_();
+    const Measurement found = measure_(candidate, seconds);
+    durations_.push_back(elapsed_() - before);
+    Row& row = row_of(candidate);
+    if (!found.rates) {
+      row.problem = found.problem;
+      row.does_not_fit = found.does_not_fit;
+      return std::nullopt;
+    }
+    result_.device = found.device;
+    result_.devices = found.devices;
+    result_.on_gpus = found.on_gpus;
+    return found.rates;
+  }
+
+  /// Measures the candidate once, where that leaves the time for the finals.
+  void explore(const Candidate& candidate) {
+    if (left() < expected_seconds() + reserved()) {
+      result_.left_out.push_back(text_of(candidate) + ": no time left");
+      return;
+    }
+    const double most = std::min(left() - reserved(), longest_share * limits_.seconds);
+    const std::optional<Rates> rates = measure(candidate, most);
+    if (rates) row_of(candidate).runs.push_back(*rates);
+  }
+
+  void measure_one_rank(const Candidate& one) {
+    // It must be measured, however long its kernels take to choose the first time.
+    constexpr double as_long_as_it_takes = 3600.0;
+    const std::optional<Rates> rates = measure(one, as_long_as_it_takes);
+    Row& row = row_of(one);
+    if (rates) row.runs.push_back(*rates);
+    if (!rates && !row.does_not_fit) input_error("one rank cannot be measured: {}", row.problem);
+  }
+
+  void try_counts() {
+    for (const int ranks : rank_counts(limits_, result_.devices)) {
+      explore({.placement = {.ranks_per_device = ranks, .colocation = Colocation::folded},
+               .workers = limits_.workers});
+      const Candidate processes{.placement = {.ranks_per_device = ranks},
+                                .workers = limits_.workers};
+      if (!result_.on_gpus && ranks > limits_.cores) {
+        result_.left_out.push_back(
+            fmt::format("{}: there are {} cores", text_of(processes), limits_.cores));
+        continue;
+      }
+      explore(processes);
+    }
+  }
+
+  const Row* fastest(const std::function<bool(const Candidate&)>& which) const {
+    const Row* best = nullptr;
+    for (const Row& row : result_.rows) {
+      if (!row.measured() || !which(row.candidate)) continue;
+      if (best == nullptr || row.one_batch() > best->one_batch()) best = &row;
+    }
+    return best;
+  }
+
+  void try_sm_shares() {
+    const Row* processes =
+        fastest([](const Candidate& each) { return processes_of(each.placement) > 1; });
+    if (!result_.on_gpus || processes == nullptr) return;
+    const Row* best = fastest([](const Candidate&) { return true; });
+    if (processes->one_batch() < within_reach * best->one_batch()) {
+      result_.left_out.push_back(fmt::format("SM shares: processes reach {:.0f} % of the best",
+                                             100.0 * processes->one_batch() / best->one_batch()));
+      return;
+    }
+    Candidate candidate = processes->candidate;  // rows move as they become more
+    for (const int percent : sm_shares(candidate.placement.ranks_per_device)) {
+      candidate.placement.sm_percent = percent;
+      explore(candidate);
+    }
+  }
+
+  /// The two fastest placements beside one rank.
+  std::vector<Candidate> fastest_others() const {
+    std::vector<const Row*> others;
+    for (const Row& row : result_.rows) {
+      if (row.measured() && row.candidate.placement.ranks_per_device > 1) others.push_back(&row);
+    }
+    std::ranges::stable_sort(others, std::greater<>(), &Row::one_batch);
+    std::vector<Candidate> candidates;
+    for (std::size_t i = 0; i < std::min<std::size_t>(others.size(), 2); ++i) {
+      candidates.push_back(others[i]->candidate);
+    }
+    return candidates;
+  }
+
+  Candidate best_workers(const Candidate& start) {
+    const int processes = processes_of(start.placement) * (result_.on_gpus ? result_.devices : 1);
+    Candidate best = start;
+    for (Candidate next = start; row_of(best).measured();) {
+      next.workers *= 2;
+      if (next.workers * processes > std::max(limits_.cores, limits_.workers * processes)) break;
+      const Row& now = row_of(best);
+      if (now.training() >= loader_keeps_up * now.one_batch()) break;
+      const double before = now.training();
+      explore(next);
+      const auto found = std::ranges::find(result_.rows, next, &Row::candidate);
+      if (found == result_.rows.end() || !found->measured()) break;
+      if (found->training() < worth_more_workers * before) break;
+      best = next;
+    }
+    return best;
+  }
+
+  void repeat(const std::vector<Candidate>& finalists) {
+    for (int round = 0; round < final_rounds; ++round) {
+      for (const Candidate& candidate : finalists) {
+        if (!row_of(candidate).measured()) continue;
+        if (left() < expected_seconds()) return;
+        const std::optional<Rates> rates = measure(candidate, left());
+        if (rates) row_of(candidate).final_runs.push_back(*rates);
+      }
+    }
+  }
+
+  void decide(const std::vector<Candidate>& finalists) {
+    for (const Candidate& candidate : finalists) {
+      const std::size_t index = static_cast<std::size_t>(&row_of(candidate) - result_.rows.data());
+      const Row& row = result_.rows[index];
+      if (!row.measured()) continue;
+      if (candidate.placement.ranks_per_device == 1) {
+        result_.one_rank = index;
+      } else if (!result_.best_other ||
+                 row.training() > result_.rows[*result_.best_other].training()) {
+        result_.best_other = index;
+      }
+    }
+    if (!result_.one_rank && !result_.best_other) {
+      input_error("nothing fits the memory: {}", result_.rows.front().problem);
+    }
+    const bool other =
+        !result_.one_rank || (result_.best_other && result_.gain() > result_.spread());
+    result_.choice = other ? *result_.best_other : *result_.one_rank;
+  }
+
+  const SearchLimits& limits_;
+  const Measure& measure_;
+  const Elapsed& elapsed_;
+  std::vector<double> durations_;
+  TuneResult result_;
+};
+
+}  // namespace
+
+double TuneResult::gain() const {
+  return rows.at(best_other.value()).training() / rows.at(one_rank.value()).training() - 1.0;
+}
+
+double TuneResult::spread() const {
+  return std::max(rows.at(best_other.value()).spread(), rows.at(one_rank.value()).spread());
+}
+
+std::vector<int> rank_counts(const SearchLimits& limits, int devices) {
+  std::vector<int> counts;
+  for (const int ranks : {2, 4, 8}) {
+    if (limits.global_batch % (std::int64_t{ranks} * devices * limits.accumulate) == 0) {
+      counts.push_back(ranks);
+    }
+  }
+  return counts;
+}
+
+std::vector<int> sm_shares(int processes) {
+  std::vector<int> shares;
+  for (const double times : {1.0, 1.5, 2.0}) {
+    const int percent = static_cast<int>(std::ceil(100.0 * times / processes));
+    if (percent < 100) shares.push_back(percent);
+  }
+  return shares;
+}
+
+TuneResult search_placement(const SearchLimits& limits, const Measure& measure,
+                            const Elapsed& elapsed) {
+  return Search(limits, measure, elapsed).run();
+}
+
+}  // namespace tandem

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tune/candidate.h"
+
+namespace tandem {
+
+/// What bounds a search.
+struct SearchLimits {
+  std::int64_t global_batch = 1;
+  int accumulate = 1;
+  int workers = 1;  ///< data.workers of the config
+  int cores = 1;    ///< of a host: loader workers and a CPU's processes are no more than these
+  double seconds = 120.0;
+};
+
+/// Runs a candidate once; ends it where it takes longer than `seconds`.
+using Measure = std::function<Measurement(const Candidate& candidate, double seconds)>;
+/// Seconds since the search began.
+using Elapsed = std::function<double()>;
+
+/// What a search found out.
+struct TuneResult {
+  std::string device{};
+  int devices = 1;
+  bool on_gpus = false;
+
+  std::vector<Row> rows{};  ///< in the order in which they were first measured
+  /// Not measured, and why: one line each.
+  std::vector<std::string> left_out{};
+  /// Indices of the choice, of one rank on each device (absent where it does not run), and of the
+  /// best of the others (absent where none runs).
+  std::size_t choice = 0;
+  std::optional<std::size_t> one_rank{};
+  std::optional<std::size_t> best_other{};
+
+  /// Training throughput of the best other placement over that of one rank, minus 1. Meant where
+  /// both are there.
+  double gain() const;
+  /// What the gain must exceed: the larger spread of the two.
+  double spread() const;
+};
+
+/// Numbers of ranks on each device beside one that the search tries: 2, 4 and 8, where they divide
+/// the batch.
+std::vector<int> rank_counts(const SearchLimits& limits, int devices);
+/// Shares of a GPU's multiprocessors that are tried for so many processes: an equal share, one and
+/// a half, and twice of it, in percent, below 100.
+std::vector<int> sm_shares(int processes);
+
+/// Searches for the candidate that trains fastest, within the time:
+///
+/// 1. one rank on each device with the whole batch;
+/// 2. 2, 4 and 8 ranks, folded and as processes, compared on one batch, so that a slow loader hides
+///    no difference;
+/// 3. SM shares at the best number of processes;
+/// 4. for one rank and for the two best placements twice the loader workers, and so on, as long as
+///    the loader slows training down and more of them help;
+/// 5. one rank and those two again, in turns: their medians decide.
+///
+/// Another placement is chosen only where it beats one rank by more than the spread. Throws
+/// InputError where one rank fails for another reason than memory, and where nothing fits.
+TuneResult search_placement(const SearchLimits& limits, const Measure& measure,
+                            const Elapsed& elapsed);
+
+}  // namespace tandem

@@ -1,0 +1,107 @@
+#include <csignal>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "cli/message_check.h"
+#include "cli/run_folder.h"
+
+// tandem tune, with real runs on CPU ranks: the table, what is kept, and how it stops.
+
+namespace tandem::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+class Tune : public RunTest {
+ protected:
+  Tune() { fs::create_directory(path("tmp")); }
+
+  Launch launch(const std::vector<std::string>& more) const {
+    std::vector<std::string> arguments{"tune", "run.toml"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return {.command = tandem(arguments),
+            .folder = root(),
+            .environment = {{"TANDEM_CACHE_DIR", path("cache").string()},
+                            {"TMPDIR", path("tmp").string()}},
+            .timeout = 120.0};
+  }
+  Outcome tune(const std::vector<std::string>& more) const { return run(launch(more)); }
+
+  std::size_t files_in(const std::string& folder) const {
+    if (!fs::exists(path(folder))) return 0;
+    return static_cast<std::size_t>(
+        std::distance(fs::recursive_directory_iterator(path(folder)), {}));
+  }
+  /// Processes whose command line names this test's folder.
+  std::size_t processes_left() const {
+    std::size_t found = 0;
+    for (const fs::directory_entry& entry : fs::directory_iterator("/proc")) {
+      const std::string name = entry.path().filename().string();
+      if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+      found += occurrences(read_file(entry.path() / "cmdline"), path("tmp").string()) > 0 ? 1 : 0;
+    }
+    return found;
+  }
+};
+
+TEST_F(Tune, MeasuresChoosesAndKeeps) {
+  const Outcome outcome = tune({"--seconds", "30", "--json", "tune.json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err << outcome.out;
+  for (const char* part :
+       {"one rank, 1 worker", "2 folded, 1 worker", "choice: ", "spread", "kept in "}) {
+    EXPECT_GT(occurrences(outcome.out, part), 0U) << part << " is missing in\n" << outcome.out;
+  }
+  const Json json = Json::parse(read_file(path("tune.json")));
+  EXPECT_EQ(json["devices"], 1);
+  EXPECT_EQ(json["global_batch"], 32);
+  EXPECT_EQ(json["rows"][0]["ranks_per_device"], 1);
+  std::size_t measured = 0;
+  for (const Json& row : json["rows"]) {
+    EXPECT_EQ(row["sm_percent"], 0) << "CPUs have no multiprocessors";
+    EXPECT_FALSE(row.contains("problem")) << row;
+    if (!row["runs"].empty() && row["runs"][0]["images_per_second"] > 0.0) ++measured;
+  }
+  EXPECT_EQ(measured, json["rows"].size());
+  EXPECT_GE(measured, 3U);
+  EXPECT_TRUE(json.contains("gain"));
+  EXPECT_EQ(files_in("tmp"), 0U);
+  EXPECT_EQ(files_in("cache/placements"), 1U);
+  EXPECT_EQ(processes_left(), 0U);
+
+  // The launcher finds it by itself.
+  const Outcome launched = run({.command = tandem({"launch", "--ranks-per-gpu", "auto", "--dry-run",
+                                                   "--", "train", "run.toml"}),
+                                .folder = root(),
+                                .environment = {{"TANDEM_CACHE_DIR", path("cache").string()}}});
+  EXPECT_EQ(launched.code, 0) << launched.err;
+  EXPECT_EQ(occurrences(launched.err, "not tuned yet"), 0U) << launched.err;
+  EXPECT_GT(occurrences(launched.err, "tuned on"), 0U) << launched.err;
+}
+
+TEST_F(Tune, ASignalEndsEverything) {
+  for (const int number : {SIGINT, SIGTERM}) {
+    Program program(launch({"--seconds", "100"}));
+    wait_until("a candidate runs", 30.0, [&] { return processes_left() >= 2; });
+    program.signal(number);
+    const Outcome outcome = program.wait();
+    EXPECT_EQ(outcome.code, 75) << outcome.err;
+    EXPECT_LT(outcome.seconds, 60.0);
+    wait_until("its processes are gone", 10.0, [&] { return processes_left() == 0; });
+    EXPECT_EQ(files_in("tmp"), 0U);
+    EXPECT_EQ(files_in("cache/placements"), 0U) << "nothing was chosen";
+  }
+}
+
+TEST_F(Tune, WhatIsWrongIsToldInOneLine) {
+  expect_one_message(tune(set({"train.globl_batch=3"})), {"globl_batch", "unknown key"});
+  expect_one_message(tune({"--json", "missing/tune.json"}), {"missing/tune.json", "written"});
+  expect_one_message(command({"tune", "run.toml"}, 2), {"without mpirun"});
+  // What only running shows: the batch holds fewer samples than an epoch must have.
+  expect_one_message(tune(set({"train.global_batch=512"})),
+                     {"one rank cannot be measured", "train.global_batch"});
+  EXPECT_EQ(files_in("tmp"), 0U);
+}
+
+}  // namespace
+}  // namespace tandem::cli

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tune/search.h"
+
+namespace tandem {
+
+/// A machine whose candidates run as fast as a test says, on a clock of its own.
+struct MadeUpMachine {
+  std::function<double(const Candidate&)> one_batch = [](const Candidate&) { return 1000.0; };
+  /// Of the loader with so many threads in all.
+  std::function<double(int threads)> loader = [](int /*threads*/) { return 1e9; };
+  std::function<std::string(const Candidate&)> problem = [](const Candidate&) { return ""; };
+  double noise = 0.0;  ///< runs are alternately so much faster and slower, as a share
+  double run_seconds = 4.0;
+  double first_run_seconds = 4.0;
+  bool on_gpus = true;
+  int devices = 1;
+
+  double now = 0.0;
+  std::vector<Candidate> runs{};
+
+  Measurement measure(const Candidate& candidate, double seconds) {
+    const double takes = runs.empty() ? first_run_seconds : run_seconds;
+    runs.push_back(candidate);
+    if (takes > seconds) {
+      now += seconds;
+      return {.problem = "took too long"};
+    }
+    now += takes;
+    if (const std::string why = problem(candidate); !why.empty()) {
+      return {.problem = why, .does_not_fit = why.find("memory") != std::string::npos};
+    }
+    const double sign = runs.size() % 2 == 0 ? 1.0 : -1.0;
+    const double alone = one_batch(candidate) * (1.0 + sign * noise);
+    const double fed = loader(candidate.workers * processes_of(candidate.placement));
+    return {.rates = Rates{.training = std::min(alone, fed), .one_batch = alone, .loader = fed},
+            .device = "made-up GPU",
+            .devices = devices,
+            .on_gpus = on_gpus};
+  }
+
+  TuneResult search(const SearchLimits& limits) {
+    return search_placement(
+        limits, [this](const Candidate& candidate, double s) { return measure(candidate, s); },
+        [this] { return now; });
+  }
+};
+
+constexpr SearchLimits ample_limits{.global_batch = 512, .workers = 1, .cores = 16};
+
+inline Candidate folded(int ranks, int workers = 1) {
+  return {.placement = {.ranks_per_device = ranks, .colocation = Colocation::folded},
+          .workers = workers};
+}
+inline Candidate processes(int ranks, int sm_percent = 0, int workers = 1) {
+  return {.placement = {.ranks_per_device = ranks, .sm_percent = sm_percent}, .workers = workers};
+}
+
+}  // namespace tandem

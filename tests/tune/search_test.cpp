@@ -1,0 +1,221 @@
+#include "tune/search.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "support/message.h"
+#include "tune/made_up.h"
+
+namespace tandem {
+namespace {
+
+Candidate choice_of(const TuneResult& result) { return result.rows.at(result.choice).candidate; }
+
+bool has_run(const MadeUpMachine& machine, const Candidate& candidate) {
+  return std::ranges::find(machine.runs, candidate) != machine.runs.end();
+}
+
+const Row& row_of(const TuneResult& result, const Candidate& candidate) {
+  const auto found = std::ranges::find(result.rows, candidate, &Row::candidate);
+  if (found == result.rows.end()) throw Error("no such row");
+  return *found;
+}
+
+TEST(Search, FindsTheFastestWithinTheTime) {
+  for (const Candidate& best :
+       {folded(2), folded(8), processes(2), processes(4), processes(4, 50), processes(8, 13)}) {
+    MadeUpMachine machine;
+    machine.noise = 0.01;
+    machine.one_batch = [&](const Candidate& candidate) {
+      if (candidate.placement == best.placement) return 2000.0;
+      // Its own count without an SM share is the best of the counts.
+      if (candidate == processes(best.placement.ranks_per_device)) return 1800.0;
+      return 1000.0;
+    };
+    const TuneResult result = machine.search(ample_limits);
+    EXPECT_EQ(choice_of(result), best);
+    EXPECT_NEAR(result.gain(), 1.0, 0.05);
+    EXPECT_LE(machine.now, ample_limits.seconds);
+    EXPECT_GE(row_of(result, best).final_runs.size(), 2U);
+    EXPECT_EQ(result.device, "made-up GPU");
+  }
+}
+
+TEST(Search, BeginsWithOneRankAndEndsInTurns) {
+  MadeUpMachine machine;
+  machine.one_batch = [](const Candidate& candidate) {
+    return candidate == folded(4) ? 3000.0 : candidate == processes(2) ? 2000.0 : 1000.0;
+  };
+  const TuneResult result = machine.search(ample_limits);
+  const Candidate one;
+  EXPECT_EQ(machine.runs.front(), one);
+  const std::vector<Candidate> finals(machine.runs.end() - 9, machine.runs.end());
+  const std::vector<Candidate> round{one, folded(4), processes(2)};
+  for (std::size_t i = 0; i < finals.size(); ++i) EXPECT_EQ(finals[i], round[i % 3]) << i;
+  EXPECT_EQ(row_of(result, one).final_runs.size(), 3U);
+  EXPECT_TRUE(result.left_out.size() == 1U && result.left_out[0].starts_with("SM shares"))
+      << "processes are far behind, so their shares are not tried";
+}
+
+TEST(Search, AnswersOneWithinTheSpread) {
+  MadeUpMachine machine;
+  machine.noise = 0.03;
+  machine.one_batch = [](const Candidate& candidate) {
+    return candidate == folded(4) ? 1020.0 : 1000.0;
+  };
+  const TuneResult within = machine.search(ample_limits);
+  EXPECT_EQ(choice_of(within), Candidate{});
+  EXPECT_GT(within.spread(), 0.02);
+
+  MadeUpMachine quiet;
+  quiet.one_batch = machine.one_batch;
+  EXPECT_EQ(choice_of(quiet.search(ample_limits)), folded(4)) << "2 % without noise are a gain";
+}
+
+TEST(Search, AnswersOneWhereItIsFastest) {
+  MadeUpMachine machine;
+  machine.one_batch = [](const Candidate& candidate) {
+    return candidate.placement.ranks_per_device == 1 ? 1000.0 : 700.0;
+  };
+  const TuneResult result = machine.search(ample_limits);
+  EXPECT_EQ(choice_of(result), Candidate{});
+  EXPECT_NEAR(result.gain(), -0.3, 1e-9);
+}
+
+TEST(Search, GoesOnWhereACandidateDoesNotFit) {
+  MadeUpMachine machine;
+  machine.problem = [](const Candidate& candidate) {
+    return processes_of(candidate.placement) >= 4 ? "out of memory on it" : "";
+  };
+  machine.one_batch = [](const Candidate& candidate) {
+    return candidate == processes(2) ? 1500.0 : 1000.0;
+  };
+  const TuneResult result = machine.search(ample_limits);
+  EXPECT_EQ(choice_of(result), processes(2));
+  EXPECT_TRUE(row_of(result, processes(4)).does_not_fit);
+  EXPECT_FALSE(row_of(result, processes(4)).measured());
+}
+
+TEST(Search, ChoosesAnotherWhereOneRankDoesNotFit) {
+  MadeUpMachine machine;
+  machine.problem = [](const Candidate& candidate) {
+    return candidate.placement.ranks_per_device < 4 ? "out of memory on it" : "";
+  };
+  const TuneResult result = machine.search(ample_limits);
+  EXPECT_FALSE(result.one_rank);
+  EXPECT_GE(choice_of(result).placement.ranks_per_device, 4);
+}
+
+TEST(Search, SaysWhereNothingFitsAndWhereOneRankFails) {
+  MadeUpMachine small;
+  small.problem = [](const Candidate&) { return "out of memory on it"; };
+  EXPECT_NE(message_of<InputError>([&] { small.search(ample_limits); }).find("out of memory on it"),
+            std::string::npos);
+  MadeUpMachine broken;
+  broken.problem = [](const Candidate&) { return "the data is gone"; };
+  EXPECT_NE(message_of<InputError>([&] { broken.search(ample_limits); }).find("the data is gone"),
+            std::string::npos);
+  EXPECT_EQ(broken.runs.size(), 1U) << "what one rank cannot, others are not tried with";
+}
+
+TEST(Search, KeepsTimeForTheFinals) {
+  for (const double seconds : {20.0, 40.0, 60.0}) {
+    MadeUpMachine machine;
+    machine.one_batch = [](const Candidate& candidate) {
+      return candidate == folded(2) ? 1500.0 : 1000.0;
+    };
+    SearchLimits limits = ample_limits;
+    limits.seconds = seconds;
+    const TuneResult result = machine.search(limits);
+    EXPECT_LE(machine.now, seconds);
+    EXPECT_FALSE(result.left_out.empty()) << seconds;
+    if (seconds >= 40.0) {
+      EXPECT_EQ(choice_of(result), folded(2));
+      EXPECT_GE(row_of(result, Candidate{}).final_runs.size(), 2U) << seconds;
+    }
+  }
+}
+
+TEST(Search, ASlowFirstRunDoesNotCountForTheOthers) {
+  MadeUpMachine machine;
+  machine.first_run_seconds = 40.0;
+  machine.one_batch = [](const Candidate& candidate) {
+    return candidate == folded(8) ? 1500.0 : 1000.0;
+  };
+  EXPECT_EQ(choice_of(machine.search(ample_limits)), folded(8));
+  EXPECT_LE(machine.now, ample_limits.seconds);
+}
+
+TEST(Search, ACandidateThatHangsIsEnded) {
+  MadeUpMachine machine;
+  machine.one_batch = [](const Candidate& candidate) {
+    return candidate == folded(2) ? 1500.0 : 1000.0;
+  };
+  const TuneResult result = search_placement(
+      ample_limits,
+      [&](const Candidate& candidate, double seconds) {
+        machine.run_seconds = candidate == processes(4) ? 1e6 : 4.0;
+        return machine.measure(candidate, seconds);
+      },
+      [&] { return machine.now; });
+  EXPECT_EQ(row_of(result, processes(4)).problem, "took too long");
+  EXPECT_EQ(choice_of(result), folded(2));
+  EXPECT_LE(machine.now, ample_limits.seconds);
+}
+
+TEST(Search, AddsWorkersWhileTheyHelp) {
+  MadeUpMachine machine;
+  machine.one_batch = [](const Candidate& candidate) {
+    return candidate.placement.ranks_per_device == 1 ? 1000.0 : 1600.0;
+  };
+  machine.loader = [](int threads) { return 300.0 * threads; };
+  const TuneResult result = machine.search(ample_limits);
+  EXPECT_EQ(choice_of(result).placement.ranks_per_device > 1, true);
+  EXPECT_TRUE(has_run(machine, {.workers = 4}));
+  EXPECT_FALSE(has_run(machine, {.workers = 8})) << "four feed one rank already";
+  EXPECT_NEAR(result.gain(), 0.6, 1e-6) << "both with the workers that they need";
+}
+
+TEST(Search, GivesNoMoreWorkersThanThereAreCores) {
+  MadeUpMachine machine;
+  machine.devices = 4;
+  machine.loader = [](int threads) { return 10.0 * threads; };
+  machine.search(ample_limits);
+  for (const Candidate& run : machine.runs) {
+    const int threads = run.workers * processes_of(run.placement) * machine.devices;
+    EXPECT_LE(threads, std::max(16, processes_of(run.placement) * machine.devices)) << text_of(run);
+  }
+}
+
+TEST(Search, OnACpuTriesNoMoreProcessesThanCoresAndNoShares) {
+  MadeUpMachine machine;
+  machine.on_gpus = false;
+  SearchLimits limits = ample_limits;
+  limits.cores = 2;
+  const TuneResult result = machine.search(limits);
+  EXPECT_TRUE(has_run(machine, processes(2)));
+  EXPECT_TRUE(has_run(machine, folded(8)));
+  for (const Candidate& run : machine.runs) {
+    EXPECT_LE(processes_of(run.placement), 2);
+    EXPECT_EQ(run.placement.sm_percent, 0);
+  }
+  EXPECT_EQ(result.left_out.size(), 2U);
+}
+
+TEST(Search, TriesTheCountsThatDivideTheBatch) {
+  EXPECT_EQ(rank_counts({.global_batch = 512}, 1), (std::vector<int>{2, 4, 8}));
+  EXPECT_EQ(rank_counts({.global_batch = 512}, 128), (std::vector<int>{2, 4}));
+  EXPECT_EQ(rank_counts({.global_batch = 12, .accumulate = 3}, 1), (std::vector<int>{2, 4}));
+  EXPECT_EQ(rank_counts({.global_batch = 5}, 1), (std::vector<int>{}));
+}
+
+TEST(Search, TriesSharesAroundAnEqualOne) {
+  EXPECT_EQ(sm_shares(2), (std::vector<int>{50, 75}));
+  EXPECT_EQ(sm_shares(4), (std::vector<int>{25, 38, 50}));
+  EXPECT_EQ(sm_shares(8), (std::vector<int>{13, 19, 25}));
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,55 @@
+#include "tune/sweep.h"
+
+#include <gtest/gtest.h>
+
+#include "tune/made_up.h"
+
+namespace tandem {
+namespace {
+
+Sweep sweep_of(MadeUpMachine& machine, const TuneResult& searched) {
+  return run_sweep(ample_limits, searched,
+                   [&](const Candidate& each, double s) { return machine.measure(each, s); });
+}
+
+TEST(Sweep, TellsNoRegretWhereTheSearchFoundTheBest) {
+  MadeUpMachine machine;
+  machine.one_batch = [](const Candidate& candidate) {
+    return candidate.placement == folded(4).placement ? 1500.0 : 1000.0;
+  };
+  const TuneResult searched = machine.search(ample_limits);
+  const Sweep sweep = sweep_of(machine, searched);
+  EXPECT_EQ(sweep.rows.at(sweep.best).candidate, folded(4));
+  EXPECT_EQ(sweep.regret, 0.0);
+}
+
+TEST(Sweep, FindsWhatTheSearchCouldNotSee) {
+  MadeUpMachine machine;
+  // Eight processes are slow but for one SM share, which the search does not try.
+  machine.one_batch = [](const Candidate& candidate) {
+    if (candidate.placement == processes(8, 19).placement) return 2000.0;
+    return candidate.placement == folded(4).placement ? 1500.0 : 1000.0;
+  };
+  const TuneResult searched = machine.search(ample_limits);
+  ASSERT_EQ(searched.rows.at(searched.choice).candidate, folded(4));
+  const Sweep sweep = sweep_of(machine, searched);
+  EXPECT_EQ(sweep.rows.at(sweep.best).candidate, processes(8, 19));
+  EXPECT_NEAR(sweep.regret, 0.25, 1e-9);
+  EXPECT_EQ(sweep.again.size(), 2U);
+  EXPECT_EQ(sweep.again[0].runs.size(), 3U);
+}
+
+TEST(Sweep, TheGridHasEveryPlacementOnce) {
+  MadeUpMachine machine;
+  const TuneResult searched = machine.search(ample_limits);
+  std::vector<Candidate> grid = whole_grid(ample_limits, searched);
+  // One rank and 3 folded ones with 1, 2, 4 workers; 2, 4 processes with 2, 3 shares and none: of 2
+  // with 1, 2, 4 workers, of 4 too; 8 processes of 3 shares and none with 1, 2.
+  EXPECT_EQ(grid.size(), 4U * 3 + 3U * 3 + 4U * 3 + 4U * 2);
+  for (std::size_t i = 0; i < grid.size(); ++i) {
+    EXPECT_EQ(std::count(grid.begin(), grid.end(), grid[i]), 1) << text_of(grid[i]);
+  }
+}
+
+}  // namespace
+}  // namespace tandem

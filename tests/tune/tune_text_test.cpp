@@ -1,0 +1,73 @@
+#include "tune/tune_text.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tune/made_up.h"
+
+namespace tandem {
+namespace {
+
+TuneResult example(bool other_is_better) {
+  MadeUpMachine machine;
+  machine.one_batch = [=](const Candidate& candidate) {
+    if (candidate.placement.ranks_per_device == 1) return 1000.0;
+    return candidate == folded(4) && other_is_better ? 1250.0 : 900.0;
+  };
+  machine.problem = [](const Candidate& candidate) {
+    return candidate == processes(8) ? "out of memory on it" : "";
+  };
+  return machine.search(ample_limits);
+}
+
+void expect_part(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos) << part << " is not in\n" << text;
+}
+
+TEST(TuneText, SaysChoiceAndGain) {
+  const std::string better = tune_text(example(true));
+  expect_part(better, "on 1 x made-up GPU");
+  expect_part(better, "choice: 4 folded, 1 worker\nit gains +25.0 % over one rank");
+  expect_part(better, "does not fit: out of memory on it");
+  expect_part(better, "left out: SM shares");
+  const std::string one = tune_text(example(false));
+  expect_part(one, "choice: one rank, 1 worker\nthe best other placement");
+  expect_part(one, "gains -10.0 % over it");
+}
+
+TEST(TuneText, ARowHasMedianAndRange) {
+  Row row{.candidate = processes(4, 50, 2)};
+  for (const double rate : {10.0, 30.0, 20.0}) {
+    row.final_runs.push_back({.training = rate, .one_batch = 2 * rate, .device_bytes = 1 << 29});
+  }
+  row.runs.push_back({.training = 99.0});
+  const std::string text = row_text(row);
+  for (const char* part : {"4 processes of 50 %, 2 workers each", " 20.0 ", "10.0 to 30.0",
+                           " 40.0 ", "0.50 GiB", " 3"}) {
+    expect_part(text, part);
+  }
+  EXPECT_NEAR(row.spread(), 1.0, 1e-12);
+  EXPECT_EQ(text.size(), row_heading().size()) << "columns lie below their heads";
+}
+
+TEST(TuneJson, HasEverything) {
+  const TuneResult result = example(true);
+  const Sweep sweep{.rows = result.rows,
+                    .best = 0,
+                    .again = {result.rows[0], result.rows[1]},
+                    .regret = 0.125,
+                    .spread = 0.5};
+  const auto json = nlohmann::json::parse(tune_json(ample_limits, result, sweep));
+  EXPECT_EQ(json["choice"]["ranks_per_device"], 4);
+  EXPECT_EQ(json["choice"]["colocation"], "folded");
+  EXPECT_NEAR(json["gain"].get<double>(), 0.25, 1e-9);
+  EXPECT_EQ(json["rows"].size(), result.rows.size());
+  EXPECT_EQ(json["rows"][0]["final_runs"].size(), 3U);
+  EXPECT_EQ(json["sweep"]["regret"], 0.125);
+  expect_part(sweep_text(result, sweep), "12.5 % of the best's rate");
+  EXPECT_FALSE(nlohmann::json::parse(tune_json(ample_limits, result, {})).contains("sweep"));
+}
+
+}  // namespace
+}  // namespace tandem
