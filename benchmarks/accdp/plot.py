@@ -1,0 +1,231 @@
+#!/usr/bin/env python3
+"""Draws the figures from their raw files, as SVG and PNG, and writes their tables as Markdown.
+
+    benchmarks/accdp/plot.py benchmarks/results/DATE-CARD/accdp --out docs/accdp
+
+Without matplotlib the tables alone are written. Values are medians over the rounds, whiskers and
+ranges go from the least to the most. Lines and bars differ in markers and hatches, not in colour."""
+
+import argparse
+import json
+import pathlib
+import statistics
+import sys
+from typing import NamedTuple
+
+MARKERS = ["o", "s", "^", "D", "v", "P", "X", "*"]
+LINES = ["-", "--", ":", "-.", (0, (5, 1)), (0, (3, 1, 1, 1))]
+GRAYS = ["0.15", "0.45", "0.65", "0.85", "1.0", "0.3", "0.75"]
+HATCHES = ["", "//", "", "..", "xx", "\\\\", "++"]
+
+
+class Value(NamedTuple):
+    median: float
+    least: float
+    most: float
+
+
+class Panel:
+    """Series by name: x -> the values of its rounds, in the order in which they were measured."""
+
+    def __init__(self):
+        self.series: dict[str, dict] = {}
+        self.errors: list[tuple[str, object, str]] = []
+
+    def xs(self) -> list:
+        found = []
+        for values in self.series.values():
+            found += [x for x in values if x not in found]
+        return sorted(found) if all(isinstance(x, int) for x in found) else found
+
+    def value(self, name: str, x) -> Value | None:
+        rounds = self.series[name].get(x)
+        if not rounds:
+            return None
+        values = list(rounds.values())
+        return Value(statistics.median(values), min(values), max(values))
+
+
+def load(data: dict) -> dict[str, Panel]:
+    """The figure's panels by name, as absolute values."""
+    panels: dict[str, Panel] = {}
+    for point in data["points"]:
+        panel = panels.setdefault(point["panel"], Panel())
+        x = point["x"]
+        for suffix, field in data["figure"]["fields"].items():
+            name = ", ".join(part for part in (point["series"], suffix) if part)
+            rounds = panel.series.setdefault(name, {}).setdefault(x, {})
+            for run in point["runs"]:
+                if "error" in run:
+                    if suffix == next(iter(data["figure"]["fields"])):
+                        panel.errors.append((point["series"], x, run["error"]))
+                elif isinstance(run[field], (int, float)):
+                    rounds[run["round"]] = run[field]
+    return panels
+
+
+def relative(panel: Panel, base: str) -> Panel:
+    """Every other series over the base, round by round."""
+    divided = Panel()
+    divided.errors = panel.errors
+    for name, values in panel.series.items():
+        if name == base:
+            continue
+        divided.series[name] = {
+            x: {r: value / panel.series[base][x][r] for r, value in rounds.items()
+                if r in panel.series.get(base, {}).get(x, {})}
+            for x, rounds in values.items()}
+    return divided
+
+
+def number(value: float) -> str:
+    if value >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def cell(value: Value | None) -> str:
+    if value is None:
+        return "–"
+    if value.least == value.most:
+        return number(value.median)
+    return f"{number(value.median)} ({number(value.least)} to {number(value.most)})"
+
+
+def table(figure: dict, name: str, panel: Panel, unit: str) -> str:
+    head = ", ".join(part for part in (name, unit) if part)
+    xs = panel.xs()
+    lines = [f"| {head}; {figure['x_label']} | " + " | ".join(str(x) for x in xs) + " |",
+             "| --- |" + " --- |" * len(xs)]
+    for series in panel.series:
+        cells = [cell(panel.value(series, x)) for x in xs]
+        lines.append(f"| {series} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def bottlenecks(panel: Panel) -> str:
+    """What limits training, by x: the slower of the step on one batch and the input alone."""
+    words = []
+    for x in panel.xs():
+        found = {suffix: panel.value(name, x) for name in panel.series
+                 for suffix in ("on one batch", "input alone", "training") if name.endswith(suffix)}
+        if None in found.values():
+            continue
+        step, alone = found["on one batch"].median, found["input alone"].median
+        limit = min(step, alone)
+        reached = 100 * found["training"].median / limit
+        words.append(f"{x} workers: {'input' if alone < step else 'computing'} "
+                     f"(training reaches {reached:.0f} % of it)")
+    return "Bottleneck: " + "; ".join(words) + "."
+
+
+def tables(data: dict) -> str:
+    figure = data["figure"]
+    name = f"Figure {figure['number']}: " if isinstance(figure["number"], int) else ""
+    parts = [f"### {name}{figure['title']}\n"]
+    environment = data["environment"]
+    card = environment["cards"][0] if environment["cards"] else "CPU ranks"
+    parts.append(f"{card}; {environment['date']}; commit {environment['commit']}; "
+                 f"{figure['precision']}; {figure['rounds']} rounds of {figure['seconds']} s.\n")
+    for name, panel in load(data).items():
+        unit = "images/s" if figure["relative_to"] else figure["y_label"]
+        parts.append(table(figure, name, panel, unit) + "\n")
+        if figure["relative_to"]:
+            parts.append(table(figure, name, relative(panel, figure["relative_to"]),
+                               figure["y_label"]) + "\n")
+        if len(figure["fields"]) == 3:
+            parts.append(bottlenecks(panel) + "\n")
+        for series, x, error in panel.errors:
+            parts.append(f"Not measured: {series}, {x}: {error}\n")
+    return "\n".join(parts)
+
+
+def errors_of(values: list[Value]) -> list[list[float]]:
+    return [[v.median - v.least for v in values], [v.most - v.median for v in values]]
+
+
+def draw_bars(axes, panel: Panel) -> None:
+    xs = panel.xs()
+    width = 0.8 / max(len(panel.series), 1)
+    for i, name in enumerate(panel.series):
+        places, values = [], []
+        for place, x in enumerate(xs):
+            value = panel.value(name, x)
+            if value is not None:
+                places.append(place + (i - (len(panel.series) - 1) / 2) * width)
+                values.append(value)
+        axes.bar(places, [v.median for v in values], width, yerr=errors_of(values), label=name,
+                 color=GRAYS[i % len(GRAYS)], hatch=HATCHES[i % len(HATCHES)], edgecolor="black",
+                 linewidth=0.6, error_kw={"elinewidth": 0.8})
+    axes.set_xticks(range(len(xs)), [str(x) for x in xs], rotation=20 if len(xs) > 3 else 0)
+
+
+def draw_lines(axes, panel: Panel) -> None:
+    for i, name in enumerate(panel.series):
+        found = [(x, panel.value(name, x)) for x in panel.xs()]
+        found = [(x, value) for x, value in found if value is not None]
+        axes.errorbar([x for x, _ in found], [v.median for _, v in found],
+                      yerr=errors_of([v for _, v in found]), label=name, color="black",
+                      linestyle=LINES[i % len(LINES)], marker=MARKERS[i % len(MARKERS)],
+                      markerfacecolor="white" if i % 2 else "black", linewidth=1, elinewidth=0.8)
+    axes.set_xticks(panel.xs())
+
+
+def draw(data: dict, pyplot, folder: pathlib.Path, name: str) -> None:
+    figure = data["figure"]
+    panels = load(data)
+    if figure["relative_to"]:
+        panels = {key: relative(panel, figure["relative_to"]) for key, panel in panels.items()}
+    sheet, grid = pyplot.subplots(1, len(panels), figsize=(1 + 5.5 * len(panels), 4.2),
+                                  squeeze=False, layout="constrained")
+    for axes, (title, panel) in zip(grid[0], panels.items()):
+        (draw_bars if figure["kind"] == "bars" else draw_lines)(axes, panel)
+        if figure["relative_to"]:
+            axes.axhline(1, color="black", linewidth=0.6)
+        axes.set_title(title, fontsize=10)
+        axes.set_xlabel(figure["x_label"])
+        axes.set_ylabel(figure["y_label"])
+        axes.set_ylim(bottom=0)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.legend(fontsize=8, frameon=False)
+    sheet.suptitle(figure["title"], fontsize=11)
+    for suffix in ("svg", "png"):
+        sheet.savefig(folder / f"{name}.{suffix}", dpi=150)
+    pyplot.close(sheet)
+
+
+def import_pyplot():
+    try:
+        import matplotlib
+    except ImportError:
+        print("matplotlib is not installed (python3 -m pip install matplotlib): the tables alone "
+              "are written", file=sys.stderr)
+        return None
+    matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "tandem"  # the same picture is the same file
+    from matplotlib import pyplot
+    return pyplot
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("raw", type=pathlib.Path, help="the folder of the raw files")
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("docs/accdp"))
+    options = parser.parse_args()
+    files = sorted(options.raw.glob("figure_*.json")) + sorted(options.raw.glob("pytorch*.json"))
+    if not files:
+        sys.exit(f"{options.raw}: no figure_*.json; run the figures' scripts first")
+    options.out.mkdir(parents=True, exist_ok=True)
+    pyplot = import_pyplot()
+    texts = []
+    for path in files:
+        data = json.loads(path.read_text())
+        texts.append(tables(data))
+        if pyplot:
+            draw(data, pyplot, options.out, path.stem)
+    (options.out / "tables.md").write_text("\n".join(texts))
+    print(f"{options.out}: {len(files)} figures{'' if pyplot else ' without plots'}, tables.md")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,24 @@
+"""Figures 2 and 3: four ranks on a GPU over one, in every way, at one image size."""
+
+from placements import BATCH, Figure, MODELS, Point, controls
+
+RANKS = 4
+
+
+def base_name(size: int) -> str:
+    return f"one rank of {BATCH[size]}"
+
+
+def speedup_figure(number: int, size: int) -> Figure:
+    return Figure(number, f"Speed-up of {RANKS} ranks on a GPU, {size} px, batch {BATCH[size]} each",
+                  "model", f"images/s over {base_name(size)}", "bars",
+                  relative_to=base_name(size))
+
+
+def speedup_points(size: int) -> list[Point]:
+    points = []
+    for model in MODELS:
+        points.append(Point(base_name(size), model, model, size, BATCH[size]))
+        points += [Point(name, model, model, size, RANKS * BATCH[size], placement)
+                   for name, placement in controls(RANKS).items()]
+    return points
