@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <chrono>
 #include <cuda/atomic>
+#include <iterator>
 #include <thread>
 #include <vector>
 
@@ -109,9 +111,7 @@ struct DeviceBarrier::Handle {
       : order(the_order), member(this_member), host(device), ones(device) {
     for (std::byte* control : memory) controls.push_back(reinterpret_cast<Control*>(control));
     std::fill_n(ones.get()->flags, std::size(ones.get()->flags), 1U);
-    void* mapped = nullptr;
-    TANDEM_CUDA_CHECK(cudaHostGetDevicePointer(&mapped, host.get(), 0));
-    words = {controls.front(), own(), static_cast<HostWords*>(mapped)};
+    words = {controls.front(), own(), host.get()};
     // Loads the kernel: once it is needed, loading may wait for what hangs.
     cudaFuncAttributes attributes{};
     TANDEM_CUDA_CHECK(cudaFuncGetAttributes(&attributes, fail_kernel));
