@@ -32,6 +32,13 @@ Arena::Arena(AnyContext& context, std::size_t bytes, const char* purpose)
       context);
 }
 
+Arena Arena::borrowed(std::byte* data, std::size_t bytes) {
+  Arena arena;
+  arena.data_ = data;
+  arena.bytes_ = bytes;
+  return arena;
+}
+
 Arena::~Arena() { release(); }
 
 Arena::Arena(Arena&& other) noexcept
@@ -50,7 +57,7 @@ Arena& Arena::operator=(Arena&& other) noexcept {
 }
 
 void Arena::release() noexcept {
-  if (data_ != nullptr) {
+  if (data_ != nullptr && context_ != nullptr) {
     std::visit([this](auto& device) { device.deallocate(data_); }, *context_);
   }
   data_ = nullptr;

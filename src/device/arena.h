@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 
 #include "device/any_context.h"
 
@@ -15,6 +16,8 @@ class Arena {
   Arena() = default;
   /// Throws OutOfMemory naming `purpose` and the size where the memory cannot be had.
   Arena(AnyContext& context, std::size_t bytes, const char* purpose);
+  /// Somebody else's memory, which outlives it.
+  static Arena borrowed(std::byte* data, std::size_t bytes);
   ~Arena();
   Arena(Arena&& other) noexcept;
   Arena& operator=(Arena&& other) noexcept;
@@ -34,5 +37,8 @@ class Arena {
   std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;
 };
+
+/// Where arenas of so many bytes come from.
+using ArenaSource = std::function<Arena(std::size_t bytes)>;
 
 }  // namespace tandem

@@ -101,6 +101,11 @@ ParameterStore::ParameterStore(const Graph& graph, AnyContext& context, bool wit
   buffers_arena_ = Arena(context, bytes(buffer_extent_), "the model's buffers");
 }
 
+void ParameterStore::place_values(const ArenaSource& source) {
+  values_ = source(values_.bytes());
+  if (weights_.data() != nullptr) weights_ = source(weights_.bytes());
+}
+
 void ParameterStore::initialize(std::uint64_t seed) {
   std::vector<Draw> draws;
   HostTensor values(*context_, all_values());

@@ -44,6 +44,9 @@ class ParameterStore {
   ParameterStore(const Graph& graph, AnyContext& context, bool with_gradients,
                  const NamePrefixes& frozen = {}, Precision precision = Precision::fp32);
 
+  /// Moves the values and the weights, which must not have been used yet, to other memory.
+  void place_values(const ArenaSource& source);
+
   /// Sets every parameter from (seed, its name) and every buffer to its initial value.
   void initialize(std::uint64_t seed);
 

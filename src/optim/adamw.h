@@ -36,6 +36,7 @@ class AdamW final : public Optimizer {
   void fill(HostControl& control, float learning_rate) const override;
 
  private:
+  std::vector<Arena*> state_arenas() override { return {&first_moment_, &second_moment_}; }
   void update(AnyContext& context, float* parameters, const float* gradients,
               const UpdateSettings& settings) override;
 

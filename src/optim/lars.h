@@ -36,6 +36,7 @@ class Lars final : public Optimizer {
   std::vector<OptimizerState> state() override;
 
  private:
+  std::vector<Arena*> state_arenas() override { return {&momentum_}; }
   void update(AnyContext& context, float* parameters, const float* gradients,
               const UpdateSettings& settings) override;
 

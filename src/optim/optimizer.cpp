@@ -50,6 +50,12 @@ void Optimizer::step(Tensor parameters, Tensor gradients, const UpdateSettings& 
   count_step();
 }
 
+void Optimizer::place_state(const ArenaSource& source) {
+  for (Arena* arena : state_arenas()) {
+    if (arena->data() != nullptr) *arena = source(arena->bytes());
+  }
+}
+
 void Optimizer::fill(HostControl& control, float learning_rate) const {
   control.learning_rate = learning_rate;
   control.beta1 = 0.0;

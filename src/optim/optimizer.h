@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "device/any_context.h"
+#include "device/arena.h"
 #include "optim/step_control.h"
 #include "tensor/tensor.h"
 
@@ -71,6 +72,9 @@ class Optimizer {
   /// checkpoint. Empty where the rule keeps none.
   virtual std::vector<OptimizerState> state() = 0;
 
+  /// Moves the state, which must still be zeros, to other zeroed memory.
+  void place_state(const ArenaSource& source);
+
   /// Updates made so far, those that a control skipped and those before a restored checkpoint
   /// included.
   std::int64_t steps_taken() const { return steps_taken_; }
@@ -88,6 +92,9 @@ class Optimizer {
                       const UpdateSettings& settings) = 0;
 
  private:
+  /// Those of state(); what is not there is empty.
+  virtual std::vector<Arena*> state_arenas() = 0;
+
   AnyContext* context_;
   std::int64_t arena_elements_;
   std::int64_t steps_taken_ = 0;

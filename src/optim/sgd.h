@@ -32,6 +32,7 @@ class Sgd final : public Optimizer {
   std::vector<OptimizerState> state() override;
 
  private:
+  std::vector<Arena*> state_arenas() override { return {&momentum_}; }
   void update(AnyContext& context, float* parameters, const float* gradients,
               const UpdateSettings& settings) override;
 

@@ -17,6 +17,20 @@ std::vector<UpdateBlock> cut_blocks(std::span<const ParameterGroupSlice> slices,
   return blocks;
 }
 
+std::vector<ParameterGroupSlice> slices_within(std::span<const ParameterGroupSlice> slices,
+                                               std::int64_t offset, std::int64_t elements) {
+  std::vector<ParameterGroupSlice> parts;
+  for (ParameterGroupSlice part : slices) {
+    const std::int64_t begin = std::max(part.offset, offset);
+    const std::int64_t end = std::min(part.offset + part.elements, offset + elements);
+    if (begin >= end) continue;
+    part.offset = begin;
+    part.elements = end - begin;
+    parts.push_back(part);
+  }
+  return parts;
+}
+
 std::int64_t block_elements_of(const AnyContext& context) {
   return is_host(context) ? host_block_elements : device_block_elements;
 }

@@ -29,6 +29,11 @@ constexpr std::int64_t device_block_elements = 4096;
 std::vector<UpdateBlock> cut_blocks(std::span<const ParameterGroupSlice> slices,
                                     std::int64_t block_elements);
 
+/// The parts of the slices within the `elements` elements from `offset` on: what a rank updates
+/// that has this share of the arena. For rules that look at each element alone.
+std::vector<ParameterGroupSlice> slices_within(std::span<const ParameterGroupSlice> slices,
+                                               std::int64_t offset, std::int64_t elements);
+
 /// How long blocks are that the context's kernels work on.
 std::int64_t block_elements_of(const AnyContext& context);
 

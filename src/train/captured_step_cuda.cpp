@@ -259,6 +259,7 @@ class CapturedStep final : public StepRunner {
     controller_.prepare(statistics(), gradients);
     parts_.optimizer.enqueue(parts_.store.trained_values(), gradients,
                              {.control = control(), .weights = parts_.store.trained_weights()});
+    if (parts_.shared != nullptr) parts_.shared->wait_for_each_other();
     if (parts_.average != nullptr) parts_.average->enqueue(parts_.store, control());
   }
 

@@ -14,7 +14,7 @@
 #include "parallel/replica_check.h"
 #include "tensor/host_tensor.h"
 #include "train/memory_need.h"
-#include "train/parameter_groups.h"
+#include "train/shared_state.h"
 
 namespace tandem {
 namespace {
@@ -98,9 +98,9 @@ Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro
     : communicator_(communicator),
       graph_(prepared(config, graph)),
       store_(graph_, context, true, config.freeze, config.precision),
+      shared_(share_values(config, reduction, store_)),
       rank_sum_(config.sync_batch_norm ? std::make_unique<CommunicatorSum>(reduction) : nullptr),
-      optimizer_(make_optimizer(config.optimizer, context, store_.all_gradients().elements(),
-                                parameter_groups(config.optimizer, store_))),
+      optimizer_(make_optimizer(config, store_, shared_)),
       average_(make_average(config, graph_, context)),
       compression_(compression_scratch(config, context, reduction, slices_of(store_.trained()))),
       plan_(make_plan(config, micro_batch)),
@@ -108,6 +108,7 @@ Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro
                 bucket_options(config), as_bf16(compression_)) {
   check_same_plan(communicator, plan_entries(store_, bucketer_.buckets()));
   store_.initialize(config.seed);
+  if (shared_ != nullptr) communicator.barrier();  // nobody initialises what another goes on with
   if (average_) average_->start_from(store_);
   const StepParts parts{.config = config,
                         .input = graph_.input(),
@@ -118,7 +119,8 @@ Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro
                         .optimizer = *optimizer_,
                         .average = average_ ? &*average_ : nullptr,
                         .bucketer = bucketer_,
-                        .raw = raw};
+                        .raw = raw,
+                        .shared = shared_};
   try {
     runner_ = std::visit([&](auto& device) { return make_step_runner(device, parts); }, context);
   } catch (const OutOfMemory& error) {

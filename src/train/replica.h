@@ -99,6 +99,7 @@ class Replica {
   StepObserver* observer_ = nullptr;
   Graph graph_;
   ParameterStore store_;
+  SharedDevice* shared_;  // null unless the ranks of a device share their state
   std::unique_ptr<CommunicatorSum> rank_sum_;  // null without synchronised batch normalisation
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<WeightAverage> average_;

@@ -120,6 +120,12 @@ void read_parallel(const ConfigTable& table, RunConfig& config) {
   config.first_bucket_bytes = bytes("first_bucket_mib", 1.0);
   config.bucket_bytes = bytes("bucket_mib", 25.0);
   config.gradient_compression = read_gradient_compression(table);
+  config.shared_state = table.get_bool_or("shared_state", false);
+  if (config.shared_state && std::holds_alternative<LarsOptions>(config.optimizer.rule)) {
+    table.fail("shared_state",
+               "lars takes norms of whole parameters, so its state cannot be updated in shares; "
+               "leave this out or choose another optimizer.kind");
+  }
   config.device_link = read_device_link(table);
   config.check_every = table.get_int_or("check_every", 500, 0, many);
   config.timeout_seconds = table.get_real_or("timeout_seconds", 20.0, 0.0, 1e6);

@@ -112,6 +112,7 @@ struct RunConfig {
   std::int64_t first_bucket_bytes = 1 << 20;
   std::int64_t bucket_bytes = 25 << 20;
   GradientCompression gradient_compression = GradientCompression::none;
+  bool shared_state = false;  ///< one state for the ranks of a GPU
   DeviceLinkOptions device_link;
   std::int64_t check_every = 500;
   double timeout_seconds = 20.0;

@@ -52,6 +52,8 @@ struct StepParts {
   WeightAverage* average;  ///< may be null
   GradientBucketer& bucketer;
   std::optional<RawInput> raw;  ///< on a device: its batches are raw
+  /// Where the state is shared (train/shared_state.h), else null.
+  SharedDevice* shared = nullptr;
 };
 
 /// Runs one replica's optimizer steps (Algorithm 1 of Li et al. 2020, "PyTorch Distributed", VLDB

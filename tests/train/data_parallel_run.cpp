@@ -98,6 +98,7 @@ Trajectory train_together(const SmallRun& run, const ReplicaPlace& place) {
   SmallData data(run.accumulate, run.augment);
   data.config.precision = run.precision;
   data.config.gradient_compression = run.compression;
+  data.config.shared_state = run.shared_state;
   Communicator& ranks = place.hosts;
   const bool raw = !is_host(place.context);
   const DistributedSampler sampler = data.sampler(ranks.size(), ranks.rank(), run.accumulate);

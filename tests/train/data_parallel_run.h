@@ -27,6 +27,7 @@ struct SmallRun {
   std::string augment{};  ///< lines of [data.augment]
   Precision precision = Precision::fp32;
   GradientCompression compression = GradientCompression::none;
+  bool shared_state = false;
 };
 
 /// Where a replica computes.

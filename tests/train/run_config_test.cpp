@@ -70,6 +70,7 @@ keep = 18
 first_bucket_mib = 0.5
 bucket_mib = 2
 gradient_compression = "bf16"
+shared_state = true
 nccl_max_ctas = 20
 nccl_cga_cluster_size = 2
 check_every = 19
@@ -121,6 +122,7 @@ TEST(RunConfig, EveryKeyIsRead) {
   EXPECT_EQ(config.first_bucket_bytes, 1 << 19);
   EXPECT_EQ(config.bucket_bytes, 2 << 20);
   EXPECT_EQ(config.gradient_compression, GradientCompression::bf16);
+  EXPECT_TRUE(config.shared_state);
   EXPECT_EQ(config.device_link.max_ctas, 20);
   EXPECT_EQ(config.device_link.cga_cluster_size, 2);
   EXPECT_EQ(config.check_every, 19);
@@ -149,6 +151,7 @@ TEST(RunConfig, DefaultsAreThoseOfTheTableAndAreRecorded) {
   EXPECT_EQ(config.first_bucket_bytes, 1 << 20);
   EXPECT_EQ(config.bucket_bytes, 25 << 20);
   EXPECT_EQ(config.gradient_compression, GradientCompression::none);
+  EXPECT_FALSE(config.shared_state);
   EXPECT_EQ(config.device_link.max_ctas, 0);
   EXPECT_FALSE(config.device_link.cga_cluster_size.has_value());
   EXPECT_EQ(config.check_every, 500);
@@ -171,6 +174,15 @@ TEST(RunConfig, TheResolvedTextReadAgainIsTheSame) {
     EXPECT_EQ(second.bucket_bytes, first.bucket_bytes);
     EXPECT_EQ(second.optimizer.learning_rate, first.optimizer.learning_rate);
   }
+}
+
+TEST(RunConfig, LarsHasNoSharedState) {
+  const std::string text =
+      replaced(replaced(everything, "kind = \"sgd\"", "kind = \"lars\""), "nesterov = true\n", "");
+  EXPECT_NE(message(text).find("parallel.shared_state: lars takes norms of whole parameters"),
+            std::string::npos)
+      << message(text);
+  EXPECT_FALSE(read(replaced(text, "shared_state = true\n", "")).shared_state);
 }
 
 TEST(RunConfig, UnknownKeysAreNamedWithTheNearest) {

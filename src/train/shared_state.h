@@ -1,0 +1,31 @@
+#pragma once
+
+#include <memory>
+
+#include "graph/parameters.h"
+#include "optim/optimizer.h"
+#include "parallel/communicator.h"
+#include "train/run_config.h"
+
+namespace tandem {
+
+// One state for the ranks of a device (parallel.shared_state): values, weights and the optimizer's
+// state lie once in the device's memory, each rank updates its share of them, and all read the
+// whole. BatchNorm's running statistics, gradients and averages stay each rank's own.
+//
+// Readers and writers are kept apart thus. Backward reads weights up to the gradient that completes
+// the last bucket, and no rank has that bucket's sums before all ranks of the device have their
+// backward behind them: so nobody updates while another still reads. After its update each rank
+// waits for the others' (SharedDevice::wait_for_each_other()), so nobody reads before all is
+// updated. All ranks decide alike whether a step is skipped, since they see the same sums.
+
+/// Collective, before the store is used: moves its values to shared memory where the run wants that
+/// and `reduction` has such. Returns the device then, else null.
+SharedDevice* share_values(const RunConfig& config, Communicator& reduction, ParameterStore& store);
+
+/// Collective: the run's optimizer over the store; on a shared device of this rank's share of it
+/// alone, with the state in shared memory.
+std::unique_ptr<Optimizer> make_optimizer(const RunConfig& config, ParameterStore& store,
+                                          SharedDevice* device);
+
+}  // namespace tandem

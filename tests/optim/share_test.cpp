@@ -1,0 +1,95 @@
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "optim/adamw.h"
+#include "optim/sgd.h"
+#include "optim/small_arena.h"
+#include "optim/update_blocks.h"
+
+// Optimizers that each update their share of one arena, with one state between them.
+
+namespace tandem {
+namespace {
+
+std::int64_t sum_of_elements(const std::vector<ParameterGroupSlice>& parts) {
+  std::int64_t sum = 0;
+  for (const ParameterGroupSlice& part : parts) sum += part.elements;
+  return sum;
+}
+
+TEST(SlicesWithin, KeepWhatLiesInTheShareAsItIs) {
+  EXPECT_TRUE(slices_within(slices, 35025, 15).empty());
+  const std::vector<ParameterGroupSlice> parts = slices_within(slices, 35000, 15);
+  ASSERT_EQ(parts.size(), 2U);
+  EXPECT_EQ(parts[0].offset, 35000);
+  EXPECT_EQ(parts[0].elements, 1);
+  EXPECT_EQ(parts[0].weight_decay, 5e-4F);
+  EXPECT_EQ(parts[1].offset, 35008);
+  EXPECT_EQ(parts[1].elements, 7);
+  EXPECT_FALSE(parts[1].adapt);
+  EXPECT_EQ(sum_of_elements(slices_within(slices, 0, 17)) +
+                sum_of_elements(slices_within(slices, 17, arena_elements - 17)),
+            sum_of_elements(slices));
+}
+
+/// Expects the same bits of one optimizer and of two that share arena and state. `make` makes one
+/// of given slices.
+template <typename Make>
+void expect_shares_to_be_the_whole(const Make& make) {
+  AnyContext context = CpuContext(2);
+  std::vector<float> whole = random_values("parameters");
+  std::vector<float> shared = whole;
+  const std::unique_ptr<Optimizer> alone = make(context, slices);
+  std::vector<Arena> memory;
+  for (const OptimizerState& state : alone->state()) {
+    memory.emplace_back(context, state.tensor.bytes(), "shared state");
+  }
+  std::vector<std::unique_ptr<Optimizer>> members;
+  constexpr std::int64_t cut = 20'000;
+  for (const auto& [offset, elements] :
+       {std::pair{std::int64_t{0}, cut}, {cut, arena_elements - cut}}) {
+    members.push_back(make(context, slices_within(slices, offset, elements)));
+    std::size_t next = 0;
+    members.back()->place_state([&](std::size_t bytes) {
+      EXPECT_EQ(bytes, memory[next].bytes());
+      return Arena::borrowed(memory[next++].data(), bytes);
+    });
+    EXPECT_EQ(next, memory.size());
+  }
+  for (int step = 0; step < 3; ++step) {
+    std::vector<float> gradients = random_values("gradients " + std::to_string(step));
+    const UpdateSettings settings{.learning_rate = 0.1F};
+    alone->step(view(whole), view(gradients), settings);
+    for (const auto& member : members) member->step(view(shared), view(gradients), settings);
+  }
+  EXPECT_EQ(shared, whole);
+  for (std::size_t i = 0; i < memory.size(); ++i) {
+    const Tensor one = alone->state()[i].tensor;
+    const Tensor two = members[1]->state()[i].tensor;
+    EXPECT_EQ(std::vector<float>(one.span<float>().begin(), one.span<float>().end()),
+              std::vector<float>(two.span<float>().begin(), two.span<float>().end()));
+  }
+}
+
+TEST(SharedUpdate, OfSgdIsTheWhole) {
+  expect_shares_to_be_the_whole([](AnyContext& context, const auto& groups) {
+    return std::make_unique<Sgd>(context, arena_elements, groups, SgdOptions{.momentum = 0.9F});
+  });
+}
+
+TEST(SharedUpdate, OfSgdWithoutStateIsTheWhole) {
+  expect_shares_to_be_the_whole([](AnyContext& context, const auto& groups) {
+    return std::make_unique<Sgd>(context, arena_elements, groups, SgdOptions{});
+  });
+}
+
+TEST(SharedUpdate, OfAdamWIsTheWhole) {
+  expect_shares_to_be_the_whole([](AnyContext& context, const auto& groups) {
+    return std::make_unique<AdamW>(context, arena_elements, groups, AdamWOptions{});
+  });
+}
+
+}  // namespace
+}  // namespace tandem
