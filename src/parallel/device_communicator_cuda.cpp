@@ -6,6 +6,7 @@
 #include "parallel/self_communicator.h"
 
 namespace tandem {
+
 std::unique_ptr<Communicator> make_device_communicator(AnyContext& context, Communicator& host,
                                                        const DeviceLinkOptions& options,
                                                        ReductionKind kind) {

@@ -10,8 +10,9 @@ end() {
   rm -rf "$folder"
 }
 trap end EXIT
-trap 'exit 143' TERM INT HUP
 
 nvidia-cuda-mps-control -d || exit 1
 TANDEM_TEST_UNDER_MPS=1 "$@" &
-wait $!
+command=$!
+trap 'kill $command; exit 143' TERM INT HUP
+wait $command
