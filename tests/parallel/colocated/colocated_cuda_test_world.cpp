@@ -26,8 +26,6 @@ class ColocatedWorlds final : public TestWorlds {
   Communicator& world() override { return staging_; }
   Communicator* splitting() override { return nullptr; }
 
-  bool under_mps() { return std::getenv("TANDEM_TEST_UNDER_MPS") != nullptr; }
-
   CudaContext& gpu() { return context_; }
   Communicator& gpus() { return gpus_; }
   Communicator& hosts() { return *hosts_; }
@@ -42,6 +40,8 @@ class ColocatedWorlds final : public TestWorlds {
 };
 
 }  // namespace
+
+bool under_mps() { return std::getenv("TANDEM_TEST_UNDER_MPS") != nullptr; }
 
 CudaContext& gpu() { return the_worlds->gpu(); }
 Communicator& gpus() { return the_worlds->gpus(); }
