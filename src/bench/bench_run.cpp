@@ -74,6 +74,7 @@ class Bench {
     result_.threads = parts_.threads();
     result_.global_batch = config_.global_batch;
     result_.micro_batch = parts_.sampler.micro_batch();
+    result_.folded_ranks = config_.folded_ranks;
     result_.accumulate = config_.accumulate;
     result_.device_seconds = between(parts_.began, parts_.device_ready);
     result_.data_seconds = between(parts_.device_ready, parts_.data_ready);

@@ -20,14 +20,15 @@ struct StepRate {
   std::int64_t steps = 0;  ///< measured in all
 };
 
-/// What one rank measured of itself.
+/// What one rank, or one process that carries several, measured of itself.
 struct RankMeasures {
   PhaseSeconds phases{};
   double data_wait_seconds = 0.0;  ///< a step, with the loader
   double loader_images_per_second = 0.0;
 };
 
-/// What `tandem bench` finds out. Times are rank 0's but for `ranks`.
+/// What `tandem bench` finds out. Times are rank 0's but for `ranks`, which has one for each
+/// process.
 struct BenchResult {
   std::string model;
   std::string device;
@@ -36,7 +37,8 @@ struct BenchResult {
   Precision precision = Precision::fp32;
   int threads = 0;  ///< of a rank; 0 on a GPU
   std::int64_t global_batch = 0;
-  std::int64_t micro_batch = 0;
+  std::int64_t micro_batch = 0;  ///< of a process
+  int folded_ranks = 1;          ///< that each process carries
   int accumulate = 1;
 
   // Start-up: opening the device, the data, making the model with its plan, two steps.

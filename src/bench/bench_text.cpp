@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "parallel/rank_topology.h"
 
 namespace tandem {
 namespace {
@@ -39,13 +40,14 @@ std::string share_text(double rate, std::optional<double> ceiling) {
 }
 
 std::string heading(const BenchResult& result) {
-  const std::size_t ranks = result.ranks.size();
+  const std::string ranks =
+      rank_count_text(static_cast<int>(result.ranks.size()), result.folded_ranks);
   return fmt::format(
-      "{}, {} on {} rank{} of {}, global batch {} (micro-batches of {})\n"
+      "{}, {} on {} of {}, global batch {} (micro-batches of {}{})\n"
       "start: device {:.2f} s, data {:.2f} s, model and plan {:.2f} s, first two steps {:.2f} s\n",
-      result.model, name_of(result.precision), ranks, ranks == 1 ? "" : "s", result.device,
-      result.global_batch, result.micro_batch, result.device_seconds, result.data_seconds,
-      result.model_seconds, result.first_steps_seconds);
+      result.model, name_of(result.precision), ranks, result.device, result.global_batch,
+      result.micro_batch / result.folded_ranks, result.folded_ranks == 1 ? "" : " a rank",
+      result.device_seconds, result.data_seconds, result.model_seconds, result.first_steps_seconds);
 }
 
 std::string rate_row(const BenchResult& result, const char* name, const StepRate& rate) {

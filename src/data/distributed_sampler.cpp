@@ -1,5 +1,7 @@
 #include "data/distributed_sampler.h"
 
+#include <fmt/format.h>
+
 #include <numeric>
 #include <utility>
 
@@ -11,15 +13,19 @@ namespace tandem {
 
 DistributedSampler::DistributedSampler(const Options& options) : options_(options) {
   TANDEM_CHECK(options.world >= 1 && options.rank >= 0 && options.rank < options.world &&
-                   options.accumulate >= 1 && options.global_batch >= 1 && options.size >= 0,
+                   options.accumulate >= 1 && options.folded >= 1 && options.global_batch >= 1 &&
+                   options.size >= 0,
                "a sampler of {} samples, global batch {}, rank {} of {}, {} micro-batches",
                options.size, options.global_batch, options.rank, options.world, options.accumulate);
-  const std::int64_t parts = std::int64_t{options.world} * options.accumulate;
+  const std::int64_t shares = std::int64_t{options.world} * options.accumulate;
+  const std::int64_t parts = shares * options.folded;
   if (options.global_batch % parts != 0) {
+    const std::string carried =
+        options.folded == 1 ? "" : fmt::format(" ({} a process)", options.folded);
     input_error(
-        "global batch {} does not divide by {} ranks x {} micro-batches = {}; take a multiple of "
+        "global batch {} does not divide by {} ranks{} x {} micro-batches = {}; take a multiple of "
         "{}, for instance {}",
-        options.global_batch, options.world, options.accumulate, parts, parts,
+        options.global_batch, parts / options.accumulate, carried, options.accumulate, parts, parts,
         (options.global_batch / parts + 1) * parts);
   }
   if (options.size < options.global_batch) {
@@ -28,7 +34,7 @@ DistributedSampler::DistributedSampler(const Options& options) : options_(option
         "or more data",
         format_count(options.size), format_count(options.global_batch));
   }
-  micro_batch_ = options.global_batch / parts;
+  micro_batch_ = options.global_batch / shares;
 }
 
 void DistributedSampler::shuffle(std::int64_t epoch) {

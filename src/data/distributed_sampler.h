@@ -11,8 +11,10 @@ namespace tandem {
 /// stream of (seed, epoch)). Step s takes its entries [s G, (s + 1) G), G the global batch. With
 /// B = G / (world * accumulate), micro-batch m of rank r takes [s G + (m world + r) B, + B). So the
 /// samples of a step depend on (seed, epoch, G) alone, never on the rank count, and every rank does
-/// the same number of steps. The last dropped() entries of each epoch's permutation are left out;
-/// which samples those are changes from epoch to epoch.
+/// the same number of steps. A process that carries k ranks counts as one of k times the samples:
+/// those of rank p of P such processes are those of ranks p k to p k + k - 1 of P k, in that order.
+/// The last dropped() entries of each epoch's permutation are left out; which samples those are
+/// changes from epoch to epoch.
 class DistributedSampler {
  public:
   struct Options {
@@ -21,17 +23,18 @@ class DistributedSampler {
     int world = 1;
     int rank = 0;
     int accumulate = 1;  ///< micro-batches a step
+    int folded = 1;      ///< ranks that each of `world` carries; they get equal parts
     std::uint64_t seed = 0;
     bool shuffle = true;  ///< false: the order of the data set in every epoch
   };
-  /// Throws InputError where the global batch does not divide by world * accumulate or the data set
-  /// is smaller than one global batch.
+  /// Throws InputError where the global batch does not divide by world * folded * accumulate or the
+  /// data set is smaller than one global batch.
   explicit DistributedSampler(const Options& options);
 
   std::int64_t steps_per_epoch() const { return options_.size / options_.global_batch; }
   /// Samples left out of each epoch.
   std::int64_t dropped() const { return options_.size % options_.global_batch; }
-  /// B: samples of one micro-batch of this rank.
+  /// B: samples of one micro-batch of this rank, of all that it carries together.
   std::int64_t micro_batch() const { return micro_batch_; }
   int accumulate() const { return options_.accumulate; }
   const Options& options() const { return options_; }

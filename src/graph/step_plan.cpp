@@ -179,7 +179,8 @@ class StepPlan::Builder {
                          .name = node(i).name,
                          .parameter_gradients = step(i).trained,
                          .fixed_statistics = has_fixed_statistics(i),
-                         .rank_sum = options_.training ? options_.rank_sum : nullptr};
+                         .rank_sum = options_.training ? options_.rank_sum : nullptr,
+                         .batch_groups = options_.batch_groups};
       requests[index].split_backward = may_split(i, requests[index]);
     }
     for (const Writer& writer : writers_) {

@@ -40,6 +40,8 @@ struct StepPlanOptions {
   bool freeze_statistics = true;
   /// Whom batch statistics are taken over in training; null: this rank alone. Outlives the plan.
   RankSum* rank_sum = nullptr;
+  /// Of how many ranks the batch holds the samples; see KernelRequest::batch_groups.
+  std::int64_t batch_groups = 1;
   SideWork side_work = SideWork::by_size;
   /// Instead of the device's own queue; for tests.
   std::shared_ptr<SideQueue> side_queue = nullptr;

@@ -28,6 +28,18 @@ std::vector<BufferSpec> batch_norm_buffers(std::int64_t channels) {
           {.name = "running_var", .shape = {channels}, .initial = 1.0F}};
 }
 
+BatchNormShape batch_norm_shape(const KernelRequest& request) {
+  const std::int64_t channels = request.output[request.output.rank() - 1];
+  const std::int64_t rows = request.output.elements() / channels;
+  if (!request.training || request.fixed_statistics || request.rank_sum != nullptr) {
+    return {.rows = rows, .channels = channels};
+  }
+  TANDEM_CHECK(request.output[0] % request.batch_groups == 0, "{} samples in {} groups",
+               request.output[0], request.batch_groups);
+  return {
+      .rows = rows / request.batch_groups, .channels = channels, .groups = request.batch_groups};
+}
+
 LayerPtr BatchNorm::from_config(const ConfigTable& table) {
   return std::make_shared<BatchNorm>(read_batch_norm_options(table));
 }

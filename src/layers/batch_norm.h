@@ -10,11 +10,19 @@ struct BatchNormOptions {
   float momentum = 0.1F;
 };
 
-/// NHWC as rows of channels.
+/// NHWC as rows of channels, the groups one behind the other.
 struct BatchNormShape {
-  std::int64_t rows = 0;      ///< N * H * W
+  std::int64_t rows = 0;      ///< of a group: N * H * W / groups
   std::int64_t channels = 0;  ///< C
+  std::int64_t groups = 1;    ///< each with statistics of its own
+
+  /// Of a group.
+  std::int64_t elements() const { return rows * channels; }
 };
+
+/// The shape of what the request normalises: in several groups where the batch's statistics are
+/// taken over the samples of each of several ranks (KernelRequest::batch_groups), else in one.
+BatchNormShape batch_norm_shape(const KernelRequest& request);
 
 /// Reads `epsilon` (1e-5) and `momentum` (0.1).
 BatchNormOptions read_batch_norm_options(const ConfigTable& table);

@@ -1,4 +1,5 @@
 #include "device/cuda_check.h"
+#include "layers/batch_norm_finish_cuda.cuh"
 #include "layers/batch_norm_plan_cuda.cuh"
 
 namespace tandem {
@@ -7,15 +8,18 @@ namespace {
 /// No __restrict__: y may be x.
 template <typename T, int V, Activation A, bool Residual>
 __global__ void __launch_bounds__(elementwise_threads, 4)
-    apply_kernel(RowTiles tiles, const T* x, const float* scale_table, const float* shift_table,
-                 const T* residual, T* y) {
+    apply_kernel(RowTiles tiles, const T* x, BatchNormTable tables, const T* residual, T* y) {
   constexpr int unroll = Residual ? 2 : 4;
   const TilePlace place = tile_place(tiles);
   if (!place.inside) return;
+  x = in_group(tiles, x);
+  y = in_group(tiles, y);
+  if constexpr (Residual) residual = in_group(tiles, residual);
+  const BatchNormTable table = table_of_group(tables);
   float scale[V];
   float shift[V];
-  load_channels<V>(tiles, place.pack, scale_table, scale);
-  load_channels<V>(tiles, place.pack, shift_table, shift);
+  load_channels<V>(tiles, place.pack, table.scale, scale);
+  load_channels<V>(tiles, place.pack, table.shift, shift);
   const auto one = [&](int i, float value, float add) {
     const float normal = fmaf(value, scale[i], shift[i]);
     return activate<A>(Residual ? normal + add : normal);
@@ -50,7 +54,7 @@ void batch_norm_apply(CudaContext& context, const BatchNormShape& shape, const T
                       const BatchNormTable& table, const Tensor& residual, Activation activation,
                       const Tensor& y) {
   const bool aligned = packs_aligned(x.raw(), residual.raw(), y.raw());
-  with_packs(x.dtype(), aligned, [&](auto element, auto pack) {
+  with_packs(shape, x.dtype(), aligned, [&](auto element, auto pack) {
     with_activation(activation, [&](auto chosen) {
       using T = decltype(element);
       constexpr int V = decltype(pack)::value;
@@ -59,8 +63,8 @@ void batch_norm_apply(CudaContext& context, const BatchNormShape& shape, const T
       auto* kernel = &apply_kernel<T, V, A, false>;
       if (residual.defined()) kernel = &apply_kernel<T, V, A, true>;
       kernel<<<grid_of(tiles), elementwise_threads, 0, context.stream()>>>(
-          tiles, static_cast<const T*>(x.raw()), table.scale, table.shift,
-          static_cast<const T*>(residual.raw()), static_cast<T*>(y.raw()));
+          tiles, static_cast<const T*>(x.raw()), table, static_cast<const T*>(residual.raw()),
+          static_cast<T*>(y.raw()));
       TANDEM_CUDA_CHECK_LAUNCH();
     });
   });

@@ -83,6 +83,12 @@ void sum_over_ranks(RankSum& ranks, std::int64_t channels, double rows, const fl
   ranks.sum({total.first, static_cast<std::size_t>(2 * channels)});
 }
 
+/// Behind the blocks' sums: three floats of each channel.
+float* coefficients(const BatchNormShape& shape, std::byte* scratch) {
+  return reinterpret_cast<float*>(scratch + partial_bytes(shape.channels) *
+                                                static_cast<std::size_t>(Blocks(shape).count));
+}
+
 }  // namespace
 
 std::size_t batch_norm_scratch(const BatchNormShape& shape) {
@@ -131,6 +137,7 @@ void batch_norm_statistics(CpuContext& context, const BatchNormShape& shape,
     mean[c] = static_cast<float>(center);
     inverse_deviation[c] =
         static_cast<float>(1.0 / std::sqrt(variance + static_cast<double>(options.epsilon)));
+    if (running_mean == nullptr) continue;
     running_mean[c] = blend(running_mean[c], center);
     running_variance[c] = blend(running_variance[c], variance * unbiased);
   }
@@ -219,13 +226,14 @@ void write_gradients(const BatchNormBackward& a, std::int64_t channels, std::int
   }
 }
 
+/// Of the first group, whose parameters' gradients are overwritten, or of a later one, whose are
+/// added to them.
 template <Activation A>
 void backward_rows(CpuContext& context, const BatchNormShape& shape, const BatchNormBackward& args,
-                   std::byte* scratch) {
+                   bool first_group, std::byte* scratch) {
   const Blocks blocks(shape);
   const std::int64_t channels = shape.channels;
-  auto* p = reinterpret_cast<float*>(scratch + partial_bytes(channels) *
-                                                   static_cast<std::size_t>(blocks.count));
+  float* p = coefficients(shape, scratch);
   float* q = p + channels;
   float* r = q + channels;
   if constexpr (derivative_needs_input(A)) {
@@ -241,9 +249,11 @@ void backward_rows(CpuContext& context, const BatchNormShape& shape, const Batch
   }
   const Partial total = combine(scratch, channels, blocks.count);
   for (std::int64_t c = 0; c < channels; ++c) {
-    args.bias_gradient[c] = static_cast<float>(total.first[c]);
-    args.weight_gradient[c] =
+    const auto bias = static_cast<float>(total.first[c]);
+    const auto weight =
         static_cast<float>(total.second[c] * static_cast<double>(args.inverse_deviation[c]));
+    args.bias_gradient[c] = first_group ? bias : args.bias_gradient[c] + bias;
+    args.weight_gradient[c] = first_group ? weight : args.weight_gradient[c] + weight;
   }
   auto n = static_cast<double>(shape.rows);
   if (args.fixed_statistics) {
@@ -269,12 +279,58 @@ void backward_rows(CpuContext& context, const BatchNormShape& shape, const Batch
   }
 }
 
+/// `offset` elements further on; null stays null.
+template <typename T>
+T* later(T* memory, std::int64_t offset) {
+  return memory == nullptr ? nullptr : memory + offset;
+}
+
+BatchNormBackward of_group(const BatchNormShape& shape, BatchNormBackward args,
+                           std::int64_t group) {
+  const std::int64_t offset = group * shape.elements();
+  args.x += offset;
+  args.y = later(args.y, offset);
+  args.output_gradient += offset;
+  args.residual_gradient = later(args.residual_gradient, offset);
+  args.input_gradient += offset;
+  args.mean += group * shape.channels;
+  args.inverse_deviation += group * shape.channels;
+  return args;
+}
+
 }  // namespace
+
+void batch_norm_forward(CpuContext& context, const BatchNormShape& shape,
+                        const BatchNormOptions& options, const BatchNormForward& args,
+                        std::byte* scratch) {
+  auto* scale = coefficients(shape, scratch);
+  float* shift = scale + shape.channels;
+  for (std::int64_t group = 0; group < shape.groups; ++group) {
+    const std::int64_t offset = group * shape.elements();
+    float* mean = args.mean + group * shape.channels;
+    float* deviation = args.inverse_deviation + group * shape.channels;
+    if (args.fixed_statistics) {
+      std::copy_n(args.running_mean, shape.channels, mean);
+      batch_norm_inverse_deviation(shape.channels, args.running_variance, options.epsilon,
+                                   deviation);
+    } else {
+      batch_norm_statistics(context, shape, options, args.x + offset, mean, deviation,
+                            group == 0 ? args.running_mean : nullptr,
+                            group == 0 ? args.running_variance : nullptr, args.ranks, scratch);
+    }
+    batch_norm_fold(shape.channels, args.weight, args.bias, mean, deviation, scale, shift);
+    batch_norm_apply(context, shape, args.x + offset, scale, shift, later(args.residual, offset),
+                     args.activation, args.y + offset);
+  }
+}
 
 void batch_norm_backward(CpuContext& context, const BatchNormShape& shape,
                          const BatchNormBackward& args, std::byte* scratch) {
   with_activation(args.activation, [&](auto chosen) {
-    backward_rows<decltype(chosen)::value>(context, shape, args, scratch);
+    for (std::int64_t group = 0; group < shape.groups; ++group) {
+      backward_rows<decltype(chosen)::value>(context, shape, of_group(shape, args, group),
+                                             group == 0, scratch);
+    }
   });
 }
 
@@ -305,47 +361,47 @@ class BatchNormCpuKernel : public LayerKernel {
         training_(request.training),
         fixed_(request.fixed_statistics),
         ranks_(fixed_ ? nullptr : request.rank_sum),
-        shape_{.rows = request.output.elements() / request.output[request.output.rank() - 1],
-               .channels = request.output[request.output.rank() - 1]} {
+        shape_(batch_norm_shape(request)) {
     if (ranks_ != nullptr) ranks_->reserve(static_cast<std::size_t>(2 * shape_.channels));
   }
 
   KernelMemory memory() const override {
     const auto floats = static_cast<std::size_t>(2 * shape_.channels) * sizeof(float);
-    const std::size_t folded = Arena::align(floats);
-    return {.saved = training_ ? floats : 0,
-            .forward_scratch = folded + (training_ ? batch_norm_scratch(shape_) : 0),
-            .backward_scratch = training_ ? batch_norm_scratch(shape_) : 0};
+    if (!training_) return {.forward_scratch = floats};
+    return {.saved = floats * static_cast<std::size_t>(shape_.groups),
+            .forward_scratch = batch_norm_scratch(shape_),
+            .backward_scratch = batch_norm_scratch(shape_)};
   }
 
   void forward(const ForwardArgs& args) override {
-    auto* scale = reinterpret_cast<float*>(args.scratch);
-    float* shift = scale + shape_.channels;
     const auto* x = args.inputs[0].data<float>();
     const auto* weight = args.parameters[0].data<float>();
     const auto* bias = args.parameters[1].data<float>();
     auto* running_mean = args.buffers[0].data<float>();
     auto* running_variance = args.buffers[1].data<float>();
+    auto* y = args.output.data<float>();
     if (training_) {
       auto* mean = reinterpret_cast<float*>(args.saved);
-      float* deviation = mean + shape_.channels;
-      if (fixed_) {
-        std::copy_n(running_mean, shape_.channels, mean);
-        batch_norm_inverse_deviation(shape_.channels, running_variance, options_.epsilon,
-                                     deviation);
-      } else {
-        batch_norm_statistics(
-            *context_, shape_, options_, x, mean, deviation, running_mean, running_variance, ranks_,
-            args.scratch + Arena::align(static_cast<std::size_t>(2 * shape_.channels * 4)));
-      }
-      batch_norm_fold(shape_.channels, weight, bias, mean, deviation, scale, shift);
-    } else {
-      batch_norm_inverse_deviation(shape_.channels, running_variance, options_.epsilon, shift);
-      // `shift` holds the deviation until its element is replaced.
-      batch_norm_fold(shape_.channels, weight, bias, running_mean, shift, scale, shift);
+      batch_norm_forward(*context_, shape_, options_,
+                         {.x = x,
+                          .y = y,
+                          .weight = weight,
+                          .bias = bias,
+                          .running_mean = running_mean,
+                          .running_variance = running_variance,
+                          .mean = mean,
+                          .inverse_deviation = mean + shape_.groups * shape_.channels,
+                          .ranks = ranks_,
+                          .fixed_statistics = fixed_},
+                         args.scratch);
+      return;
     }
-    batch_norm_apply(*context_, shape_, x, scale, shift, nullptr, Activation::none,
-                     args.output.data<float>());
+    auto* scale = reinterpret_cast<float*>(args.scratch);
+    float* shift = scale + shape_.channels;
+    batch_norm_inverse_deviation(shape_.channels, running_variance, options_.epsilon, shift);
+    // `shift` holds the deviation until its element is replaced.
+    batch_norm_fold(shape_.channels, weight, bias, running_mean, shift, scale, shift);
+    batch_norm_apply(*context_, shape_, x, scale, shift, nullptr, Activation::none, y);
   }
 
   void backward(const BackwardArgs& args) override {
@@ -356,7 +412,7 @@ class BatchNormCpuKernel : public LayerKernel {
         *context_, shape_,
         {.x = args.inputs[0].data<float>(),
          .mean = mean,
-         .inverse_deviation = mean + shape_.channels,
+         .inverse_deviation = mean + shape_.groups * shape_.channels,
          .weight = args.parameters[0].data<float>(),
          .output_gradient = gradient,
          .input_gradient = wanted ? args.input_gradients[0].data<float>() : gradient,

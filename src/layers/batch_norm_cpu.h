@@ -17,11 +17,32 @@ namespace tandem {
 // Sums are taken in blocks of rows that do not depend on the number of threads and are combined in
 // order, so results are the same bits for any thread count.
 
-/// Bytes of scratch for batch_norm_statistics and batch_norm_backward.
+/// Bytes of scratch for batch_norm_forward, batch_norm_statistics and batch_norm_backward.
 std::size_t batch_norm_scratch(const BatchNormShape& shape);
 
-/// Mean and 1 / sqrt(var + epsilon) of each channel of x; updates the running statistics. Over the
-/// rows of all ranks, as many on each, where `ranks` is not null.
+/// What a training step's forward pass works on; y = activation(batch_norm(x) (+ residual)).
+struct BatchNormForward {
+  const float* x = nullptr;
+  const float* residual = nullptr;  ///< null: none
+  Activation activation = Activation::none;
+  float* y = nullptr;
+  const float* weight = nullptr;
+  const float* bias = nullptr;
+  float* running_mean = nullptr;  ///< the running statistics follow the first group
+  float* running_variance = nullptr;
+  float* mean = nullptr;               ///< for backward (groups, C)
+  float* inverse_deviation = nullptr;  ///< for backward (groups, C)
+  RankSum* ranks = nullptr;            ///< not null: one group
+  bool fixed_statistics = false;       ///< normalise with the running statistics; one group
+};
+void batch_norm_forward(CpuContext& context, const BatchNormShape& shape,
+                        const BatchNormOptions& options, const BatchNormForward& args,
+                        std::byte* scratch);
+
+// Parts of it, of one group.
+
+/// Mean and 1 / sqrt(var + epsilon) of each channel of x; updates the running statistics, where
+/// they are not null. Over the rows of all ranks, as many on each, where `ranks` is not null.
 void batch_norm_statistics(CpuContext& context, const BatchNormShape& shape,
                            const BatchNormOptions& options, const float* x, float* mean,
                            float* inverse_deviation, float* running_mean, float* running_variance,
@@ -37,14 +58,14 @@ struct BatchNormBackward {
   /// What was fused; one whose derivative needs its input goes without a residual sum.
   Activation activation = Activation::none;
   const float* y = nullptr;                  ///< the fused result where its derivative needs it
-  const float* mean = nullptr;               ///< of the forward pass
-  const float* inverse_deviation = nullptr;  ///< of the forward pass
+  const float* mean = nullptr;               ///< of the forward pass (groups, C)
+  const float* inverse_deviation = nullptr;  ///< of the forward pass (groups, C)
   const float* weight = nullptr;
   const float* bias = nullptr;         ///< where the activation's derivative needs its input
   float* output_gradient = nullptr;    ///< may be overwritten
   float* residual_gradient = nullptr;  ///< null without a residual sum or where not wanted
   float* input_gradient = nullptr;     ///< may be output_gradient
-  float* weight_gradient = nullptr;
+  float* weight_gradient = nullptr;    ///< summed over the groups, as bias_gradient
   float* bias_gradient = nullptr;
   RankSum* ranks = nullptr;       ///< as in the forward pass
   bool fixed_statistics = false;  ///< mean and deviation did not come from x

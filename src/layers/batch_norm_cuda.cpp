@@ -35,8 +35,9 @@ CudaBatchNorm::CudaBatchNorm(CudaContext& context, const Setup& setup)
                                     batch_norm_clusters(context));
   }
   partial_bytes_ = batch_norm_partial_bytes(context, setup_.shape, setup_.dtype);
-  const std::size_t bytes =
-      batch_norm_counters(context, setup_.shape, setup_.dtype) * sizeof(unsigned);
+  std::size_t counters = batch_norm_counters(context, setup_.shape, setup_.dtype);
+  if (resident_) counters = std::max(counters, static_cast<std::size_t>(resident_->tiles));
+  const std::size_t bytes = counters * sizeof(unsigned);
   counters_ = static_cast<unsigned*>(context.allocate(bytes));
   set_to_zero(context, counters_, bytes);
 }
@@ -46,7 +47,7 @@ CudaBatchNorm::~CudaBatchNorm() {
 }
 
 std::size_t CudaBatchNorm::saved() const {
-  return setup_.training ? BatchNormTable::bytes(setup_.shape.channels) : 0;
+  return setup_.training ? BatchNormTable::bytes(setup_.shape) : 0;
 }
 
 std::size_t CudaBatchNorm::rank_bytes() const {
@@ -54,13 +55,23 @@ std::size_t CudaBatchNorm::rank_bytes() const {
 }
 
 std::size_t CudaBatchNorm::forward_scratch() const {
-  if (!setup_.training) return BatchNormTable::bytes(setup_.shape.channels);
+  if (!setup_.training) return BatchNormTable::bytes(setup_.shape);
   return batch_statistics() ? partial_bytes_ + rank_bytes() : 0;
 }
 
 std::size_t CudaBatchNorm::backward_scratch() const {
   if (!setup_.training) return 0;
-  return partial_bytes_ + rank_bytes() + 2 * channel_bytes(setup_.shape.channels, sizeof(float));
+  return partial_bytes_ + rank_bytes() + group_bytes() + 2 * coefficient_bytes();
+}
+
+std::size_t CudaBatchNorm::group_bytes() const {
+  const auto groups = static_cast<std::size_t>(setup_.shape.groups);
+  return groups == 1 ? 0 : groups * channel_bytes(setup_.shape.channels, 2 * sizeof(double));
+}
+
+std::size_t CudaBatchNorm::coefficient_bytes() const {
+  return static_cast<std::size_t>(setup_.shape.groups) *
+         channel_bytes(setup_.shape.channels, sizeof(float));
 }
 
 double CudaBatchNorm::all_rows() const {
@@ -75,7 +86,7 @@ void CudaBatchNorm::forward(const Forward& args) {
       .bias = args.bias.data<float>(),
       .running_mean = args.running_mean.data<float>(),
       .running_variance = args.running_variance.data<float>(),
-      .table = BatchNormTable::at(setup_.training ? args.saved : args.scratch, channels),
+      .table = BatchNormTable::at(setup_.training ? args.saved : args.scratch, setup_.shape),
       .rows = all_rows(),
       .epsilon = setup_.options.epsilon,
       .momentum = setup_.options.momentum};
@@ -101,18 +112,19 @@ void CudaBatchNorm::forward(const Forward& args) {
 }
 
 void CudaBatchNorm::backward(const Backward& args) {
-  const std::int64_t channels = setup_.shape.channels;
   std::byte* at = args.scratch + partial_bytes_;
   auto* sums = setup_.ranks == nullptr ? nullptr : reinterpret_cast<double*>(at);
   at += rank_bytes();
-  const BatchNormGradients gradients{
-      .table = BatchNormTable::at(args.saved, channels),
-      .weight_gradient = args.weight_gradient.data<float>(),
-      .bias_gradient = args.bias_gradient.data<float>(),
-      .slope = reinterpret_cast<float*>(at),
-      .offset = reinterpret_cast<float*>(at + channel_bytes(channels, sizeof(float))),
-      .rows = all_rows(),
-      .fixed_statistics = setup_.fixed_statistics};
+  auto* shares = setup_.shape.groups == 1 ? nullptr : reinterpret_cast<double*>(at);
+  at += group_bytes();
+  const BatchNormGradients gradients{.table = BatchNormTable::at(args.saved, setup_.shape),
+                                     .weight_gradient = args.weight_gradient.data<float>(),
+                                     .bias_gradient = args.bias_gradient.data<float>(),
+                                     .group_gradients = shares,
+                                     .slope = reinterpret_cast<float*>(at),
+                                     .offset = reinterpret_cast<float*>(at + coefficient_bytes()),
+                                     .rows = all_rows(),
+                                     .fixed_statistics = setup_.fixed_statistics};
   if (resident_ &&
       aligned(args.x, args.y, args.output_gradient, args.residual_gradient, args.input_gradient)) {
     batch_norm_resident_backward(*context_, *resident_,
@@ -123,7 +135,7 @@ void CudaBatchNorm::backward(const Backward& args) {
                                   .residual = args.residual || args.residual_gradient.defined(),
                                   .residual_gradient = args.residual_gradient,
                                   .input_gradient = args.input_gradient},
-                                 gradients);
+                                 gradients, counters_);
   } else {
     backward_in_two(args, gradients, sums);
   }
@@ -161,7 +173,7 @@ class BatchNormCudaKernel : public LayerKernel {
  public:
   BatchNormCudaKernel(CudaContext& context, const BatchNormOptions& options,
                       const KernelRequest& request)
-      : norm_(context, {.shape = rows_of(request.output),
+      : norm_(context, {.shape = batch_norm_shape(request),
                         .options = options,
                         .dtype = request.dtype(),
                         .training = request.training,
@@ -196,11 +208,6 @@ class BatchNormCudaKernel : public LayerKernel {
   }
 
  private:
-  static BatchNormShape rows_of(const Shape& output) {
-    const std::int64_t channels = output[output.rank() - 1];
-    return {.rows = output.elements() / channels, .channels = channels};
-  }
-
   CudaBatchNorm norm_;
 };
 

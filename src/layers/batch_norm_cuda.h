@@ -17,6 +17,8 @@ struct BatchNormGradients;
 /// second kernel, have one of each, which keeps them in registers: see ResidentTiles. Enqueued on
 /// the context's stream; results are the same bits from run to run.
 ///
+/// Several groups of rows, each with statistics of its own, take as many kernels as one.
+///
 /// One object normalises one tensor at a time: its kernels count their finished blocks in memory of
 /// its own. Tensors are of one dtype, tables and parameters f32.
 class CudaBatchNorm {
@@ -72,6 +74,8 @@ class CudaBatchNorm {
  private:
   bool batch_statistics() const { return setup_.training && !setup_.fixed_statistics; }
   std::size_t rank_bytes() const;
+  std::size_t group_bytes() const;
+  std::size_t coefficient_bytes() const;
   double all_rows() const;
   /// `sums` where they are taken over ranks.
   void backward_in_two(const Backward& args, const BatchNormGradients& gradients, double* sums);

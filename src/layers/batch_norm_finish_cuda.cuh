@@ -46,6 +46,18 @@ __device__ __forceinline__ ChannelTable channel_table(float mean, float variance
   return {mean, deviation, scale, bias - mean * scale};
 }
 
+/// The place of this block's group in arrays laid out as the table.
+__device__ __forceinline__ int group_place(const BatchNormTable& table) {
+  return static_cast<int>(blockIdx.z) * table.apart;
+}
+
+/// The table of this block's group.
+__device__ __forceinline__ BatchNormTable table_of_group(const BatchNormTable& table) {
+  const int place = group_place(table);
+  return {table.mean + place, table.inverse_deviation + place, table.scale + place,
+          table.shift + place, table.apart};
+}
+
 __device__ __forceinline__ void store_table(const BatchNormTable& to, int channel,
                                             const ChannelTable& table) {
   to.mean[channel] = table.mean;
@@ -91,6 +103,34 @@ struct GradientFinish {
 };
 
 inline GradientFinish finish_of(const BatchNormGradients& to) { return {to, 1.0 / to.rows}; }
+
+/// The parameters' gradients of this block's group: of several one share.
+__device__ __forceinline__ void store_parameter_gradients(const BatchNormGradients& to,
+                                                          int channels, int channel, double bias,
+                                                          double weight) {
+  if (to.group_gradients == nullptr) {
+    to.bias_gradient[channel] = static_cast<float>(bias);
+    to.weight_gradient[channel] = static_cast<float>(weight);
+    return;
+  }
+  double* share = to.group_gradients + std::int64_t{2} * blockIdx.z * channels + channel;
+  share[0] = bias;
+  share[channels] = weight;
+}
+
+/// The sum of all groups' shares, once they are visible to this thread.
+__device__ __forceinline__ void sum_parameter_gradients(const BatchNormGradients& to, int groups,
+                                                        int channels, int channel) {
+  double bias = 0.0;
+  double weight = 0.0;
+  const double* share = to.group_gradients + channel;
+  for (int group = 0; group < groups; ++group, share += 2 * channels) {
+    bias += __ldcg(share);
+    weight += __ldcg(share + channels);
+  }
+  to.bias_gradient[channel] = static_cast<float>(bias);
+  to.weight_gradient[channel] = static_cast<float>(weight);
+}
 
 /// dx = scale * dz + slope * x + offset.
 struct InputCoefficients {

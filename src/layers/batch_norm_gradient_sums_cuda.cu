@@ -8,12 +8,14 @@ namespace {
 __device__ __forceinline__ void finish_input(const GradientFinish& finish, int channel, double sum,
                                              double product) {
   const BatchNormGradients& to = finish.to;
-  const InputCoefficients input = input_coefficients(
-      static_cast<double>(to.table.mean[channel]),
-      static_cast<double>(to.table.inverse_deviation[channel]),
-      static_cast<double>(to.table.scale[channel]), sum, product, finish.per_row);
-  to.slope[channel] = input.slope;
-  to.offset[channel] = input.offset;
+  const BatchNormTable table = table_of_group(to.table);
+  const InputCoefficients input =
+      input_coefficients(static_cast<double>(table.mean[channel]),
+                         static_cast<double>(table.inverse_deviation[channel]),
+                         static_cast<double>(table.scale[channel]), sum, product, finish.per_row);
+  const int at = group_place(to.table) + channel;
+  to.slope[at] = input.slope;
+  to.offset[at] = input.offset;
 }
 
 /// The sums are this rank's: parameters' gradients are summed over ranks later.
@@ -21,9 +23,8 @@ __device__ __forceinline__ void finish_channel(const GradientFinish& finish, int
                                                int channel, double sum, double product,
                                                double* rank_sums) {
   const BatchNormGradients& to = finish.to;
-  to.bias_gradient[channel] = static_cast<float>(sum);
-  to.weight_gradient[channel] =
-      static_cast<float>(product * static_cast<double>(to.table.inverse_deviation[channel]));
+  const float deviation = table_of_group(to.table).inverse_deviation[channel];
+  store_parameter_gradients(to, channels, channel, sum, product * static_cast<double>(deviation));
   if (to.fixed_statistics) {
     // They do not move with x, so nothing comes back through them.
     to.slope[channel] = 0.0F;
@@ -42,17 +43,37 @@ __global__ void finish_kernel(int channels, GradientFinish finish, const double*
   finish_input(finish, channel, rank_sums[channel], rank_sums[channels + channel]);
 }
 
+/// Ends both kernels below.
+template <int V>
+__device__ __forceinline__ void finish_gradient_sums(const RowTiles& tiles, const TilePlace& place,
+                                                     const float (&first)[V],
+                                                     const float (&second)[V], float* shared,
+                                                     const GradientFinish& finish,
+                                                     const ChannelSums& sums, double* rank_sums) {
+  const int channels = tiles.channels;
+  const bool finished = finish_sums<V>(
+      tiles, place, first, second, shared, sums, [&](int channel, double sum, double product) {
+        finish_channel(finish, channels, channel, sum, product, rank_sums);
+      });
+  if (!finished || tiles.groups == 1) return;
+  finish_groups<V>(tiles, sums, [&](int channel) {
+    sum_parameter_gradients(finish.to, tiles.groups, channels, channel);
+  });
+}
+
 template <typename T, int V, Activation A>
 __global__ void __launch_bounds__(sum_threads, 1)
     sum_kernel(RowTiles tiles, const T* __restrict__ x, const T* __restrict__ output_gradient,
                GradientFinish finish, ChannelSums sums, double* rank_sums) {
   constexpr int unroll = 4;
   __shared__ __align__(16) float shared[2 * V * sum_threads];
+  x = in_group(tiles, x);
+  output_gradient = in_group(tiles, output_gradient);
   const TilePlace place = tile_place(tiles);
   float first[V] = {};
   float second[V] = {};
   if (place.inside) {
-    const BatchNormTable& table = finish.to.table;
+    const BatchNormTable table = table_of_group(finish.to.table);
     float mean[V];
     float scale[V];
     float shift[V];
@@ -86,10 +107,7 @@ __global__ void __launch_bounds__(sum_threads, 1)
       add(i, to_float(x[at]), to_float(output_gradient[at]));
     });
   }
-  finish_sums<V>(tiles, place, first, second, shared, sums,
-                 [&](int channel, double sum, double product) {
-                   finish_channel(finish, tiles.channels, channel, sum, product, rank_sums);
-                 });
+  finish_gradient_sums<V>(tiles, place, first, second, shared, finish, sums, rank_sums);
 }
 
 /// No __restrict__ for the gradients: they may be the same.
@@ -101,12 +119,16 @@ __global__ void __launch_bounds__(sum_threads, 1)
   constexpr int unroll = 4;
   constexpr bool masked = A != Activation::none;
   __shared__ __align__(16) float shared[2 * V * sum_threads];
+  x = in_group(tiles, x);
+  y = in_group(tiles, y);
+  output_gradient = in_group(tiles, output_gradient);
+  residual_gradient = in_group(tiles, residual_gradient);
   const TilePlace place = tile_place(tiles);
   float first[V] = {};
   float second[V] = {};
   if (place.inside) {
     float mean[V];
-    load_channels<V>(tiles, place.pack, finish.to.table.mean, mean);
+    load_channels<V>(tiles, place.pack, table_of_group(finish.to.table).mean, mean);
     const auto add = [&](int i, float value, float result, float gradient) {
       const float dz = activation_gradient<A>(result, gradient);
       first[i] += dz;
@@ -140,10 +162,7 @@ __global__ void __launch_bounds__(sum_threads, 1)
           from_float<T>(add(i, to_float(x[at]), at_result, to_float(output_gradient[at])));
     });
   }
-  finish_sums<V>(tiles, place, first, second, shared, sums,
-                 [&](int channel, double sum, double product) {
-                   finish_channel(finish, tiles.channels, channel, sum, product, rank_sums);
-                 });
+  finish_gradient_sums<V>(tiles, place, first, second, shared, finish, sums, rank_sums);
 }
 
 }  // namespace
@@ -152,7 +171,7 @@ void batch_norm_sum_gradients(CudaContext& context, const BatchNormShape& shape,
                               const Tensor& output_gradient, Activation activation,
                               const BatchNormGradients& gradients, const BatchNormWork& work) {
   const bool aligned = packs_aligned(x.raw(), output_gradient.raw());
-  with_packs(x.dtype(), aligned, [&](auto element, auto pack) {
+  with_packs(shape, x.dtype(), aligned, [&](auto element, auto pack) {
     with_activation(activation, [&](auto chosen) {
       using T = decltype(element);
       constexpr int V = decltype(pack)::value;
@@ -174,7 +193,7 @@ void batch_norm_sum_residual_gradients(CudaContext& context, const BatchNormShap
                                        const BatchNormWork& work) {
   const bool aligned =
       packs_aligned(x.raw(), y.raw(), output_gradient.raw(), residual_gradient.raw());
-  with_packs(x.dtype(), aligned, [&](auto element, auto pack) {
+  with_packs(shape, x.dtype(), aligned, [&](auto element, auto pack) {
     with_activation(activation, [&](auto chosen) {
       using T = decltype(element);
       constexpr int V = decltype(pack)::value;

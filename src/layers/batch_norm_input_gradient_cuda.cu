@@ -1,4 +1,5 @@
 #include "device/cuda_check.h"
+#include "layers/batch_norm_finish_cuda.cuh"
 #include "layers/batch_norm_plan_cuda.cuh"
 
 namespace tandem {
@@ -12,16 +13,21 @@ __global__ void __launch_bounds__(elementwise_threads, 3)
   constexpr int unroll = 2;
   const TilePlace place = tile_place(tiles);
   if (!place.inside) return;
+  x = in_group(tiles, x);
+  output_gradient = in_group(tiles, output_gradient);
+  input_gradient = in_group(tiles, input_gradient);
+  const BatchNormTable table = table_of_group(gradients.table);
+  const int in_table = group_place(gradients.table);
   float scale[V];
   float shift[V];
   float slope[V];
   float offset[V];
-  load_channels<V>(tiles, place.pack, gradients.table.scale, scale);
+  load_channels<V>(tiles, place.pack, table.scale, scale);
   if constexpr (A != Activation::none) {
-    load_channels<V>(tiles, place.pack, gradients.table.shift, shift);
+    load_channels<V>(tiles, place.pack, table.shift, shift);
   }
-  load_channels<V>(tiles, place.pack, gradients.slope, slope);
-  load_channels<V>(tiles, place.pack, gradients.offset, offset);
+  load_channels<V>(tiles, place.pack, gradients.slope + in_table, slope);
+  load_channels<V>(tiles, place.pack, gradients.offset + in_table, offset);
   const auto one = [&](int i, float value, float gradient) {
     float dz = gradient;
     if constexpr (A != Activation::none) {
@@ -55,7 +61,7 @@ void batch_norm_input_gradient(CudaContext& context, const BatchNormShape& shape
                                const Tensor& output_gradient, Activation activation,
                                const BatchNormGradients& gradients, const Tensor& input_gradient) {
   const bool aligned = packs_aligned(x.raw(), output_gradient.raw(), input_gradient.raw());
-  with_packs(x.dtype(), aligned, [&](auto element, auto pack) {
+  with_packs(shape, x.dtype(), aligned, [&](auto element, auto pack) {
     with_activation(activation, [&](auto chosen) {
       using T = decltype(element);
       constexpr int V = decltype(pack)::value;

@@ -10,16 +10,17 @@
 
 namespace tandem {
 
-/// Floats of each channel, in arrays that are 16-byte aligned.
+/// Floats of each channel, in arrays that are 16-byte aligned, each group's behind the other's.
 struct BatchNormTable {
   float* mean = nullptr;
   float* inverse_deviation = nullptr;
   float* scale = nullptr;  ///< weight * inverse_deviation
   float* shift = nullptr;  ///< bias - mean * scale
+  int apart = 0;           ///< floats from one group to the next
 
-  static std::size_t bytes(std::int64_t channels);
+  static std::size_t bytes(const BatchNormShape& shape);
   /// The arrays laid into 16-byte aligned memory.
-  static BatchNormTable at(std::byte* memory, std::int64_t channels);
+  static BatchNormTable at(std::byte* memory, const BatchNormShape& shape);
 };
 
 /// What sums over rows need beside their operands.
@@ -37,14 +38,14 @@ std::size_t batch_norm_partial_bytes(const CudaContext& context, const BatchNorm
 std::size_t batch_norm_counters(const CudaContext& context, const BatchNormShape& shape,
                                 DType dtype);
 
-/// What becomes of the sums over x.
+/// What becomes of the sums over x. The running statistics follow the first group.
 struct BatchNormStatistics {
   const float* weight = nullptr;
   const float* bias = nullptr;
   float* running_mean = nullptr;
   float* running_variance = nullptr;
   BatchNormTable table{};
-  double rows = 0.0;  ///< of all ranks
+  double rows = 0.0;  ///< of a group, of all ranks
   float epsilon = 0.0F;
   float momentum = 0.0F;
 };
@@ -69,10 +70,14 @@ struct BatchNormGradients {
   BatchNormTable table{};
   float* weight_gradient = nullptr;
   float* bias_gradient = nullptr;
-  /// dx = scale * dz + slope * x + offset, with dz the gradient behind the fused activation.
+  /// Where there are several groups, whose gradients of the parameters are summed: room for those
+  /// of each, (groups, 2, C). The last group that gets done sums them, in the groups' order.
+  double* group_gradients = nullptr;
+  /// dx = scale * dz + slope * x + offset, with dz the gradient behind the fused activation. Laid
+  /// out as the table.
   float* slope = nullptr;
   float* offset = nullptr;
-  double rows = 0.0;              ///< of all ranks
+  double rows = 0.0;              ///< of a group, of all ranks
   bool fixed_statistics = false;  ///< mean and deviation did not come from x
 };
 
@@ -116,9 +121,10 @@ struct BatchNormResidentBackward {
 };
 
 /// The sums over gradients and batch_norm_input_gradient() in one kernel, which reads everything
-/// once. Operands are 16-byte aligned; slope and offset of `gradients` are not used.
+/// once. Operands are 16-byte aligned; slope and offset of `gradients` are not used. `counters`:
+/// one a tile, zero before and after; they count finished groups.
 void batch_norm_resident_backward(CudaContext& context, const ResidentTiles& tiles,
                                   const BatchNormResidentBackward& operands,
-                                  const BatchNormGradients& gradients);
+                                  const BatchNormGradients& gradients, unsigned* counters);
 
 }  // namespace tandem

@@ -20,14 +20,18 @@ void for_sum_tiles(const CudaContext& context, const BatchNormShape& shape, DTyp
 
 }  // namespace
 
-std::size_t BatchNormTable::bytes(std::int64_t channels) { return 4 * table_stride(channels); }
+std::size_t BatchNormTable::bytes(const BatchNormShape& shape) {
+  return 4 * table_stride(shape.channels) * static_cast<std::size_t>(shape.groups);
+}
 
-BatchNormTable BatchNormTable::at(std::byte* memory, std::int64_t channels) {
-  const std::size_t stride = table_stride(channels);
+BatchNormTable BatchNormTable::at(std::byte* memory, const BatchNormShape& shape) {
+  const std::size_t apart = table_stride(shape.channels);
+  const std::size_t stride = apart * static_cast<std::size_t>(shape.groups);
   return {.mean = reinterpret_cast<float*>(memory),
           .inverse_deviation = reinterpret_cast<float*>(memory + stride),
           .scale = reinterpret_cast<float*>(memory + 2 * stride),
-          .shift = reinterpret_cast<float*>(memory + 3 * stride)};
+          .shift = reinterpret_cast<float*>(memory + 3 * stride),
+          .apart = static_cast<int>(apart / sizeof(float))};
 }
 
 std::size_t batch_norm_partial_bytes(const CudaContext& context, const BatchNormShape& shape,
@@ -43,7 +47,7 @@ std::size_t batch_norm_counters(const CudaContext& context, const BatchNormShape
                                 DType dtype) {
   int most = 0;
   for_sum_tiles(context, shape, dtype,
-                [&](const RowTiles& tiles) { most = std::max(most, tiles.tiles); });
+                [&](const RowTiles& tiles) { most = std::max(most, channel_sum_counters(tiles)); });
   return static_cast<std::size_t>(most);
 }
 

@@ -14,12 +14,13 @@
 namespace tandem {
 
 /// Calls `use(T(), std::integral_constant<int, V>())` with the element type and the elements that
-/// move at once: 16 bytes of them where memory is aligned to that, else one.
+/// move at once: 16 bytes of them where memory is aligned to that, in every group, else one.
 template <typename Use>
-void with_packs(DType dtype, bool aligned, Use&& use) {
+void with_packs(const BatchNormShape& shape, DType dtype, bool aligned, Use&& use) {
   with_element_type(dtype, [&](auto element) {
-    if (aligned) {
-      use(element, std::integral_constant<int, full_pack<decltype(element)>>());
+    constexpr int full = full_pack<decltype(element)>;
+    if (aligned && (shape.groups == 1 || shape.elements() % full == 0)) {
+      use(element, std::integral_constant<int, full>());
     } else {
       use(element, std::integral_constant<int, 1>());
     }
@@ -38,7 +39,8 @@ __device__ __forceinline__ float activation_gradient_at(float input, float gradi
 }
 
 inline dim3 grid_of(const RowTiles& tiles) {
-  return dim3(static_cast<unsigned>(tiles.tiles), static_cast<unsigned>(tiles.chunks));
+  return dim3(static_cast<unsigned>(tiles.tiles), static_cast<unsigned>(tiles.chunks),
+              static_cast<unsigned>(tiles.groups));
 }
 
 inline ChannelSums channel_sums_of(const BatchNormWork& work) {

@@ -14,14 +14,14 @@ struct Coefficients {
 };
 
 /// The parameters' gradients, which the tile's first block stores, and the coefficients of dx.
-__device__ __forceinline__ void finish_channel(const GradientFinish& finish,
+__device__ __forceinline__ void finish_channel(const GradientFinish& finish, int channels,
                                                const SummedChannel& channel,
                                                const ChannelTable& table,
                                                const ChannelTotals& totals, Coefficients& to) {
   const auto deviation = static_cast<double>(table.inverse_deviation);
   if (blockIdx.y == 0) {
-    finish.to.bias_gradient[channel.number] = static_cast<float>(totals.first);
-    finish.to.weight_gradient[channel.number] = static_cast<float>(totals.second * deviation);
+    store_parameter_gradients(finish.to, channels, channel.number, totals.first,
+                              totals.second * deviation);
   }
   const InputCoefficients input = input_coefficients(static_cast<double>(table.mean), deviation,
                                                      static_cast<double>(table.scale), totals.first,
@@ -32,6 +32,38 @@ __device__ __forceinline__ void finish_channel(const GradientFinish& finish,
   to.offset[channel.at] = input.offset;
 }
 
+/// The parameters' gradients of several groups are added up by the last of a tile's groups. The
+/// first warp of each group's first block counts as soon as its share is stored, and looks at the
+/// number at the end, so that nothing waits for the answer.
+class GroupCount {
+ public:
+  __device__ __forceinline__ GroupCount(const ResidentTiles& tiles, unsigned* counters)
+      : counts_(tiles.groups > 1 && blockIdx.y == 0 && threadIdx.x < 32),
+        counter_(counters + blockIdx.x) {}
+
+  __device__ __forceinline__ void share_is_stored() {
+    if (!counts_) return;
+    __threadfence();
+    __syncwarp();
+    if (threadIdx.x == 0) before_ = atomicAdd(counter_, 1U);
+  }
+
+  /// Whether this warp is the last; what the others stored is then visible to it.
+  __device__ __forceinline__ bool is_last(const ResidentTiles& tiles) {
+    if (!counts_) return false;
+    before_ = __shfl_sync(resident_sums::all_lanes, before_, 0);
+    if (before_ != static_cast<unsigned>(tiles.groups) - 1) return false;
+    if (threadIdx.x == 0) *counter_ = 0;
+    __threadfence();
+    return true;
+  }
+
+ private:
+  bool counts_;
+  unsigned* counter_;
+  unsigned before_ = 0;
+};
+
 /// Behind a residual the derivative is found from the result y, and dz, the gradient behind the
 /// activation, is stored where residual_gradient is not null; else it is found from the normalised
 /// x. No __restrict__ for the gradients: they may be the same.
@@ -39,12 +71,15 @@ template <typename T, int V, Activation A, bool Residual>
 __global__ void __launch_bounds__(resident_threads, 1)
     backward_kernel(ResidentTiles tiles, const T* __restrict__ x, const T* __restrict__ y,
                     const T* output_gradient, T* residual_gradient, T* input_gradient,
-                    GradientFinish finish) {
+                    GradientFinish finish, unsigned* counters) {
   constexpr int kept = resident_packs<T, V>;
   constexpr bool from_result = Residual && A != Activation::none;
   constexpr bool from_input = !Residual && A != Activation::none;
   __shared__ Coefficients coefficients;
-  const BatchNormTable& tables = finish.to.table;
+  const BatchNormTable tables = table_of_group(finish.to.table);
+  x = in_group(tiles, x);
+  output_gradient = in_group(tiles, output_gradient);
+  if constexpr (from_result) y = in_group(tiles, y);
   const ResidentPlace place = resident_place(tiles);
   const SummedChannel channel = summed_channel<V>(tiles);
   ChannelTable owned{};
@@ -86,16 +121,20 @@ __global__ void __launch_bounds__(resident_threads, 1)
     });
   }
   const ChannelTotals totals = sum_over_rows<V>(tiles, first, second);
-  if (channel.owned) finish_channel(finish, channel, owned, totals, coefficients);
+  if (channel.owned) finish_channel(finish, tiles.channels, channel, owned, totals, coefficients);
   __syncthreads();
   sums_are_used(tiles);
+  GroupCount count(tiles, counters);
+  count.share_is_stored();
 
   // No earlier, so that no sum waits for a store.
   if (Residual && residual_gradient != nullptr) {
+    residual_gradient = in_group(tiles, residual_gradient);
     for_kept<kept, V>(tiles, place,
                       [&](int k, int offset) { gradient[k].store(residual_gradient + offset); });
   }
   if (input_gradient != nullptr) {
+    input_gradient = in_group(tiles, input_gradient);
     float scale[V];
     float shift[V];
     float slope[V];
@@ -119,6 +158,9 @@ __global__ void __launch_bounds__(resident_threads, 1)
     });
   }
   leave_cluster(tiles);
+  if (count.is_last(tiles) && channel.owned) {
+    sum_parameter_gradients(finish.to, tiles.groups, tiles.channels, channel.number);
+  }
 }
 
 template <typename T, int V, Activation A>
@@ -142,7 +184,7 @@ ResidentClusters batch_norm_clusters(const CudaContext& context) {
 
 void batch_norm_resident_backward(CudaContext& context, const ResidentTiles& tiles,
                                   const BatchNormResidentBackward& operands,
-                                  const BatchNormGradients& gradients) {
+                                  const BatchNormGradients& gradients, unsigned* counters) {
   with_resident_packs(operands.x.dtype(), tiles.pack, [&](auto element, auto pack) {
     with_activation(operands.activation, [&](auto chosen) {
       using T = decltype(element);
@@ -152,7 +194,8 @@ void batch_norm_resident_backward(CudaContext& context, const ResidentTiles& til
                       static_cast<const T*>(operands.y.raw()),
                       static_cast<const T*>(operands.output_gradient.raw()),
                       static_cast<T*>(operands.residual_gradient.raw()),
-                      static_cast<T*>(operands.input_gradient.raw()), finish_of(gradients));
+                      static_cast<T*>(operands.input_gradient.raw()), finish_of(gradients),
+                      counters);
     });
   });
 }

@@ -16,8 +16,10 @@ struct OwnedChannel {
 template <typename T>
 __device__ __forceinline__ OwnedChannel load_owned(const BatchNormStatistics& from, const T* x,
                                                    int channel) {
-  return {from.weight[channel], from.bias[channel], to_float(x[channel]),
-          load_running(from, channel)};
+  OwnedChannel owned{from.weight[channel], from.bias[channel], to_float(x[channel])};
+  // Of other groups it would be read while the first one's is stored.
+  if (blockIdx.z == 0) owned.running = load_running(from, channel);
+  return owned;
 }
 
 /// No __restrict__: y may be x.
@@ -28,6 +30,9 @@ __global__ void __launch_bounds__(resident_threads, 1)
   constexpr int kept = resident_packs<T, V>;
   __shared__ __align__(16) float scales[resident_columns];
   __shared__ __align__(16) float shifts[resident_columns];
+  x = in_group(tiles, x);
+  y = in_group(tiles, y);
+  if constexpr (Residual) residual = in_group(tiles, residual);
   const ResidentPlace place = resident_place(tiles);
   const SummedChannel channel = summed_channel<V>(tiles);
   OwnedChannel owned;
@@ -80,8 +85,8 @@ __global__ void __launch_bounds__(resident_threads, 1)
   });
   // One of a tile's blocks stores what all of them found.
   if (channel.owned && blockIdx.y == 0) {
-    store_table(finish.to.table, channel.number, table);
-    store_running(finish, channel.number, owned.running, moments);
+    store_table(table_of_group(finish.to.table), channel.number, table);
+    if (blockIdx.z == 0) store_running(finish, channel.number, owned.running, moments);
   }
   leave_cluster(tiles);
 }

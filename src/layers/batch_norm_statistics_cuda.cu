@@ -10,10 +10,10 @@ __device__ __forceinline__ void finish_channel(const StatisticsFinish& finish, i
                                                double mean, double mean_of_squares, double pivot) {
   const ChannelMoments moments = moments_about(pivot, mean, mean_of_squares);
   const BatchNormStatistics& to = finish.to;
-  store_table(to.table, channel,
+  store_table(table_of_group(to.table), channel,
               channel_table(static_cast<float>(moments.mean), static_cast<float>(moments.variance),
                             to.epsilon, to.weight[channel], to.bias[channel]));
-  store_running(finish, channel, load_running(to, channel), moments);
+  if (blockIdx.z == 0) store_running(finish, channel, load_running(to, channel), moments);
 }
 
 /// A rank's pivot is its own, so what travels are sums of x and x^2, in double: with floats for x
@@ -31,6 +31,7 @@ __global__ void __launch_bounds__(sum_threads, 2)
                       ChannelSums sums, double* rank_sums) {
   constexpr int unroll = 4;
   __shared__ __align__(16) float shared[2 * V * sum_threads];
+  x = in_group(tiles, x);
   const TilePlace place = tile_place(tiles);
   float first[V] = {};
   float second[V] = {};
@@ -92,7 +93,7 @@ constexpr int channel_threads = 128;
 
 void batch_norm_statistics(CudaContext& context, const BatchNormShape& shape, const Tensor& x,
                            const BatchNormStatistics& statistics, const BatchNormWork& work) {
-  with_packs(x.dtype(), packs_aligned(x.raw()), [&](auto element, auto pack) {
+  with_packs(shape, x.dtype(), packs_aligned(x.raw()), [&](auto element, auto pack) {
     using T = decltype(element);
     constexpr int V = decltype(pack)::value;
     const RowTiles tiles = statistics_tiles(context, shape, V);

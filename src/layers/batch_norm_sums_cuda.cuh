@@ -14,13 +14,16 @@ constexpr int sum_threads = 512;
 /// Memory of such a kernel.
 struct ChannelSums {
   float* partials = nullptr;     ///< channel_sum_floats()
-  unsigned* counters = nullptr;  ///< RowTiles::tiles of them, zero before and after
+  unsigned* counters = nullptr;  ///< channel_sum_counters() of them, zero before and after
 };
 
 inline std::size_t channel_sum_floats(const RowTiles& tiles) {
   return std::size_t{2} * static_cast<std::size_t>(tiles.chunks) *
-         static_cast<std::size_t>(tiles.period);
+         static_cast<std::size_t>(tiles.period) * static_cast<std::size_t>(tiles.groups);
 }
+
+/// Each group's tiles count their blocks; behind those, each tile its groups.
+inline int channel_sum_counters(const RowTiles& tiles) { return tiles.tiles * (tiles.groups + 1); }
 
 /// Tiles of a kernel that sums; no more than `max_blocks` blocks where the channels allow it.
 inline RowTiles channel_sum_tiles(const BatchNormShape& shape, int pack, int max_blocks) {
@@ -142,25 +145,57 @@ __device__ __forceinline__ void sum_blocks(const RowTiles& tiles, int begin, int
   }
 }
 
+/// The channels whose sums come from this block and others together, and the number of those
+/// blocks in a group: a tile's, or all, where rows taken together spread a channel over several
+/// tiles.
+struct SummedChannels {
+  int begin;
+  int end;
+  unsigned counter;  ///< of that tile
+  unsigned blocks;
+};
+
+template <int V>
+__device__ __forceinline__ SummedChannels summed_channels(const RowTiles& tiles) {
+  if (tiles.fold > 0) return {0, tiles.channels, 0, gridDim.x * gridDim.y};
+  const int width = tiles.width * V;
+  const int begin = static_cast<int>(blockIdx.x) * width;
+  return {begin, min(begin + width, tiles.channels), blockIdx.x, gridDim.y};
+}
+
 }  // namespace channel_sums
 
 /// Ends a kernel of sum_threads threads whose threads each hold two sums of each channel of their
 /// pack, zero in those without one: `finish(channel, first, second)` is called once for each
-/// channel with the sums over all. `shared` has 2 * V * sum_threads floats.
+/// channel and group with the sums over the group's rows. `shared` has 2 * V * sum_threads floats.
+/// Returns whether this block made those calls for its group.
 template <int V, typename Finish>
-__device__ __forceinline__ void finish_sums(const RowTiles& tiles, const TilePlace& place,
+__device__ __forceinline__ bool finish_sums(const RowTiles& tiles, const TilePlace& place,
                                             const float (&first)[V], const float (&second)[V],
                                             float* shared, const ChannelSums& sums,
                                             const Finish& finish) {
-  channel_sums::store_block<V>(tiles, place, first, second, shared, sums.partials);
-  // Rows taken together spread a channel over several tiles.
-  const bool by_tile = tiles.fold == 0;
-  unsigned* counter = sums.counters + (by_tile ? blockIdx.x : 0U);
-  if (!channel_sums::is_last(counter, by_tile ? gridDim.y : gridDim.x * gridDim.y)) return;
-  const int width = tiles.width * V;
-  const int begin = by_tile ? static_cast<int>(blockIdx.x) * width : 0;
-  const int end = by_tile ? min(begin + width, tiles.channels) : tiles.channels;
-  channel_sums::sum_blocks(tiles, begin, end, sums.partials, shared, finish);
+  float* partials = sums.partials + std::int64_t{2} * blockIdx.z * tiles.chunks * tiles.period;
+  channel_sums::store_block<V>(tiles, place, first, second, shared, partials);
+  const channel_sums::SummedChannels channels = channel_sums::summed_channels<V>(tiles);
+  unsigned* counter = sums.counters + blockIdx.z * tiles.tiles + channels.counter;
+  if (!channel_sums::is_last(counter, channels.blocks)) return false;
+  channel_sums::sum_blocks(tiles, channels.begin, channels.end, partials, shared, finish);
+  return true;
+}
+
+/// For a block in which finish_sums() returned true, where there are several groups: once all of
+/// them are done, `finish(channel)` is called, once for each channel. What finish_sums()' calls
+/// wrote is visible to it.
+template <int V, typename Finish>
+__device__ __forceinline__ void finish_groups(const RowTiles& tiles, const ChannelSums& sums,
+                                              const Finish& finish) {
+  const channel_sums::SummedChannels channels = channel_sums::summed_channels<V>(tiles);
+  unsigned* counter = sums.counters + tiles.groups * tiles.tiles + channels.counter;
+  if (!channel_sums::is_last(counter, gridDim.z)) return;
+  for (int channel = channels.begin + static_cast<int>(threadIdx.x); channel < channels.end;
+       channel += sum_threads) {
+    finish(channel);
+  }
 }
 
 }  // namespace tandem

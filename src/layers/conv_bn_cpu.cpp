@@ -14,17 +14,13 @@ std::size_t float_bytes(std::int64_t count) {
   return Arena::align(static_cast<std::size_t>(count) * sizeof(float));
 }
 
-BatchNormShape rows_of(const Shape& output) {
-  return {.rows = output[0] * output[1] * output[2], .channels = output[3]};
-}
-
 /// Saved for backward: the convolution's output, the batch's mean and inverse deviation.
 class ConvBnTraining : public LayerKernel {
  public:
   ConvBnTraining(CpuContext& context, const ConvBnOptions& options, const KernelRequest& request)
       : context_(&context),
         options_(options),
-        shape_(rows_of(request.output)),
+        shape_(batch_norm_shape(request)),
         fixed_(request.fixed_statistics),
         ranks_(fixed_ ? nullptr : request.rank_sum),
         input_gradient_(request.input_gradients[0]),
@@ -38,36 +34,30 @@ class ConvBnTraining : public LayerKernel {
 
   KernelMemory memory() const override {
     const std::size_t norm = batch_norm_scratch(shape_);
-    return {.saved = conv_bytes() + float_bytes(2 * shape_.channels),
-            .forward_scratch =
-                std::max(convolution_->forward_scratch(), float_bytes(2 * shape_.channels) + norm),
+    return {.saved = conv_bytes() + float_bytes(2 * shape_.groups * shape_.channels),
+            .forward_scratch = std::max(convolution_->forward_scratch(), norm),
             .backward_scratch = std::max(convolution_->backward_scratch(), norm)};
   }
 
   void forward(const ForwardArgs& args) override {
     auto* z = reinterpret_cast<float*>(args.saved);
     auto* mean = reinterpret_cast<float*>(args.saved + conv_bytes());
-    float* deviation = mean + shape_.channels;
     convolution_->forward(args.inputs[0].data<float>(), args.parameters[0].data<float>(), nullptr,
                           z, args.scratch);
-    auto* scale = reinterpret_cast<float*>(args.scratch);
-    float* shift = scale + shape_.channels;
-    auto* running_mean = args.buffers[0].data<float>();
-    auto* running_variance = args.buffers[1].data<float>();
-    if (fixed_) {
-      std::copy_n(running_mean, shape_.channels, mean);
-      batch_norm_inverse_deviation(shape_.channels, running_variance, options_.norm.epsilon,
-                                   deviation);
-    } else {
-      batch_norm_statistics(*context_, shape_, options_.norm, z, mean, deviation, running_mean,
-                            running_variance, ranks_,
-                            args.scratch + float_bytes(2 * shape_.channels));
-    }
-    batch_norm_fold(shape_.channels, args.parameters[1].data<float>(),
-                    args.parameters[2].data<float>(), mean, deviation, scale, shift);
-    batch_norm_apply(*context_, shape_, z, scale, shift,
-                     options_.add ? args.inputs[1].data<float>() : nullptr, options_.activation,
-                     args.output.data<float>());
+    batch_norm_forward(*context_, shape_, options_.norm,
+                       {.x = z,
+                        .residual = options_.add ? args.inputs[1].data<float>() : nullptr,
+                        .activation = options_.activation,
+                        .y = args.output.data<float>(),
+                        .weight = args.parameters[1].data<float>(),
+                        .bias = args.parameters[2].data<float>(),
+                        .running_mean = args.buffers[0].data<float>(),
+                        .running_variance = args.buffers[1].data<float>(),
+                        .mean = mean,
+                        .inverse_deviation = mean + shape_.groups * shape_.channels,
+                        .ranks = ranks_,
+                        .fixed_statistics = fixed_},
+                       args.scratch);
   }
 
   void backward(const BackwardArgs& args) override {
@@ -80,7 +70,7 @@ class ConvBnTraining : public LayerKernel {
          .activation = options_.activation,
          .y = args.output.data<float>(),
          .mean = mean,
-         .inverse_deviation = mean + shape_.channels,
+         .inverse_deviation = mean + shape_.groups * shape_.channels,
          .weight = args.parameters[1].data<float>(),
          .bias = args.parameters[2].data<float>(),
          .output_gradient = gradient,
@@ -102,7 +92,7 @@ class ConvBnTraining : public LayerKernel {
   }
 
  private:
-  std::size_t conv_bytes() const { return float_bytes(shape_.rows * shape_.channels); }
+  std::size_t conv_bytes() const { return float_bytes(shape_.groups * shape_.elements()); }
 
   CpuContext* context_;
   ConvBnOptions options_;

@@ -9,10 +9,6 @@
 namespace tandem {
 namespace {
 
-BatchNormShape rows_of(const Shape& output) {
-  return {.rows = output[0] * output[1] * output[2], .channels = output[3]};
-}
-
 Tensor residual_of(const ConvBnOptions& options, const ForwardArgs& args) {
   return options.add ? args.inputs[1] : Tensor();
 }
@@ -27,7 +23,7 @@ class ConvBnTraining : public LayerKernel {
         input_gradient_(request.input_gradients[0]),
         weight_gradient_(request.wants_parameter(0)),
         split_(request.split_backward && weight_gradient_),
-        norm_(context, {.shape = rows_of(request.output),
+        norm_(context, {.shape = batch_norm_shape(request),
                         .options = options.norm,
                         .dtype = request.dtype(),
                         .training = true,
@@ -114,9 +110,9 @@ class ConvBnEvaluation : public LayerKernel {
  public:
   ConvBnEvaluation(CudaContext& context, const ConvBnOptions& options, const KernelRequest& request)
       : options_(options),
-        norm_(
-            context,
-            {.shape = rows_of(request.output), .options = options.norm, .dtype = request.dtype()}),
+        norm_(context, {.shape = batch_norm_shape(request),
+                        .options = options.norm,
+                        .dtype = request.dtype()}),
         convolution_(make_cuda_convolution(context, options.conv, request.inputs[0], request.output,
                                            {.precision = request.precision})) {}
 

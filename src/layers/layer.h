@@ -152,6 +152,10 @@ struct KernelRequest {
   bool split_backward = false;
   /// In training: whom batch statistics are taken over; null: this rank alone. Outlives the kernel.
   RankSum* rank_sum = nullptr;
+  /// In training, where rank_sum is null: of how many ranks this batch holds the samples, one
+  /// rank's behind the other's. Batch statistics are taken over each one's samples, running ones
+  /// follow the first one's. It divides the batch.
+  std::int64_t batch_groups = 1;
 
   bool wants_parameter(std::size_t index) const {
     return training && (parameter_gradients.empty() || parameter_gradients[index]);

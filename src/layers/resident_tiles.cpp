@@ -29,7 +29,7 @@ std::optional<ResidentTiles> make_resident_tiles(const BatchNormShape& shape, in
     for (const std::int64_t block_rows : {most_rows / 2, most_rows}) {
       int blocks = 1;
       for (const int at_once : clusters) {
-        if (shape.rows <= blocks * block_rows && tiles <= at_once) {
+        if (shape.rows <= blocks * block_rows && tiles * shape.groups <= at_once) {
           return ResidentTiles{.pack = pack,
                                .rows = static_cast<int>(shape.rows),
                                .channels = static_cast<int>(shape.channels),
@@ -37,7 +37,8 @@ std::optional<ResidentTiles> make_resident_tiles(const BatchNormShape& shape, in
                                .width = width,
                                .lanes = lanes,
                                .tiles = static_cast<int>(tiles),
-                               .blocks = blocks};
+                               .blocks = blocks,
+                               .groups = static_cast<int>(shape.groups)};
         }
         blocks *= 2;
       }

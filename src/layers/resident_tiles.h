@@ -11,7 +11,8 @@ namespace tandem {
 /// How thread blocks share a tensor of rows x channels so small that their registers hold all of
 /// it: one kernel can then sum over rows and use the sums, without reading anything twice. A tile
 /// is `width` packs of neighbouring elements of every row; `blocks` blocks, a cluster, share its
-/// rows and add up their sums. Included by sources only.
+/// rows and add up their sums. Groups of rows, each with sums of its own, have such tiles each: all
+/// but `groups` is of one group. Included by sources only.
 struct ResidentTiles {
   int pack = 1;  ///< elements that move at once
   int rows = 0;
@@ -21,6 +22,7 @@ struct ResidentTiles {
   int lanes = 0;   ///< rows that a block works on at once
   int tiles = 0;   ///< side by side, along a row
   int blocks = 0;  ///< of each tile, a power of two
+  int groups = 1;
 };
 
 /// Threads of a block.

@@ -37,8 +37,14 @@ __device__ __forceinline__ ResidentPlace resident_place(const ResidentTiles& til
           tiles.blocks * tiles.lanes, pack < tiles.packs};
 }
 
-/// Calls `use(slot, offset)` for each of the thread's packs; `offset` counts from the tensor's
-/// first element.
+/// `memory`, of the first group, in this block's group.
+template <typename T>
+__device__ __forceinline__ T* in_group(const ResidentTiles& tiles, T* memory) {
+  return memory + static_cast<int>(blockIdx.z) * tiles.rows * tiles.channels;
+}
+
+/// Calls `use(slot, offset)` for each of the thread's packs; `offset` counts from the group's first
+/// element.
 template <int Kept, int V, typename Use>
 __device__ __forceinline__ void for_kept(const ResidentTiles& tiles, const ResidentPlace& place,
                                          const Use& use) {
@@ -78,12 +84,13 @@ void with_resident_packs(DType dtype, int pack, Use&& use) {
 /// The launch of a kernel whose blocks in y are a cluster.
 class ClusterLaunch {
  public:
-  ClusterLaunch(const CudaContext& context, int tiles, int blocks) {
+  ClusterLaunch(const CudaContext& context, int tiles, int blocks, int groups) {
     attribute_.id = cudaLaunchAttributeClusterDimension;
     attribute_.val.clusterDim.x = 1;
     attribute_.val.clusterDim.y = static_cast<unsigned>(blocks);
     attribute_.val.clusterDim.z = 1;
-    config_.gridDim = dim3(static_cast<unsigned>(tiles), static_cast<unsigned>(blocks));
+    config_.gridDim = dim3(static_cast<unsigned>(tiles), static_cast<unsigned>(blocks),
+                           static_cast<unsigned>(groups));
     config_.blockDim = dim3(resident_threads);
     config_.stream = context.stream();
     config_.attrs = &attribute_;
@@ -103,7 +110,7 @@ class ClusterLaunch {
 template <typename... Parameters, typename... Arguments>
 void launch_resident(CudaContext& context, const ResidentTiles& tiles,
                      void (*kernel)(Parameters...), const Arguments&... arguments) {
-  const ClusterLaunch launch(context, tiles.tiles, tiles.blocks);
+  const ClusterLaunch launch(context, tiles.tiles, tiles.blocks, tiles.groups);
   TANDEM_CUDA_CHECK(cudaLaunchKernelEx(launch.config(), kernel, arguments...));
 }
 
@@ -116,7 +123,7 @@ ResidentClusters clusters_of(const CudaContext& context, void (*kernel)(Paramete
   // Compiled for an earlier architecture, it has no instructions for clusters.
   if (context.device().capability < 90 || attributes.ptxVersion < 90) return clusters;
   for (std::size_t i = 1; i < clusters.size(); ++i) {
-    const ClusterLaunch launch(context, 1, 1 << i);
+    const ClusterLaunch launch(context, 1, 1 << i, 1);
     TANDEM_CUDA_CHECK(cudaOccupancyMaxActiveClusters(&clusters[i], kernel, launch.config()));
   }
   return clusters;

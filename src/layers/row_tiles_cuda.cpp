@@ -9,6 +9,8 @@ namespace {
 
 /// The largest extent of a grid in y.
 constexpr std::int64_t max_chunks = 65535;
+/// The same in z.
+constexpr std::int64_t max_groups = 65535;
 
 std::int64_t divide_up(std::int64_t count, std::int64_t by) { return (count + by - 1) / by; }
 
@@ -20,7 +22,11 @@ RowTiles make_row_tiles(const BatchNormShape& shape, const RowTileLimits& limits
   // So that kernels can count rows, and a few steps beyond them, in 32 bits.
   TANDEM_CHECK(shape.rows > 0 && shape.rows < (std::int64_t{1} << 30), "{} rows to normalise",
                shape.rows);
+  TANDEM_CHECK(shape.groups > 0 && shape.groups <= max_groups, "{} groups to normalise",
+               shape.groups);
   RowTiles tiles;
+  tiles.groups = static_cast<int>(shape.groups);
+  tiles.apart = shape.elements();
   tiles.channels = static_cast<int>(shape.channels);
   while ((tiles.channels << tiles.fold) % limits.pack != 0) ++tiles.fold;
   tiles.period = tiles.channels << tiles.fold;
@@ -39,7 +45,7 @@ RowTiles make_row_tiles(const BatchNormShape& shape, const RowTileLimits& limits
   const std::int64_t wanted =
       divide_up(std::int64_t{tiles.rows}, std::int64_t{tiles.lanes} * limits.rows_per_thread);
   const std::int64_t most =
-      std::clamp<std::int64_t>(limits.max_blocks / tiles.tiles, 1, max_chunks);
+      std::clamp<std::int64_t>(limits.max_blocks / (tiles.tiles * shape.groups), 1, max_chunks);
   tiles.chunks = static_cast<int>(std::clamp<std::int64_t>(wanted, 1, most));
   return tiles;
 }

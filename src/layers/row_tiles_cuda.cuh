@@ -21,6 +21,12 @@ __device__ __forceinline__ TilePlace tile_place(const RowTiles& tiles) {
   return {lane, pack, lane < tiles.lanes && pack < tiles.packs};
 }
 
+/// `memory`, of the first group, in this block's group.
+template <typename T>
+__device__ __forceinline__ T* in_group(const RowTiles& tiles, T* memory) {
+  return memory + static_cast<std::int64_t>(blockIdx.z) * tiles.apart;
+}
+
 /// Calls `use(i, channel)` for each element i of a pack.
 template <int V, typename Use>
 __device__ __forceinline__ void for_channels(const RowTiles& tiles, int pack, const Use& use) {

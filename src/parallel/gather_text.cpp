@@ -15,6 +15,12 @@ std::string enumeration(std::span<const std::string> words) {
   return text;
 }
 
+std::string enumeration(std::span<const int> numbers) {
+  std::vector<std::string> words;
+  for (const int number : numbers) words.push_back(std::to_string(number));
+  return enumeration(words);
+}
+
 void add_new(std::vector<std::string>& words, const std::string& word) {
   if (std::find(words.begin(), words.end(), word) == words.end()) words.push_back(word);
 }
@@ -48,9 +54,11 @@ std::vector<std::string> all_gather_text(Communicator& communicator, std::string
 }
 
 std::string ranks_text(std::span<const int> ranks) {
-  std::vector<std::string> numbers;
-  for (const int rank : ranks) numbers.push_back(std::to_string(rank));
-  return (ranks.size() == 1 ? "rank " : "ranks ") + enumeration(numbers);
+  return (ranks.size() == 1 ? "rank " : "ranks ") + enumeration(ranks);
+}
+
+std::string processes_text(std::span<const int> processes) {
+  return (processes.size() == 1 ? "process " : "processes ") + enumeration(processes);
 }
 
 std::string who_has_what(std::span<const std::string> texts, std::span<const std::string> hosts) {

@@ -19,6 +19,8 @@ std::vector<std::int64_t> all_gather_values(Communicator& communicator,
 
 /// "rank 3", "ranks 0, 2 and 3", for messages.
 std::string ranks_text(std::span<const int> ranks);
+/// "process 3", "processes 0, 2 and 3", where each carries several ranks.
+std::string processes_text(std::span<const int> processes);
 
 /// "rank 0 has A; ranks 1 and 2 have B", of every rank's text; "rank 0 on here has A; ranks 1 and 2
 /// on there have B" with every rank's host.

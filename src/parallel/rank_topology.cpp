@@ -44,6 +44,13 @@ std::vector<std::vector<int>> group_by(const std::vector<std::string>& keys,
 
 }  // namespace
 
+std::string rank_count_text(int processes, int folded) {
+  const int ranks = processes * folded;
+  std::string text = fmt::format("{} rank{}", ranks, ranks == 1 ? "" : "s");
+  if (folded == 1) return text;
+  return text + fmt::format(" folded into {} process{}", processes, processes == 1 ? "" : "es");
+}
+
 RankPlace this_place(std::string device) {
   std::array<char, 256> name{};
   TANDEM_CHECK(gethostname(name.data(), name.size() - 1) == 0, "the host name cannot be read");
@@ -111,12 +118,13 @@ int RankTopology::position(int group, const Groups& groups) const {
   return static_cast<int>(std::find(ranks.begin(), ranks.end(), rank_) - ranks.begin());
 }
 
-std::string RankTopology::text() const {
-  std::string text = fmt::format("{} rank{} on {} host{}:", size(), size() == 1 ? "" : "s", hosts(),
+std::string RankTopology::text(int folded) const {
+  std::string text = fmt::format("{} on {} host{}:", rank_count_text(size(), folded), hosts(),
                                  hosts() == 1 ? "" : "s");
   for (int host = 0; host < hosts(); ++host) {
+    const std::vector<int>& here = ranks_on_host(host);
     text += fmt::format("{} {} ({})", host == 0 ? "" : ",", host_name(host),
-                        ranks_text(ranks_on_host(host)));
+                        folded == 1 ? ranks_text(here) : processes_text(here));
   }
   return text;
 }

@@ -7,6 +7,9 @@
 
 namespace tandem {
 
+/// "4 ranks", or, of processes that carry several each, "4 ranks folded into 2 processes".
+std::string rank_count_text(int processes, int folded);
+
 /// Where one rank runs.
 struct RankPlace {
   std::string host;     ///< host name, for people
@@ -53,8 +56,10 @@ class RankTopology {
   int colocated_rank() const { return position(device_of(rank_), devices_); }
   int colocated_size() const;
 
-  /// "4 ranks on 2 hosts: node-a (ranks 0 and 1), node-b (ranks 2 and 3)".
-  std::string text() const;
+  /// "4 ranks on 2 hosts: node-a (ranks 0 and 1), node-b (ranks 2 and 3)". Where each rank here is
+  /// a process that carries several: "8 ranks folded into 4 processes on 2 hosts: node-a (processes
+  /// 0 and 1), …".
+  std::string text(int folded = 1) const;
 
  private:
   using Groups = std::vector<std::vector<int>>;

@@ -138,6 +138,7 @@ StepPlanOptions Replica::plan_options(const RunConfig& config, std::int64_t micr
           .accumulation = config.accumulate > 1,
           .freeze_statistics = config.freeze_statistics,
           .rank_sum = rank_sum_.get(),
+          .batch_groups = config.folded_ranks,
           .side_work = config.side_work,
           .after_layer = [this] { end_layer(); }};
 }
@@ -153,7 +154,7 @@ StepPlan Replica::make_plan(const RunConfig& config, std::int64_t micro_batch) {
 }
 
 std::size_t Replica::activations_by_few(const RunConfig& config, std::int64_t micro_batch) {
-  constexpr std::int64_t few = 32;
+  const std::int64_t few = config.folded_ranks * std::max(32 / config.folded_ranks, 1);
   if (is_host(store_.context()) || micro_batch <= few) return 0;
   try {
     const StepPlan plan(graph_, store_, store_.context(), plan_options(config, few));

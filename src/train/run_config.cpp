@@ -127,6 +127,7 @@ void read_parallel(const ConfigTable& table, RunConfig& config) {
                "leave this out or choose another optimizer.kind");
   }
   config.device_link = read_device_link(table);
+  config.folded_ranks = static_cast<int>(table.get_int_or("folded_ranks", 1, 1, 4096));
   config.check_every = table.get_int_or("check_every", 500, 0, many);
   config.timeout_seconds = table.get_real_or("timeout_seconds", 20.0, 0.0, 1e6);
 }

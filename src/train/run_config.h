@@ -70,6 +70,8 @@ namespace tandem {
 ///   many as it likes |
 /// | parallel.nccl_cga_cluster_size | how many of NCCL's blocks start together, 0 to 8; default:
 ///   NCCL's |
+/// | parallel.folded_ranks | how many ranks each process carries, computed in one pass, each with
+///   BatchNorm statistics of its own; default 1 |
 /// | parallel.check_every | steps between two comparisons of the replicas' bits, default 500;
 ///   0: never |
 /// | parallel.timeout_seconds | how long a rank waits for silent ones before it ends the job,
@@ -114,6 +116,7 @@ struct RunConfig {
   GradientCompression gradient_compression = GradientCompression::none;
   bool shared_state = false;  ///< one state for the ranks of a GPU
   DeviceLinkOptions device_link;
+  int folded_ranks = 1;
   std::int64_t check_every = 500;
   double timeout_seconds = 20.0;
 

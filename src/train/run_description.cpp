@@ -29,8 +29,8 @@ void log_recipe(const RunConfig& config, const ParameterStore& store) {
 
 void log_description(const RunDescription& run) {
   const Graph& graph = run.replica.graph();
-  log_info("{}; {} each on {} ({} cores), {}", run.topology.text(), run.device,
-           run.machine.cpu_model, run.machine.cores, name_of(run.config.precision));
+  log_info("{}; {} each on {} ({} cores), {}", run.topology.text(run.config.folded_ranks),
+           run.device, run.machine.cpu_model, run.machine.cores, name_of(run.config.precision));
   log_info("{}: {} parameters, {:.3f} GFLOPs an image, input {}x{}x{}, {} classes",
            run.config.model, format_count(graph.parameter_elements()),
            2e-9 * static_cast<double>(graph.multiply_adds()), graph.input()[1], graph.input()[2],
@@ -39,16 +39,17 @@ void log_description(const RunDescription& run) {
       "data: {} training and {} test samples; {} steps an epoch of {} samples ({} a rank{}); "
       "{} samples are left out of each epoch, other ones each time",
       run.datasets.train->size(), run.datasets.test->size(), run.sampler.steps_per_epoch(),
-      run.config.global_batch, run.sampler.micro_batch(),
+      run.config.global_batch, run.sampler.micro_batch() / run.config.folded_ranks,
       run.config.accumulate > 1 ? fmt::format(", {} times", run.config.accumulate) : "",
       run.sampler.dropped());
   const std::size_t buckets = run.replica.bucketer().buckets().size();
   log_info(
-      "memory a rank: {} of activations, {} of parameters, gradients and optimizer state; "
+      "memory a {}: {} of activations, {} of parameters, gradients and optimizer state; "
       "{} gradient bucket{}",
+      run.config.folded_ranks > 1 ? "process" : "rank",
       format_bytes(run.replica.plan().activation_bytes() + run.evaluation_bytes),
       format_bytes(run.replica.state_bytes()), buckets, plural(buckets));
-  if (run.ranks > 1 && run.config.gradient_compression == GradientCompression::bf16) {
+  if (run.processes > 1 && run.config.gradient_compression == GradientCompression::bf16) {
     log_info("gradients travel between ranks as bf16");
   }
   log_recipe(run.config, run.replica.store());
@@ -58,7 +59,10 @@ JsonLine start_record(const RunDescription& run) {
   JsonLine record;
   record.text("event", "start");
   for (const auto& [key, value] : environment_facts()) record.text(key, value);
-  record.integer("ranks", run.ranks)
+  const int folded = run.config.folded_ranks;
+  record.integer("ranks", std::int64_t{run.processes} * folded)
+      .integer("processes", run.processes)
+      .integer("folded_ranks", folded)
       .integer("hosts", run.topology.hosts())
       .integer("threads_per_rank", run.threads)
       .text("device", run.device)

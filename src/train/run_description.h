@@ -25,7 +25,7 @@ struct RunDescription {
   int threads = 1;     ///< compute threads of this rank; 0 where a GPU computes
   std::size_t evaluation_bytes = 0;
   std::string_view communicator;
-  int ranks = 1;
+  int processes = 1;
   std::int64_t first_step = 0;  ///< steps done before, where the run is resumed
 };
 

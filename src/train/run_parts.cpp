@@ -47,6 +47,7 @@ DistributedSampler make_sampler(const RunConfig& config, const RunParts& parts,
                                .world = communicator.size(),
                                .rank = communicator.rank(),
                                .accumulate = config.accumulate,
+                               .folded = config.folded_ranks,
                                .seed = config.seed});
   } catch (const InputError& error) {
     input_error("{}: {}", config.global_batch_place, error.what());

@@ -160,7 +160,7 @@ class Trainer::Run {
         .threads = parts_.threads(),
         .evaluation_bytes = evaluator_.activation_bytes(),
         .communicator = parts_.reduction ? parts_.reduction->name() : communicator_.name(),
-        .ranks = communicator_.size(),
+        .processes = communicator_.size(),
         .first_step = position_.step};
     log_description(description);
     record_->start(start_record(description));

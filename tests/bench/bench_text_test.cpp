@@ -51,6 +51,20 @@ TEST(BenchTextTest, TheRanksAreSummedUp) {
   EXPECT_EQ(json["achieved"]["bytes_per_second"], 2e9);
 }
 
+TEST(BenchTextTest, FoldedRanksAreCounted) {
+  BenchResult folded = result();
+  folded.folded_ranks = 4;
+  const nlohmann::json json = nlohmann::json::parse(bench_json(folded));
+  EXPECT_EQ(json["ranks"], 8);
+  EXPECT_EQ(json["processes"], 2);
+  EXPECT_EQ(json["folded_ranks"], 4);
+  EXPECT_EQ(json["step"]["images_per_second"], 128.0);
+  EXPECT_NE(bench_text(folded, false)
+                .find("net, bf16 on 8 ranks folded into 2 processes of GPU X, global "
+                      "batch 64 (micro-batches of 8 a rank)"),
+            std::string::npos);
+}
+
 TEST(BenchTextTest, WhatWasNotMeasuredIsUnavailable) {
   const nlohmann::json json = nlohmann::json::parse(bench_json(result()));
   EXPECT_EQ(json["ceilings"]["bytes_per_second"], "unavailable");

@@ -75,6 +75,18 @@ TEST_F(Bench, LeavesOutWhatIsNotAskedFor) {
   for (const char* detail : {"phases", "ceilings", "layers"}) EXPECT_FALSE(json.contains(detail));
 }
 
+TEST_F(Bench, CountsFoldedRanks) {
+  const Outcome outcome = bench({"--json", "bench.json", "--set", "parallel.folded_ranks=4"}, 2);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(occurrences(outcome.out, "8 ranks folded into 2 processes"), 1U) << outcome.out;
+  const Json json = Json::parse(read_file(path("bench.json")));
+  EXPECT_EQ(json["ranks"], 8);
+  EXPECT_EQ(json["processes"], 2);
+  EXPECT_EQ(json["folded_ranks"], 4);
+  EXPECT_EQ(json["micro_batch"], 16);
+  EXPECT_EQ(json["ranks_measured"].size(), 2U);
+}
+
 TEST_F(Bench, LeavesNoRunBehind) {
   ASSERT_EQ(bench(set({"train.accumulate=2", "optimizer.clip_norm=1.0"})).code, 0);
   EXPECT_FALSE(std::filesystem::exists(path("runs")));

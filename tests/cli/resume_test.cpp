@@ -80,11 +80,10 @@ class ResumeOnOneRank : public RunTest {
  protected:
   /// The largest relative difference of the losses after step 13 from those of an undivided run on
   /// two ranks. Expects the same steps, and the same bits before.
-  double loss_difference(int accumulate) {
+  double loss_difference(const std::string& setting) {
     trained("whole", options_, 2);
     trained("part", set({"train.max_steps=13"}, options_), 2);
-    std::vector<std::string> more =
-        set({"train.accumulate=" + std::to_string(accumulate)}, options_);
+    std::vector<std::string> more = set({setting}, options_);
     more.emplace_back("--resume");
     trained("part", more);
     const std::map<int, double> whole = train_losses(path("whole"));
@@ -110,14 +109,19 @@ class ResumeOnOneRank : public RunTest {
 // Two micro-batches of 16 are the slices of the two ranks, so the mathematics is the same, batch
 // normalisation included; only sums are rounded otherwise. Measured: 8.1e-8.
 TEST_F(ResumeOnOneRank, WithTheSameSlicesIsTheSameUpToRounding) {
-  EXPECT_LT(loss_difference(2), 8e-7);
+  EXPECT_LT(loss_difference("train.accumulate=2"), 8e-7);
+}
+
+// So are two ranks that one process carries.
+TEST_F(ResumeOnOneRank, WithFoldedRanksIsTheSameUpToRounding) {
+  EXPECT_LT(loss_difference("parallel.folded_ranks=2"), 8e-7);
 }
 
 // One batch of 32 holds the same samples, normalised over 32 instead of 16 at a time. Measured:
 // 0.054. Other samples, those of another seed, would be further off.
 TEST_F(ResumeOnOneRank, WithOneBatchHasTheSameSamples) {
   constexpr double tolerance = 0.15;
-  EXPECT_LT(loss_difference(1), tolerance);
+  EXPECT_LT(loss_difference("train.accumulate=1"), tolerance);
   trained("other", set({"train.seed=2"}, options_), 2);
   EXPECT_GT(difference_after(13, train_losses(path("other")), train_losses(path("whole"))),
             tolerance);

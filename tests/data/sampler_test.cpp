@@ -85,6 +85,29 @@ TEST(DistributedSampler, PredecessorsLieBeforeInTheGlobalBatch) {
   }
 }
 
+TEST(DistributedSampler, ProcessesThatCarryRanksHaveThoseRanksSamples) {
+  const DistributedSampler::Options whole{.size = 100, .global_batch = 24, .accumulate = 2};
+  for (const auto& [processes, folded] : {std::pair{1, 4}, {2, 2}, {3, 4}, {4, 1}}) {
+    for (int micro = 0; micro < whole.accumulate; ++micro) {
+      for (int process = 0; process < processes; ++process) {
+        DistributedSampler::Options options = whole;
+        options.world = processes;
+        options.rank = process;
+        options.folded = folded;
+        Indices of_ranks;
+        for (int rank = process * folded; rank < (process + 1) * folded; ++rank) {
+          DistributedSampler::Options one = whole;
+          one.world = processes * folded;
+          one.rank = rank;
+          const Indices own = DistributedSampler(one).indices(1, 2, micro);
+          of_ranks.insert(of_ranks.end(), own.begin(), own.end());
+        }
+        EXPECT_EQ(DistributedSampler(options).indices(1, 2, micro), of_ranks);
+      }
+    }
+  }
+}
+
 TEST(DistributedSampler, EpochsAndSeedsDiffer) {
   const DistributedSampler::Options options{.size = 100, .global_batch = 10, .seed = 5};
   DistributedSampler::Options other = options;
@@ -119,6 +142,9 @@ TEST(DistributedSampler, RefusesWhatDoesNotDivide) {
   expect_input_error(
       [] { DistributedSampler({.size = 100, .global_batch = 6, .world = 2, .accumulate = 2}); },
       {"2 ranks x 2 micro-batches = 4", "8"});
+  expect_input_error(
+      [] { DistributedSampler({.size = 100, .global_batch = 6, .world = 2, .folded = 4}); },
+      {"8 ranks (4 a process) x 1 micro-batches = 8", "for instance 8"});
   expect_input_error([] { DistributedSampler({.size = 63, .global_batch = 64}); },
                      {"63 samples", "64", "smaller batch"});
 }

@@ -115,7 +115,8 @@ KernelResult run_cuda_kernel(AnyContext& context, const Layer& layer, const Kern
                                               .precision = mode.precision,
                                               .input_gradients = mode.wanted,
                                               .adds = mode.adds,
-                                              .name = test_layer_name});
+                                              .name = test_layer_name,
+                                              .batch_groups = mode.groups});
   const KernelMemory sizes = kernel->memory();
   std::vector<Tensor> inputs;
   for (std::size_t i = 0; i < data.inputs.size(); ++i) {

@@ -66,6 +66,34 @@ std::span<const LayerCase> large_cases() {
       {"batch_norm", "large", "", {{32, 28, 28, 128}}},
       {"batch_norm", "many_channels", "", {{16, 7, 7, 2048}}},
       {"batch_norm", "odd_channels", "", {{16, 28, 28, 58}}},
+      // Statistics of a group's own, in registers: several blocks, one, pairs, another number of
+      // groups than a power of two.
+      in_groups(4, {"batch_norm", "in_clusters", "", {{128, 8, 8, 64}}}),
+      in_groups(4, {"batch_norm", "one_pixel", "", {{512, 1, 1, 512}}}),
+      in_groups(2, {"batch_norm", "pairs", "", {{96, 8, 8, 116}}}),
+      in_groups(3, {"batch_norm", "small", "", {{24, 8, 8, 64}}}),
+      // And too large for that; of 58 channels in packs, and in groups that packs do not fit.
+      in_groups(4, {"batch_norm", "large", "", {{32, 28, 28, 128}}}),
+      in_groups(2, {"batch_norm", "many_channels", "", {{16, 14, 14, 2048}}}),
+      in_groups(4, {"batch_norm", "odd_channels", "", {{16, 28, 28, 58}}}),
+      in_groups(4, {"batch_norm", "odd_rows", "", {{4, 27, 27, 58}}}),
+      in_groups(4, {"batch_norm", "scalar", "", {{8, 28, 28, 83}}}),
+      in_groups(4, {"conv_bn",
+                    "add_relu",
+                    "out=256\nkernel=1\nadd=true\nactivation=\"relu\"",
+                    {{8, 14, 14, 64}, {8, 14, 14, 256}}}),
+      in_groups(2, {"conv_bn",
+                    "add_relu_beyond_registers",
+                    "out=64\nkernel=1\nadd=true\nactivation=\"relu\"",
+                    {{8, 56, 56, 8}, {8, 56, 56, 64}}}),
+      in_groups(2, {"conv_bn",
+                    "silu_beyond_registers",
+                    "out=40\nkernel=1\nactivation=\"silu\"",
+                    {{8, 56, 56, 8}}}),
+      in_groups(2, {"conv_bn",
+                    "depthwise_silu",
+                    "out=96\nkernel=5\npadding=2\ngroups=96\nactivation=\"silu\"",
+                    {{4, 14, 14, 96}}}),
       {"max_pool", "large", "kernel=3\nstride=2\npadding=1", {{4, 112, 112, 64}}},
       {"global_average_pool", "large", "", {{32, 7, 7, 2048}}},
       {"linear", "large", "out=1000", {{64, 2048}}},
@@ -153,7 +181,10 @@ class CudaLayerTest : public testing::TestWithParam<Case> {
     return data;
   }
   CudaMode mode(bool training) const {
-    return {.precision = precision(), .training = training, .wanted = all_wanted()};
+    return {.precision = precision(),
+            .training = training,
+            .groups = row().groups,
+            .wanted = all_wanted()};
   }
 
   LayerPtr layer_ = make_layer(std::get<0>(GetParam()));
@@ -167,8 +198,9 @@ TEST_P(CudaLayerTest, IsTheCpus) {
   const double large_mean = row().tolerance > 1e-3 ? 100.0 : 1.0;
   for (const bool training : {true, false}) {
     SCOPED_TRACE(training ? "training" : "evaluation");
-    const KernelResult wanted =
-        run_kernel(*layer_, data_, {.threads = 1, .training = training, .wanted = all_wanted()});
+    const KernelResult wanted = run_kernel(
+        *layer_, data_,
+        {.threads = 1, .training = training, .groups = row().groups, .wanted = all_wanted()});
     const KernelResult got = run_cuda_kernel(*context_, *layer_, data_, mode(training));
     EXPECT_TRUE(got.guards_intact);
     EXPECT_TRUE(got.inputs_untouched);

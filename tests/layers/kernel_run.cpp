@@ -98,7 +98,8 @@ KernelResult run_kernel(const Layer& layer, const KernelData& data, const Kernel
                                               .training = mode.training,
                                               .input_gradients = mode.wanted,
                                               .adds = mode.adds,
-                                              .name = test_layer_name});
+                                              .name = test_layer_name,
+                                              .batch_groups = mode.groups});
   const KernelMemory sizes = kernel->memory();
   std::vector<Tensor> inputs;
   for (std::size_t i = 0; i < data.inputs.size(); ++i) {

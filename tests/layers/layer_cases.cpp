@@ -102,6 +102,16 @@ const std::vector<LayerCase>& table() {
       {"batch_norm", "pairs_in_blocks", "", {{3, 23, 19, 10}}},
       {"batch_norm", "options", "epsilon=0.1\nmomentum=0.4", {{2, 3, 3, 8}}},
       {"batch_norm", "large_mean", "", {{4, 9, 9, 5}}, 1000.0F, 0.5F, large_mean_tolerance},
+      in_groups(2, {"batch_norm", "odd", "", {{4, 5, 3, 7}}}),
+      in_groups(4, {"batch_norm", "wide", "", {{8, 3, 3, 32}}}),
+      in_groups(2, {"batch_norm", "matrix", "", {{12, 5}}}),
+      in_groups(4, {"batch_norm", "sample_each", "", {{4, 13, 11, 3}}}),
+      in_groups(3, {"batch_norm", "even", "", {{6, 5, 3, 58}}}),
+      in_groups(4, {"batch_norm", "pairs", "", {{8, 11, 6, 10}}}),
+      in_groups(2, {"batch_norm", "two_blocks", "", {{10, 11, 13, 24}}}),
+      in_groups(2, {"batch_norm", "options", "epsilon=0.1\nmomentum=0.4", {{4, 3, 3, 8}}}),
+      in_groups(
+          2, {"batch_norm", "large_mean", "", {{4, 9, 9, 5}}, 1000.0F, 0.5F, large_mean_tolerance}),
 
       {"conv2d", "point", "out=5\nkernel=1", {{2, 5, 4, 3}}},
       {"conv2d", "point_stride", "out=16\nkernel=1\nstride=2", {{1, 7, 6, 8}}},
@@ -213,6 +223,23 @@ const std::vector<LayerCase>& table() {
        "out=72\nkernel=1\nadd=true\nactivation=\"relu\"",
        {{2, 9, 8, 2}, {2, 9, 8, 72}}},
       {"conv_bn", "even_silu", "out=58\nkernel=1\nactivation=\"silu\"", {{3, 7, 7, 2}}},
+      in_groups(2, {"conv_bn", "plain", "out=5\nkernel=3\npadding=1", {{4, 6, 5, 3}}}),
+      in_groups(
+          4,
+          {"conv_bn", "relu", "out=8\nkernel=3\npadding=1\nactivation=\"relu\"", {{8, 5, 5, 8}}}),
+      in_groups(2, {"conv_bn",
+                    "add_relu",
+                    "out=16\nkernel=3\nstride=2\npadding=1\nadd=true\nactivation=\"relu\"",
+                    {{4, 7, 6, 16}, {4, 4, 3, 16}}}),
+      in_groups(4, {"conv_bn",
+                    "add_relu6",
+                    "out=6\nkernel=1\nadd=true\nactivation=\"relu6\"",
+                    {{4, 4, 5, 3}, {4, 4, 5, 6}}}),
+      in_groups(2, {"conv_bn",
+                    "depthwise_silu",
+                    "out=21\nkernel=5\ngroups=21\nstride=2\npadding=2\nactivation=\"silu\"",
+                    {{4, 9, 8, 21}}}),
+      in_groups(2, {"conv_bn", "add", "out=58\nkernel=1\nadd=true", {{4, 5, 4, 2}, {4, 5, 4, 58}}}),
       {"conv_bn", "dilated", "out=3\nkernel=3\ndilation=2\nactivation=\"relu\"", {{1, 9, 8, 3}}},
   };
   return rows;
@@ -225,6 +252,12 @@ std::vector<float> draw(RandomStream& random, std::int64_t count, float mean, fl
 }
 
 }  // namespace
+
+LayerCase in_groups(std::int64_t groups, LayerCase row) {
+  row.groups = groups;
+  row.name = std::to_string(groups) + "_groups_" + row.name;
+  return row;
+}
 
 void PrintTo(const LayerCase& row, std::ostream* out) { *out << row.kind << " " << row.name; }
 

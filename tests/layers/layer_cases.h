@@ -22,7 +22,12 @@ struct LayerCase {
   float deviation = 1.0F;
   /// Largest error of results, relative to the largest element (or to one, if that is less).
   double tolerance = 2e-5;
+  /// Of the batch, each with statistics of its own.
+  std::int64_t groups = 1;
 };
+
+/// The row with its batch as that of so many ranks, each with statistics of its own.
+LayerCase in_groups(std::int64_t groups, LayerCase row);
 
 /// GoogleTest's way to name a row in a failure.
 void PrintTo(const LayerCase& row, std::ostream* out);

@@ -29,7 +29,7 @@ DoubleTensor to_double(const Shape& shape, const std::vector<float>& values) {
 
 Reference make_reference(const LayerCase& row, const Layer& layer, const KernelData& data,
                          bool training) {
-  Reference reference{.training = training};
+  Reference reference{.training = training, .groups = static_cast<std::size_t>(row.groups)};
   for (std::size_t i = 0; i < data.inputs.size(); ++i) {
     reference.inputs.push_back(to_double(row.inputs[i], data.inputs[i]));
   }
@@ -58,7 +58,12 @@ void expect_close(const std::vector<float>& got, const std::vector<double>& want
 class LayerCaseTest : public testing::TestWithParam<LayerCase> {
  protected:
   const LayerCase& row() const { return GetParam(); }
-  std::vector<bool> all_wanted() const { return std::vector<bool>(row().inputs.size(), true); }
+  /// With all input gradients.
+  KernelMode mode(bool training = true) const {
+    return {.training = training,
+            .groups = row().groups,
+            .wanted = std::vector<bool>(row().inputs.size(), true)};
+  }
 
   LayerPtr layer_ = make_layer(GetParam());
   KernelData data_ = make_data(GetParam(), *layer_);
@@ -71,8 +76,9 @@ TEST_P(LayerCaseTest, ForwardIsTheReferences) {
     const DoubleTensor wanted = reference.forward(row().kind, keys_);
     ASSERT_EQ(layer_->output_shape(row().inputs), wanted.shape);
     for (const int threads : {1, 2}) {
-      const KernelResult got = run_kernel(
-          *layer_, data_, {.threads = threads, .training = training, .wanted = all_wanted()});
+      KernelMode how = mode(training);
+      how.threads = threads;
+      const KernelResult got = run_kernel(*layer_, data_, how);
       expect_close(got.output, wanted.data, row().tolerance, training ? "training" : "evaluation");
       for (std::size_t i = 0; i < got.buffers.size(); ++i) {
         expect_close(got.buffers[i], reference.buffers[i].data, 1e-5, "running statistics");
@@ -147,8 +153,9 @@ class GradientChecker {
 
 TEST_P(LayerCaseTest, BackwardIsTheDerivative) {
   for (const int threads : {1, 2}) {
-    const KernelResult got =
-        run_kernel(*layer_, data_, {.threads = threads, .wanted = all_wanted()});
+    KernelMode how = mode();
+    how.threads = threads;
+    const KernelResult got = run_kernel(*layer_, data_, how);
     EXPECT_TRUE(got.guards_intact);
     EXPECT_TRUE(got.inputs_untouched);
     GradientChecker checker(row(), data_, keys_, make_reference(row(), *layer_, data_, true));
@@ -169,7 +176,7 @@ TEST_P(LayerCaseTest, PassesNanOn) {
   for (std::vector<float>& input : data_.inputs) {
     std::ranges::fill(input, std::numeric_limits<float>::quiet_NaN());
   }
-  const KernelResult got = run_kernel(*layer_, data_, {.wanted = all_wanted()});
+  const KernelResult got = run_kernel(*layer_, data_, mode());
   // The maximum of NaNs alone is the lowest number in oneDNN, which the following layers show.
   const float lowest = row().kind == "max_pool" ? -3e38F : -std::numeric_limits<float>::infinity();
   EXPECT_FALSE(std::ranges::all_of(
@@ -177,15 +184,15 @@ TEST_P(LayerCaseTest, PassesNanOn) {
 }
 
 TEST_P(LayerCaseTest, WorksWhereInputGradientsAreNotWanted) {
-  const KernelResult all = run_kernel(*layer_, data_, {.wanted = all_wanted()});
+  const KernelResult all = run_kernel(*layer_, data_, mode());
   for (unsigned mask = 0; mask + 1 < 1U << row().inputs.size(); ++mask) {
-    std::vector<bool> wanted;
-    for (std::size_t i = 0; i < row().inputs.size(); ++i) wanted.push_back((mask >> i & 1U) != 0);
-    const KernelResult some = run_kernel(*layer_, data_, {.wanted = wanted});
+    KernelMode how = mode();
+    for (std::size_t i = 0; i < row().inputs.size(); ++i) how.wanted[i] = (mask >> i & 1U) != 0;
+    const KernelResult some = run_kernel(*layer_, data_, how);
     EXPECT_EQ(some.parameter_gradients, all.parameter_gradients);
     EXPECT_TRUE(some.guards_intact);
-    for (std::size_t i = 0; i < wanted.size(); ++i) {
-      if (wanted[i]) {
+    for (std::size_t i = 0; i < how.wanted.size(); ++i) {
+      if (how.wanted[i]) {
         EXPECT_EQ(some.input_gradients[i], all.input_gradients[i]);
       }
     }
@@ -196,8 +203,10 @@ TEST_P(LayerCaseTest, AddsToGradientsWhereItSaysSo) {
   const std::vector<bool> adds =
       inputs_added_to(*layer_, AnyContext(std::in_place_type<CpuContext>, 1));
   if (std::ranges::find(adds, true) == adds.end()) return;
-  const KernelResult own = run_kernel(*layer_, data_, {.wanted = all_wanted()});
-  const KernelResult sum = run_kernel(*layer_, data_, {.wanted = all_wanted(), .adds = adds});
+  const KernelResult own = run_kernel(*layer_, data_, mode());
+  KernelMode how = mode();
+  how.adds = adds;
+  const KernelResult sum = run_kernel(*layer_, data_, how);
   EXPECT_TRUE(sum.guards_intact);
   for (std::size_t i = 0; i < own.input_gradients.size(); ++i) {
     const std::vector<float> before = gradient_before(own.input_gradients[i].size());
@@ -211,12 +220,13 @@ TEST_P(LayerCaseTest, AddsToGradientsWhereItSaysSo) {
 TEST_P(LayerCaseTest, DoesNotDependOnWhatMemoryHeld) {
   for (const int threads : {1, 2}) {
     for (const bool training : {true, false}) {
-      KernelMode mode{.threads = threads, .training = training, .wanted = all_wanted()};
-      const KernelResult nans = run_kernel(*layer_, data_, mode);
-      mode.content = 0;
-      EXPECT_EQ(run_kernel(*layer_, data_, mode), nans);
-      mode.content = 0x3f;
-      EXPECT_EQ(run_kernel(*layer_, data_, mode), nans);
+      KernelMode how = mode(training);
+      how.threads = threads;
+      const KernelResult nans = run_kernel(*layer_, data_, how);
+      how.content = 0;
+      EXPECT_EQ(run_kernel(*layer_, data_, how), nans);
+      how.content = 0x3f;
+      EXPECT_EQ(run_kernel(*layer_, data_, how), nans);
     }
   }
 }

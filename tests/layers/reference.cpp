@@ -139,7 +139,7 @@ DoubleTensor Reference::forward(const std::string& kind, const ConfigTable& keys
     return global_average(x, keys.get_bool_or("keep_image", false));
   }
   if (kind == "batch_norm") {
-    return reference_batch_norm(x, parameters[0], parameters[1], buffers, training, keys);
+    return reference_batch_norm(x, parameters[0], parameters[1], buffers, training, groups, keys);
   }
   if (kind.starts_with("channel_") || kind == "shuffle_join") {
     return reference_channels(kind, inputs, keys);
@@ -153,7 +153,7 @@ DoubleTensor Reference::forward(const std::string& kind, const ConfigTable& keys
     if (training) y = reference_drop(kind, x, keys.get_real("rate", 0.0, 1.0));
   } else if (kind == "conv_bn") {
     y = reference_batch_norm(reference_conv2d(x, parameters[0], nullptr, keys), parameters[1],
-                             parameters[2], buffers, training, keys);
+                             parameters[2], buffers, training, groups, keys);
     if (keys.get_bool_or("add", false)) add_to(y, inputs[1]);
     reference_activation(keys.get_string("activation", "none"), y);
   } else {

@@ -32,6 +32,9 @@ struct Reference {
   std::vector<DoubleTensor> parameters{};
   std::vector<DoubleTensor> buffers{};  ///< running statistics; updated by a forward in training
   bool training = false;
+  /// Equal parts of the batch, one behind the other, that are normalised each by its own
+  /// statistics; the running ones follow the first's.
+  std::size_t groups = 1;
 
   /// The output of a layer of `kind` with these keys.
   DoubleTensor forward(const std::string& kind, const ConfigTable& keys);
@@ -47,6 +50,6 @@ DoubleTensor reference_channels(const std::string& kind, const std::vector<Doubl
 DoubleTensor reference_drop(const std::string& kind, const DoubleTensor& x, double rate);
 DoubleTensor reference_batch_norm(const DoubleTensor& x, const DoubleTensor& weight,
                                   const DoubleTensor& bias, std::vector<DoubleTensor>& running,
-                                  bool training, const ConfigTable& keys);
+                                  bool training, std::size_t groups, const ConfigTable& keys);
 
 }  // namespace tandem

@@ -4,34 +4,52 @@
 
 namespace tandem {
 
+namespace {
+
+struct Moments {
+  double mean;
+  double variance;  ///< biased
+};
+
+/// Of the elements of channel c in rows [begin, end).
+Moments moments_of(const DoubleTensor& x, std::size_t channels, std::size_t c, std::size_t begin,
+                   std::size_t end) {
+  const auto rows = static_cast<double>(end - begin);
+  Moments moments{0.0, 0.0};
+  for (std::size_t row = begin; row < end; ++row) moments.mean += x.data[row * channels + c] / rows;
+  for (std::size_t row = begin; row < end; ++row) {
+    moments.variance += std::pow(x.data[row * channels + c] - moments.mean, 2.0) / rows;
+  }
+  return moments;
+}
+
+}  // namespace
+
 DoubleTensor reference_batch_norm(const DoubleTensor& x, const DoubleTensor& weight,
                                   const DoubleTensor& bias, std::vector<DoubleTensor>& running,
-                                  bool training, const ConfigTable& keys) {
+                                  bool training, std::size_t groups, const ConfigTable& keys) {
   const double epsilon = keys.get_real_or("epsilon", 1e-5, 0.0, 1.0);
   const double momentum = keys.get_real_or("momentum", 0.1, 0.0, 1.0);
   const std::size_t channels = weight.data.size();
-  const std::size_t rows = x.data.size() / channels;
+  const std::size_t rows = x.data.size() / channels / groups;
   DoubleTensor y(x.shape);
   for (std::size_t c = 0; c < channels; ++c) {
-    double mean = running[0].data[c];
-    double variance = running[1].data[c];
-    if (training) {
-      mean = 0.0;
-      for (std::size_t row = 0; row < rows; ++row) mean += x.data[row * channels + c];
-      mean /= static_cast<double>(rows);
-      double squares = 0.0;
-      for (std::size_t row = 0; row < rows; ++row) {
-        squares += std::pow(x.data[row * channels + c] - mean, 2.0);
+    const Moments stored{running[0].data[c], running[1].data[c]};
+    for (std::size_t group = 0; group < groups; ++group) {
+      const std::size_t begin = group * rows;
+      const std::size_t end = begin + rows;
+      const Moments used = training ? moments_of(x, channels, c, begin, end) : stored;
+      if (training && group == 0) {
+        const double unbiased =
+            used.variance * static_cast<double>(rows) / static_cast<double>(rows - 1);
+        running[0].data[c] += momentum * (used.mean - stored.mean);
+        running[1].data[c] += momentum * (unbiased - stored.variance);
       }
-      variance = squares / static_cast<double>(rows);
-      const double unbiased = squares / static_cast<double>(rows - 1);
-      running[0].data[c] += momentum * (mean - running[0].data[c]);
-      running[1].data[c] += momentum * (unbiased - running[1].data[c]);
-    }
-    for (std::size_t row = 0; row < rows; ++row) {
-      y.data[row * channels + c] =
-          weight.data[c] * (x.data[row * channels + c] - mean) / std::sqrt(variance + epsilon) +
-          bias.data[c];
+      for (std::size_t row = begin; row < end; ++row) {
+        y.data[row * channels + c] = weight.data[c] * (x.data[row * channels + c] - used.mean) /
+                                         std::sqrt(used.variance + epsilon) +
+                                     bias.data[c];
+      }
     }
   }
   return y;

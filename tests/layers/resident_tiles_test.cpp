@@ -13,8 +13,9 @@ constexpr ResidentClusters single{132, 0, 0, 0};
 constexpr ResidentClusters clustered{132, 66, 33, 16};
 
 std::optional<ResidentTiles> tiles_of(std::int64_t rows, std::int64_t channels, int element_bytes,
-                                      const ResidentClusters& clusters) {
-  return make_resident_tiles({.rows = rows, .channels = channels}, element_bytes, clusters);
+                                      const ResidentClusters& clusters, std::int64_t groups = 1) {
+  return make_resident_tiles({.rows = rows, .channels = channels, .groups = groups}, element_bytes,
+                             clusters);
 }
 
 /// How often each element is kept by some thread.
@@ -62,6 +63,19 @@ TEST(ResidentTiles, BlocksGrowWithTheRows) {
   // Half a sector a row leaves a block twice the rows.
   EXPECT_EQ(tiles_of(8192, 64, 2, clustered)->width, 2);
   EXPECT_EQ(tiles_of(16384, 64, 2, clustered)->width, 1);
+}
+
+TEST(ResidentTiles, GroupsHaveTilesOfTheirOwn) {
+  const auto one = tiles_of(512, 256, 2, clustered);
+  const auto four = tiles_of(512, 256, 2, clustered, 4);
+  ASSERT_TRUE(one && four);
+  EXPECT_EQ(one->groups, 1);
+  EXPECT_EQ(four->groups, 4);
+  EXPECT_EQ(four->rows, one->rows);
+  EXPECT_EQ(four->tiles, one->tiles);
+  EXPECT_EQ(four->blocks, one->blocks);
+  EXPECT_TRUE(tiles_of(128, 512, 2, clustered, 4));
+  EXPECT_FALSE(tiles_of(128, 512, 2, clustered, 5)) << "more clusters than run at once";
 }
 
 TEST(ResidentTiles, OneBlockWithoutClusters) {

@@ -35,6 +35,9 @@ TEST(RankTopology, GroupsByHostAndDevice) {
   EXPECT_EQ(topology.colocated_rank(), 1);
   EXPECT_EQ(topology.colocated_size(), 2);
   EXPECT_EQ(topology.text(), "6 ranks on 2 hosts: b (ranks 0 and 3), a (ranks 1, 2, 4 and 5)");
+  EXPECT_EQ(topology.text(4),
+            "24 ranks folded into 6 processes on 2 hosts: b (processes 0 and 3), a (processes 1, "
+            "2, 4 and 5)");
 }
 
 TEST(RankTopology, MachinesThatShareANameAreTwoHosts) {

@@ -41,6 +41,17 @@ TEST(DataParallelCuda, TwoMicroBatches) { expect_reference({.accumulate = 2}, fp
 TEST(DataParallelCuda, FourSlicesHoweverTheyAreMade) {
   expect_reference({.accumulate = up_to_four()}, fp32_bounds);
 }
+TEST(DataParallelCuda, FourFoldedRanks) { expect_reference({.folded = up_to_four()}, fp32_bounds); }
+TEST(DataParallelCuda, TwoFoldedRanksInEachProcess) {
+  expect_reference({.folded = 2}, fp32_bounds);
+}
+TEST(DataParallelCuda, FoldedRanksThatMixMicroBatches) {
+  expect_reference({.accumulate = 2, .folded = 2, .augment = "mixup = 0.4\ncutmix = 1.0\n"},
+                   fp32_bounds);
+}
+TEST(DataParallelCuda, FoldedRanksInBf16) {
+  expect_reference({.folded = up_to_four(), .precision = Precision::bf16}, bf16_bounds);
+}
 TEST(DataParallelCuda, MixupOrCutmix) {
   expect_reference({.accumulate = up_to_four(), .augment = "mixup = 0.4\ncutmix = 1.0\n"},
                    fp32_bounds);
@@ -53,6 +64,7 @@ TEST(DataParallelCuda, EveryRankHasTheSameBitsInWeightsAndLosses) {
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
     GpuPlace gpu;
     expect_same_on_all_ranks({.precision = precision}, gpu.place());
+    expect_same_on_all_ranks({.folded = 2, .precision = precision}, gpu.place());
   }
 }
 

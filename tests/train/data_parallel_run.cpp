@@ -34,21 +34,22 @@ struct SmallData {
   std::unique_ptr<Dataset> train;
   Transform transform;
 
-  /// `augment` are lines of [data.augment].
-  SmallData(int accumulate, const std::string& augment)
-      : config(small_run(
-            "accumulate = " + std::to_string(accumulate) + "\nlabel_smoothing = 0.1\n",
-            "lr = 0.05\nmomentum = 0.9\nweight_decay = 1e-2\n[data.augment]\n" + augment)),
+  explicit SmallData(const SmallRun& run)
+      : config(small_run(fmt::format("accumulate = {}\nlabel_smoothing = 0.1\n", run.accumulate),
+                         fmt::format("lr = 0.05\nmomentum = 0.9\nweight_decay = 1e-2\n"
+                                     "[data.augment]\n{}[parallel]\nfolded_ranks = {}\n",
+                                     run.augment, run.folded))),
         train(std::move(open_datasets(config.data).train)),
         transform(make_transform(config.data, true)) {}
 
   Graph graph() const { return smooth_graph(config, train->classes()); }
-  DistributedSampler sampler(int world, int rank, int accumulate) const {
+  DistributedSampler sampler(int world, int rank) const {
     return DistributedSampler({.size = train->size(),
                                .global_batch = config.global_batch,
                                .world = world,
                                .rank = rank,
-                               .accumulate = accumulate,
+                               .accumulate = config.accumulate,
+                               .folded = config.folded_ranks,
                                .seed = config.seed});
   }
 };
@@ -95,13 +96,13 @@ struct GlobalBatch {
 }  // namespace
 
 Trajectory train_together(const SmallRun& run, const ReplicaPlace& place) {
-  SmallData data(run.accumulate, run.augment);
+  SmallData data(run);
   data.config.precision = run.precision;
   data.config.gradient_compression = run.compression;
   data.config.shared_state = run.shared_state;
   Communicator& ranks = place.hosts;
   const bool raw = !is_host(place.context);
-  const DistributedSampler sampler = data.sampler(ranks.size(), ranks.rank(), run.accumulate);
+  const DistributedSampler sampler = data.sampler(ranks.size(), ranks.rank());
   DataLoader loader(*data.train, data.transform, training_batches(sampler),
                     {.batch = static_cast<int>(sampler.micro_batch()),
                      .seed = data.config.seed,
@@ -137,9 +138,9 @@ Trajectory train_together(const SmallRun& run, const ReplicaPlace& place) {
 }
 
 Trajectory train_by_hand(int slices, double share, const std::string& augment) {
-  const SmallData data(slices, augment);
+  const SmallData data({.augment = augment});
   AnyContext context(CpuContext(1));
-  const DistributedSampler sampler = data.sampler(1, 0, 1);
+  const DistributedSampler sampler = data.sampler(1, 0);
   const std::int64_t size = sampler.micro_batch() / slices;
   const Graph graph = fuse(data.graph());
   ParameterStore store(graph, context, true);
@@ -192,15 +193,16 @@ double difference(const Trajectory& a, const Trajectory& b) {
 }
 
 void expect_reference(const SmallRun& run, const ReplicaPlace& place, const Bounds& bounds) {
-  const int slices = place.hosts.size() * run.accumulate;
+  const int slices = place.hosts.size() * run.folded * run.accumulate;
   const Trajectory together = train_together(run, place);
   const Trajectory reference = train_by_hand(slices, 1.0 / slices, run.augment);
   const double found = difference(together, reference);
   testing::Test::RecordProperty("difference_" + std::to_string(slices), std::to_string(found));
   if (place.hosts.rank() == 0) {
-    std::printf("%d ranks x %d micro-batches, %s: differ from the reference by %.2e\n",
-                place.hosts.size(), run.accumulate, std::string(name_of(run.precision)).c_str(),
-                found);
+    std::printf(
+        "%d processes x %d ranks x %d micro-batches, %s: differ from the reference by %.2e\n",
+        place.hosts.size(), run.folded, run.accumulate, std::string(name_of(run.precision)).c_str(),
+        found);
   }
   EXPECT_LT(found, bounds.right);
   // A mixed loss depends on the step's weight more than on what was learnt in twelve steps.

@@ -8,10 +8,11 @@
 #include "parallel/gradient_bucketer.h"
 #include "tensor/precision.h"
 
-// The key invariant: at one global batch, k ranks of N samples, one rank of k micro-batches of N,
-// and every mixture give what a plain reference gives: k passes of N samples, one after the other,
-// their gradients averaged in double precision, and SGD written out. The reference cuts the slices
-// out of the whole global batch itself, and mixes it before where that is asked for.
+// The key invariant: at one global batch, k ranks of N samples, k ranks of N in one process, one
+// rank of k micro-batches of N, and every mixture give what a plain reference gives: k passes of N
+// samples, one after the other, their gradients averaged in double precision, and SGD written out.
+// The reference cuts the slices out of the whole global batch itself, and mixes it before where
+// that is asked for.
 
 namespace tandem {
 
@@ -24,6 +25,7 @@ struct Trajectory {
 /// What a run of the small model does beside the usual.
 struct SmallRun {
   int accumulate = 1;
+  int folded = 1;         ///< ranks that each process carries
   std::string augment{};  ///< lines of [data.augment]
   Precision precision = Precision::fp32;
   GradientCompression compression = GradientCompression::none;

@@ -21,6 +21,14 @@ TEST(DataParallel, WithoutMicroBatches) { expect_reference({}); }
 TEST(DataParallel, TwoMicroBatches) { expect_reference({.accumulate = 2}); }
 TEST(DataParallel, FourSlicesHoweverTheyAreMade) { expect_reference({.accumulate = up_to_four()}); }
 
+// One process, too, has four slices where it carries four ranks.
+TEST(DataParallel, FourFoldedRanks) { expect_reference({.folded = up_to_four()}); }
+TEST(DataParallel, TwoFoldedRanksInEachProcess) { expect_reference({.folded = 2}); }
+TEST(DataParallel, FoldedRanksOfMicroBatches) { expect_reference({.accumulate = 2, .folded = 2}); }
+TEST(DataParallel, FoldedRanksThatMix) {
+  expect_reference({.accumulate = 2, .folded = 2, .augment = "mixup = 0.4\ncutmix = 1.0\n"});
+}
+
 TEST(DataParallel, Mixup) { expect_reference({.accumulate = 2, .augment = "mixup = 0.4\n"}); }
 TEST(DataParallel, Cutmix) { expect_reference({.accumulate = 2, .augment = "cutmix = 1.0\n"}); }
 TEST(DataParallel, MixupOrCutmix) {
@@ -32,6 +40,7 @@ TEST(DataParallel, MixupOrCutmix) {
 TEST(DataParallel, EveryRankHasTheSameBitsInWeightsAndLosses) {
   AnyContext context(CpuContext(1));
   expect_same_on_all_ranks({}, {context, world(), world()});
+  expect_same_on_all_ranks({.folded = 2}, {context, world(), world()});
 }
 
 TEST(DataParallel, CompressedGradientsLeadNearlyTheSameWay) {

@@ -74,6 +74,7 @@ shared_state = true
 nccl_max_ctas = 20
 nccl_cga_cluster_size = 2
 check_every = 19
+folded_ranks = 3
 )";
 
 TEST(RunConfig, InitBeginsAtHome) {
@@ -126,6 +127,7 @@ TEST(RunConfig, EveryKeyIsRead) {
   EXPECT_EQ(config.device_link.max_ctas, 20);
   EXPECT_EQ(config.device_link.cga_cluster_size, 2);
   EXPECT_EQ(config.check_every, 19);
+  EXPECT_EQ(config.folded_ranks, 3);
 }
 
 TEST(RunConfig, DefaultsAreThoseOfTheTableAndAreRecorded) {
@@ -155,6 +157,7 @@ TEST(RunConfig, DefaultsAreThoseOfTheTableAndAreRecorded) {
   EXPECT_EQ(config.device_link.max_ctas, 0);
   EXPECT_FALSE(config.device_link.cga_cluster_size.has_value());
   EXPECT_EQ(config.check_every, 500);
+  EXPECT_EQ(config.folded_ranks, 1);
   EXPECT_EQ(config.timeout_seconds, 20.0);
   EXPECT_EQ(config.timeout_seconds, MpiOptions{}.timeout_seconds);
   EXPECT_TRUE(std::holds_alternative<ConstantSchedule>(config.schedule));

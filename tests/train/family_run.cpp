@@ -1,0 +1,142 @@
+#include "train/family_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "data/data_config.h"
+#include "data/data_loader.h"
+#include "data/distributed_sampler.h"
+#include "graph/model_file.h"
+#include "parallel/self_communicator.h"
+#include "train/replica.h"
+
+namespace tandem {
+namespace {
+
+constexpr float rate = 5e-4F;
+
+std::string run_text(const Family& family, const Recipe& recipe) {
+  std::string text = fmt::format("[model]\nname = \"{}\"\ndropout = {}\n", family.model,
+                                 recipe.random ? 0.3 : 0.0);
+  if (family.stochastic_depth) {
+    text += fmt::format("stochastic_depth = {}\n", recipe.random ? 0.3 : 0.0);
+  }
+  text += fmt::format("[data]\nkind = \"synthetic\"\ntrain_size = {}\n", 3 * recipe.global_batch);
+  text += R"(test_size = 4
+height = 32
+width = 32
+channels = 3
+classes = 4
+[optimizer]
+kind = "sgd"
+lr = 5e-4
+momentum = 0.9
+[train]
+epochs = 2
+threads = 1
+)";
+  text += fmt::format("global_batch = {}\naccumulate = {}\nsync_batch_norm = {}\n",
+                      recipe.global_batch, recipe.accumulate, recipe.synchronised);
+  if (recipe.frozen) {
+    text += "freeze = [";
+    for (const std::string& name : family.frozen) text += fmt::format("'{}', ", name);
+    text += fmt::format("]\nfreeze_statistics = {}\n", recipe.frozen_statistics);
+  }
+  if (recipe.mixup) text += "[data.augment]\nmixup = 0.4\n";
+  return text + fmt::format("[parallel]\nfolded_ranks = {}\n", recipe.folded);
+}
+
+FamilyValues read(const ParameterStore& store) {
+  FamilyValues values;
+  const auto add = [&](const std::string& name, const Tensor& tensor) {
+    values[name].assign(tensor.span<float>().begin(), tensor.span<float>().end());
+  };
+  for (std::size_t i = 0; i < store.parameters().size(); ++i) {
+    add(store.parameters()[i].name, store.value(i));
+  }
+  for (std::size_t i = 0; i < store.buffers().size(); ++i) {
+    add(store.buffers()[i].name, store.buffer(i));
+  }
+  return values;
+}
+
+void shift_norms(ParameterStore& store, float shift) {
+  for (std::size_t i = 0; i < store.parameters().size(); ++i) {
+    const Parameter& parameter = store.parameters()[i];
+    if (parameter.role != ParameterRole::norm || !parameter.name.ends_with(".bias")) continue;
+    for (float& value : store.value(i).span<float>()) value += shift;
+  }
+}
+
+}  // namespace
+
+FamilyOutcome train_family(const Family& family, const Recipe& recipe, Communicator& ranks,
+                           int steps) {
+  const RunConfig config =
+      read_run_config(ConfigTable::from_text(run_text(family, recipe), "run.toml"));
+  const std::unique_ptr<Dataset> data = std::move(open_datasets(config.data).train);
+  const Transform transform = make_transform(config.data, true);
+  const DistributedSampler sampler({.size = data->size(),
+                                    .global_batch = config.global_batch,
+                                    .world = ranks.size(),
+                                    .rank = ranks.rank(),
+                                    .accumulate = config.accumulate,
+                                    .folded = config.folded_ranks,
+                                    .seed = config.seed});
+  const Graph graph =
+      load_model(find_model(config.model), {.classes = data->classes(),
+                                            .channels = config.data.transform.channels,
+                                            .size = config.data.transform.size,
+                                            .dropout = config.dropout,
+                                            .stochastic_depth = config.stochastic_depth});
+  AnyContext context(CpuContext(1));
+  Replica replica(config, graph, sampler.micro_batch(), context, ranks);
+  shift_norms(replica.store(), family.shift);
+  replica.broadcast_from_root();
+  DataLoader loader(*data, transform, training_batches(sampler),
+                    {.batch = static_cast<int>(sampler.micro_batch()),
+                     .seed = config.seed,
+                     .mix = config.data.mix});
+  FamilyOutcome outcome;
+  outcome.start = read(replica.store());
+  for (int step = 0; step < steps; ++step) {
+    const StepResult done =
+        replica.step([&]() -> const Batch& { return *loader.next(); }, rate, false);
+    outcome.losses.push_back(done.sums.loss / static_cast<double>(done.sums.samples));
+  }
+  replica.check_bits();
+  outcome.end = read(replica.store());
+  for (const ParameterSlice& slice : replica.bucketer().slices())
+    outcome.reduced.insert(slice.name);
+  return outcome;
+}
+
+FamilyOutcome train_family_alone(const Family& family, const Recipe& recipe, int steps) {
+  SelfCommunicator self;
+  return train_family(family, recipe, self, steps);
+}
+
+double difference(const FamilyOutcome& a, const FamilyOutcome& b) {
+  double largest = 0.0;
+  for (std::size_t i = 0; i < b.losses.size(); ++i) {
+    largest = std::max(largest, std::abs(a.losses[i] - b.losses[i]) / b.losses[i]);
+  }
+  for (const bool statistics : {false, true}) {
+    double squares = 0.0;
+    double scale = 0.0;
+    for (const auto& [name, values] : b.end) {
+      if ((name.find(".running_") != std::string::npos) != statistics) continue;
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const auto value = static_cast<double>(values[i]);
+        squares += std::pow(static_cast<double>(a.end.at(name)[i]) - value, 2);
+        scale += std::pow(static_cast<double>(b.start.at(name)[i]) - value, 2);
+      }
+    }
+    largest = std::max(largest, std::sqrt(squares / scale));
+  }
+  return largest;
+}
+
+}  // namespace tandem

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <map>
+#include <ostream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "parallel/communicator.h"
+
+// Whole models of the zoo, a few steps on small images, for tests that compare ways to spread the
+// same training over ranks.
+
+namespace tandem {
+
+struct Family {
+  std::string model;
+  bool stochastic_depth = false;
+  /// Added to the biases of normalisations, which moves their outputs away from kinks. As the
+  /// models start, a rounding in the first layers decides the sides of activations further on, and
+  /// what training changes differs by a third, on one rank in another order of sums too.
+  float shift = 0.0F;
+  std::vector<std::string> frozen{};  ///< at the bottom, and with trained layers on either side
+
+  friend void PrintTo(const Family& family, std::ostream* out) { *out << family.model; }
+};
+
+struct Recipe {
+  bool synchronised = true;
+  bool random = true;
+  bool frozen = false;
+  bool frozen_statistics = true;
+  int folded = 1;  ///< ranks that each process carries
+  int accumulate = 1;
+  bool mixup = false;
+  int global_batch = 16;
+};
+
+using FamilyValues = std::map<std::string, std::vector<float>>;
+
+/// What training a family did.
+struct FamilyOutcome {
+  FamilyValues start;  ///< parameters and running statistics
+  FamilyValues end;
+  std::vector<double> losses{};
+  std::set<std::string> reduced{};  ///< parameters in the buckets
+};
+
+/// Trains for so many steps. Collective over `ranks`; ends with a comparison of the replicas' bits.
+FamilyOutcome train_family(const Family& family, const Recipe& recipe, Communicator& ranks,
+                           int steps = 3);
+/// The same in this process alone.
+FamilyOutcome train_family_alone(const Family& family, const Recipe& recipe, int steps = 3);
+
+/// The larger of the largest relative difference of a loss and, over all parameters and all running
+/// statistics, the norm of the difference over the norm of what training changed.
+double difference(const FamilyOutcome& a, const FamilyOutcome& b);
+
+}  // namespace tandem
