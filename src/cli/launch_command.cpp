@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/subprocess.h"
 #include "base/text.h"
+#include "cli/command_words.h"
 #include "cli/commands.h"
 #include "cli/resumed_command.h"
 #include "cli/tuned_placement.h"
@@ -47,10 +48,20 @@ void check_command(const std::vector<std::string>& command) {
   constexpr std::array launched{"train", "bench", "eval"};
   if (!command.empty() && std::ranges::find(launched, command[0]) != launched.end()) return;
   input_error(
-      "tandem launch starts train, bench or eval{}; for example: tandem launch --ranks-per-gpu 2 "
-      "-- "
-      "train CONFIG",
+      "tandem launch starts train, bench or eval{}; for example: tandem launch -- train CONFIG",
       command.empty() ? "" : fmt::format(", not '{}'", command[0]));
+}
+
+/// Whether this host is one of the job's. Host names count up to their domain.
+bool includes_this_host(const LaunchPlan& plan) {
+  if (plan.hosts.empty()) {
+    return plan.starter == Starter::mpirun || variable("SLURMD_NODENAME") != nullptr;
+  }
+  const auto short_name = [](const std::string& name) { return name.substr(0, name.find('.')); };
+  const std::string here = short_name(read_machine().hostname);
+  return std::ranges::any_of(plan.hosts, [&](const std::string& host) {
+    return host == "localhost" || short_name(host) == here;
+  });
 }
 
 /// The devices of the whole job, which `tandem tune` keeps its choices by.
@@ -63,7 +74,7 @@ void add_override(std::vector<std::string>& command, const std::string& assignme
   command.insert(command.end(), {"--set", assignment});
 }
 
-/// --ranks-per-gpu auto: what the tuner chose, loader workers included.
+/// --ranks-per-gpu auto: what the tuner chose, loader workers included where the command sets none.
 Placement tuned(const DeviceSet& devices, std::vector<std::string>& command) {
   const std::optional<TunedPlacement> choice = tuned_placement(command, devices);
   if (!choice) {
@@ -73,7 +84,10 @@ Placement tuned(const DeviceSet& devices, std::vector<std::string>& command) {
   }
   log_info("tuned on {}: {}, {} loader worker{} each", choice->date, text_of(choice->placement),
            choice->loader_workers, choice->loader_workers == 1 ? "" : "s");
-  add_override(command, fmt::format("data.workers={}", choice->loader_workers));
+  const bool has_own = std::ranges::any_of(
+      values_of(command, "--set"),
+      [](const std::string& assignment) { return assignment.starts_with("data.workers="); });
+  if (!has_own) add_override(command, fmt::format("data.workers={}", choice->loader_workers));
   return choice->placement;
 }
 
@@ -93,6 +107,12 @@ void place_ranks(const LaunchArguments& arguments, const DeviceSet& devices, Ran
   if (arguments.colocation == "processes") placement.colocation = Colocation::processes;
   const bool folded = placement.colocation == Colocation::folded && placement.ranks_per_device > 1;
   rank.slot.processes_per_gpu = folded ? 1 : placement.ranks_per_device;
+  if (rank.slot.sm_percent > 0 && rank.slot.processes_per_gpu == 1) {
+    input_error(
+        "--sm-percent {}: only processes that share a GPU can be limited; leave it out, or ask for "
+        "more with --ranks-per-gpu and --colocation processes",
+        rank.slot.sm_percent);
+  }
   if (rank.slot.sm_percent == 0) rank.slot.sm_percent = placement.sm_percent;
   if (folded) {
     add_override(rank.command, fmt::format("parallel.folded_ranks={}", placement.ranks_per_device));
@@ -120,7 +140,7 @@ void warn_of_backend(const HostSlots& slots) {
 }
 
 int launch(const LaunchArguments& arguments) {
-  if (process_rank() >= 0 || variable("OMPI_COMM_WORLD_SIZE") != nullptr) {
+  if (started_by_mpi(&variable)) {
     input_error("tandem launch starts mpirun itself; start it without mpirun");
   }
   check_command(arguments.command);
@@ -128,13 +148,19 @@ int launch(const LaunchArguments& arguments) {
   choose_hosts(arguments, plan);
   plan.program = own_program();
   plan.rank = {.slot = arguments.slot, .job = new_job_name(), .command = arguments.command};
-  GpuList gpus = list_gpus();
-  gpus.gpus = visible_gpus_of(gpus.gpus, variable("CUDA_VISIBLE_DEVICES"));
-  place_ranks(arguments, devices_of(choose_gpus(arguments.slot.gpus, gpus), plan.host_count),
-              plan.rank);
-  const HostSlots slots = deal_slots(plan.rank.slot, gpus, usable_cores());
-  plan.processes_per_host = static_cast<int>(slots.slots.size());
-  warn_of_backend(slots);
+  HostSlots slots;  // none where this host is none of the job's
+  if (includes_this_host(plan)) {
+    GpuList gpus = list_gpus();
+    gpus.gpus = visible_gpus_of(gpus.gpus, variable("CUDA_VISIBLE_DEVICES"));
+    const std::vector<GpuInfo> used = choose_gpus(arguments.slot.gpus, gpus);
+    place_ranks(arguments, devices_of(used, plan.host_count), plan.rank);
+    slots = deal_slots(plan.rank.slot, gpus, usable_cores());
+    plan.processes_per_host = static_cast<int>(slots.slots.size());
+    warn_of_backend(slots);
+  } else {
+    place_ranks(arguments, {}, plan.rank);
+    plan.processes_per_host = processes_of_other_hosts(plan.rank.slot);
+  }
   if (arguments.dry_run) {
     std::cout << plan_text(plan, slots, ::geteuid() == 0);
     return 0;
@@ -165,14 +191,11 @@ void add_launch_command(CLI::App& app, Command& chosen) {
   CLI::App* command =
       app.add_subcommand("launch", "Start ranks on GPUs, hosts and cores, several on each GPU");
   command->footer(
-      "Starts mpirun, or srun inside a Slurm allocation, with as many processes on each host as "
-      "its "
-      "GPUs times --ranks-per-gpu; without GPUs that many on each host. Each process is bound to "
-      "its "
-      "GPU and to its share of the cores near it. Several processes of a GPU run under a private "
-      "CUDA MPS daemon, which ends with them, however they end.\n"
-      "SIGINT or SIGTERM: a checkpoint at the next step, exit code 75; once more: the end at "
-      "once.\n"
+      "Starts mpirun, or srun inside a Slurm allocation, with K processes for each GPU of each "
+      "host, or K on each host without GPUs. Each process is bound to its GPU and to its share of "
+      "the cores near it. Several processes of a GPU run under a private CUDA MPS daemon, which "
+      "ends with them, however they end.\n"
+      "SIGINT or SIGTERM: a checkpoint at the next step, exit code 75; once more: the end now.\n"
       "Example: tandem launch --ranks-per-gpu 4 --max-restarts 3 -- train "
       "examples/photos/resnet18.toml\n"
       "More: docs/launch.md");

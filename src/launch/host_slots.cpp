@@ -20,6 +20,20 @@ namespace {
               here.empty() ? "is none" : "are " + join(here, ", "));
 }
 
+[[noreturn]] void names_none(const std::string& gpus) {
+  input_error("--gpus '{}' names none; give all, none, a number or a list", gpus);
+}
+
+/// What stands between commas; "1," is the list of GPU 1 alone.
+std::vector<std::string> words_of(const std::string& list) {
+  std::vector<std::string> all;
+  std::istringstream words(list);
+  for (std::string word; std::getline(words, word, ',');) {
+    if (!word.empty()) all.push_back(word);
+  }
+  return all;
+}
+
 GpuInfo named_gpu(const std::string& word, const std::vector<GpuInfo>& gpus) {
   const std::vector<GpuInfo> found = visible_gpus_of(gpus, word.c_str());
   if (found.size() != 1) no_such_gpu(word, gpus);
@@ -68,9 +82,7 @@ std::vector<GpuInfo> choose_gpus(const std::string& gpus, const GpuList& host) {
     }
   }
   std::vector<GpuInfo> chosen;
-  std::istringstream words(gpus);
-  for (std::string word; std::getline(words, word, ',');) {
-    if (word.empty()) continue;  // "1," is the list of GPU 1 alone
+  for (const std::string& word : words_of(gpus)) {
     const GpuInfo gpu = named_gpu(word, host.gpus);
     if (std::ranges::any_of(chosen, [&](const GpuInfo& each) { return each.uuid == gpu.uuid; })) {
       input_error("--gpus {}: {} is named twice", gpus, gpu.uuid);
@@ -80,6 +92,22 @@ std::vector<GpuInfo> choose_gpus(const std::string& gpus, const GpuList& host) {
   if (chosen.empty())
     input_error("--gpus '{}' names none; give all, none, a number or a list", gpus);
   return chosen;
+}
+
+int processes_of_other_hosts(const SlotRequest& request) {
+  if (request.gpus == "none") return request.processes_per_gpu;
+  if (request.gpus == "all") {
+    input_error(
+        "this host is none of the job's, so that their GPUs are not known here; say how many each "
+        "of "
+        "them has: --gpus N, or --gpus none");
+  }
+  std::size_t gpus = words_of(request.gpus).size();
+  if (request.gpus.find(',') == std::string::npos) {
+    gpus = parse_number<std::size_t>(request.gpus).value_or(gpus);
+  }
+  if (gpus == 0) names_none(request.gpus);
+  return static_cast<int>(gpus) * request.processes_per_gpu;
 }
 
 int mps_client_limit(int cuda_version) {

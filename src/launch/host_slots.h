@@ -37,6 +37,10 @@ struct HostSlots {
 /// one that is not there, or more than there are.
 std::vector<GpuInfo> choose_gpus(const std::string& gpus, const GpuList& host);
 
+/// As many processes as the request needs on hosts that cannot be looked at from here, nothing else
+/// of them being known. Throws InputError where it does not say how many GPUs they have.
+int processes_of_other_hosts(const SlotRequest& request);
+
 /// Most processes that may be clients of an MPS server on one GPU, by the driver's CUDA version.
 int mps_client_limit(int cuda_version);
 

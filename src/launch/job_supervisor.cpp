@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/subprocess.h"
 #include "launch/mps_folder.h"
+#include "launch/mps_guard.h"
 #include "launch/supervised_job.h"
 
 namespace tandem {
@@ -20,16 +21,17 @@ namespace {
 constexpr int bad_input = 2;
 constexpr int stopped = 75;
 
-/// Returns once the guard of this host's MPS daemons has ended them.
+/// Returns once this host's MPS daemons have ended: the guard ends them, or, where it was killed
+/// too, this process.
 void wait_for_cleanup(const std::string& job) {
-  const std::filesystem::path folder = MpsFolder::path_of(job);
+  const MpsFolder folder(MpsFolder::path_of(job));
   const auto begin = std::chrono::steady_clock::now();
-  while (std::filesystem::exists(folder)) {
-    if (std::chrono::steady_clock::now() - begin > std::chrono::seconds(40)) {
-      log_warning(
-          "'{}' and its MPS daemon are still there; end it with: echo quit | "
-          "CUDA_MPS_PIPE_DIRECTORY={}/p0 nvidia-cuda-mps-control",
-          folder.string(), folder.string());
+  while (std::filesystem::exists(folder.path())) {
+    const auto waited = std::chrono::steady_clock::now() - begin;
+    if (waited > std::chrono::seconds(5) && folder.is_deserted()) clean_up_job(folder.path());
+    if (waited > std::chrono::seconds(40)) {
+      log_warning("'{}' is still in use: a process of the job, or its MPS daemon, does not end",
+                  folder.path().string());
       return;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));

@@ -60,6 +60,18 @@ std::vector<pid_t> processes_of(const fs::path& pipe_directory) {
 
 }  // namespace
 
+void end_mps_daemon(const fs::path& pipe_directory) {
+  const auto gone = [&] { return processes_of(pipe_directory).empty(); };
+  // Its clients are gone already: this only hurries servers that still believe in them.
+  constexpr int server_seconds = 2;
+  if (!gone()) static_cast<void>(MpsControl(pipe_directory).quit(server_seconds));
+  if (holds_in_time(gone)) return;
+  // Fails only where the process has ended just now.
+  for (const pid_t process : processes_of(pipe_directory)) {
+    static_cast<void>(::kill(process, SIGKILL));
+  }
+}
+
 MpsDaemon::MpsDaemon(fs::path pipe_directory, fs::path log_directory,
                      const std::string& visible_devices)
     : pipe_directory_(std::move(pipe_directory)), log_directory_(std::move(log_directory)) {
@@ -68,12 +80,12 @@ MpsDaemon::MpsDaemon(fs::path pipe_directory, fs::path log_directory,
   try {
     start(visible_devices);
   } catch (const Error&) {
-    end();
+    end_mps_daemon(pipe_directory_);
     throw;
   }
 }
 
-MpsDaemon::~MpsDaemon() { end(); }
+MpsDaemon::~MpsDaemon() { end_mps_daemon(pipe_directory_); }
 
 void MpsDaemon::start(const std::string& visible_devices) const {
   if (program_on_path(MpsControl::program).empty()) {
@@ -106,18 +118,6 @@ std::string MpsDaemon::log_end() const {
     if (!line.empty()) last = line;
   }
   return last;
-}
-
-void MpsDaemon::end() const {
-  const auto gone = [&] { return processes_of(pipe_directory_).empty(); };
-  // Its clients are gone already: this only hurries servers that still believe in them.
-  constexpr int server_seconds = 2;
-  if (!gone()) static_cast<void>(MpsControl(pipe_directory_).quit(server_seconds));
-  if (holds_in_time(gone)) return;
-  // Fails only where the process has ended just now.
-  for (const pid_t process : processes_of(pipe_directory_)) {
-    static_cast<void>(::kill(process, SIGKILL));
-  }
 }
 
 }  // namespace tandem

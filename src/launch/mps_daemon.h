@@ -5,6 +5,10 @@
 
 namespace tandem {
 
+/// Ends the MPS daemon of a pipe directory, and its servers: by its own command, and by SIGKILL
+/// where that does not help. Returns once they are gone, at once where there are none.
+void end_mps_daemon(const std::filesystem::path& pipe_directory);
+
 /// A CUDA MPS control daemon in directories of its own.
 class MpsDaemon {
  public:
@@ -12,15 +16,13 @@ class MpsDaemon {
   /// Throws SystemError, with the end of its log, where it does not start or answer.
   MpsDaemon(std::filesystem::path pipe_directory, std::filesystem::path log_directory,
             const std::string& visible_devices);
-  /// Ends it and its servers: by its own command, and by SIGKILL where that does not help. Leaves
-  /// the directories.
+  /// end_mps_daemon(). Leaves the directories.
   ~MpsDaemon();
   MpsDaemon(const MpsDaemon&) = delete;
   MpsDaemon& operator=(const MpsDaemon&) = delete;
 
  private:
   void start(const std::string& visible_devices) const;
-  void end() const;
   std::string log_end() const;
 
   std::filesystem::path pipe_directory_;

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -16,6 +17,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/hash.h"
 
 namespace tandem {
 namespace {
@@ -59,6 +61,16 @@ void require_own(const fs::path& path) {
   }
 }
 
+/// With which the names of this user's folders begin.
+std::string name_start() { return fmt::format("tandem-{}-", ::geteuid()); }
+
+/// Of a younger one the lock may not be taken yet.
+bool is_old(const fs::path& folder) {
+  std::error_code code;
+  const auto made = fs::last_write_time(folder / lock_name, code);
+  return !code && fs::file_time_type::clock::now() - made > std::chrono::minutes(1);
+}
+
 }  // namespace
 
 fs::path MpsFolder::path_of(const std::string& job) {
@@ -70,7 +82,9 @@ fs::path MpsFolder::path_of(const std::string& job) {
       ::access(runtime, W_OK | X_OK) == 0) {
     base = runtime;
   }
-  return base / fmt::format("tandem-{}-{}", ::geteuid(), job);
+  std::array<char, 256> host{};
+  TANDEM_CHECK(::gethostname(host.data(), host.size() - 1) == 0, "the host name cannot be read");
+  return base / fmt::format("{}{}-{:04x}", name_start(), job, hash_text(host.data()) & 0xffffU);
 }
 
 fs::path MpsFolder::pipe_directory(int daemon) const { return path_ / fmt::format("p{}", daemon); }
@@ -116,6 +130,25 @@ void MpsFolder::wait_ready(double seconds) const {
   if (!told)
     system_error("the MPS daemon of '{}' is not up after {:.0f} s", path_.string(), seconds);
   if (fs::exists(path_ / failed_name)) throw SystemError(read_all(path_ / failed_name));
+}
+
+bool MpsFolder::is_deserted() const {
+  const int lock = ::open((path_ / lock_name).c_str(), O_RDWR | O_CLOEXEC);
+  if (lock < 0) return false;
+  const bool is_free = ::flock(lock, LOCK_EX | LOCK_NB) == 0;
+  static_cast<void>(::close(lock));  // gives the lock back
+  return is_free;
+}
+
+std::vector<fs::path> MpsFolder::abandoned() const {
+  std::vector<fs::path> found;
+  std::error_code code;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path_.parent_path(), code)) {
+    const bool ours = entry.path().filename().string().starts_with(name_start());
+    if (!ours || entry.path() == path_ || !is_old(entry.path())) continue;
+    if (MpsFolder(entry.path()).is_deserted()) found.push_back(entry.path());
+  }
+  return found;
 }
 
 void MpsFolder::remove() const {

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace tandem {
 
@@ -40,8 +41,13 @@ class MpsFolder {
   /// `seconds`.
   void wait_ready(double seconds) const;
 
+  /// Whether no process of the job is left here, and no guard either.
+  bool is_deserted() const;
   /// Removes the folder and all in it.
   void remove() const;
+
+  /// Folders beside this one that dead jobs of this user left, since their guard was killed too.
+  std::vector<std::filesystem::path> abandoned() const;
 
  private:
   std::filesystem::path path_;

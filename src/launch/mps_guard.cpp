@@ -56,6 +56,14 @@ void start_mps_guard(const std::filesystem::path& folder, const std::vector<std:
                "the MPS guard does not start");
 }
 
+void clean_up_job(const std::filesystem::path& path) {
+  const MpsFolder folder(path);
+  for (int at = 0; std::filesystem::exists(folder.pipe_directory(at)); ++at) {
+    end_mps_daemon(folder.pipe_directory(at));
+  }
+  folder.remove();
+}
+
 int guard_mps(const std::filesystem::path& path, const std::vector<std::string>& daemons) {
   ignore_signals();
   const MpsFolder folder(path);
@@ -68,6 +76,8 @@ int guard_mps(const std::filesystem::path& path, const std::vector<std::string>&
                              daemons[at]);
       }
       folder.report_ready();
+      // Batch systems kill guards too at a job's end.
+      for (const std::filesystem::path& other : folder.abandoned()) clean_up_job(other);
     } catch (const std::exception& error) {
       folder.report_failed(error.what());
     }

@@ -121,6 +121,10 @@ int run_rank(const RankRequest& request) {
   const LocalPlace place = read_local_place(read);
   GpuList gpus = list_gpus();
   gpus.gpus = visible_gpus_of(gpus.gpus, read("CUDA_VISIBLE_DEVICES"));
+  if (place.rank > 0) {
+    // The first rank may be so far ahead that it is what computes there.
+    for (GpuInfo& gpu : gpus.gpus) gpu.busy = false;
+  }
   const HostSlots host = deal_slots(request.slot, gpus, usable_cores());
   const int slots = static_cast<int>(host.slots.size());
   if (place.rank >= slots || (place.size > 0 && place.size != slots)) {

@@ -20,7 +20,7 @@ namespace {
 volatile std::sig_atomic_t g_told_to_end = 0;
 
 void handle(int number) {
-  if (number == SIGTERM || number == SIGINT) g_told_to_end = 1;
+  if (number == SIGTERM || number == SIGINT || number == SIGUSR1) g_told_to_end = 1;
 }
 
 /// Handlers, unlike ignored signals, are back to the default behind exec.

@@ -31,6 +31,9 @@ TEST_F(Commands, HelpNamesEveryOption) {
       {{"weights", "import"}, {"MODEL", "IN", "OUT", "--classes", "--channels"}},
       {{"models"}, {"MODEL", "--size", "--classes", "--channels", "GMACs", "GFLOPs"}},
       {{"bench"}, {"CONFIG", "--set", "--seconds", "--layers", "--json"}},
+      {{"launch"},
+       {"--gpus", "--ranks-per-gpu", "--colocation", "--sm-percent", "--reuse-mps", "--hosts",
+        "--max-restarts", "--dry-run", "exit code 75"}},
       {{"report"}, {"RUN", "--out", "report.html"}},
       {{"doctor"}, {"missing"}},
   };

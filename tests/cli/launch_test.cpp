@@ -4,9 +4,11 @@
 #include <csignal>
 #include <filesystem>
 #include <memory>
+#include <stdexcept>
 
 #include "cli/message_check.h"
 #include "cli/run_folder.h"
+#include "train/placement_key.h"
 
 // `tandem launch` with real mpirun. GPUs and the MPS daemon are made up (tests/launch), the ranks
 // compute on the CPU: what they are started with, what becomes of the daemon, and restarts.
@@ -69,6 +71,17 @@ class LaunchTest : public RunTest {
     wait_until("the first checkpoint is there", 40.0,
                [&] { return !checkpoint_steps(path("out")).empty(); });
     return program;
+  }
+
+  /// The process of this test's job whose command line has the word.
+  pid_t process_named(const std::string& word) const {
+    for (const fs::directory_entry& entry : fs::directory_iterator("/proc")) {
+      const std::string command = read_file(entry.path() / "cmdline");
+      if (command.find('\0' + word + '\0' + path("run").string()) != std::string::npos) {
+        return std::stoi(entry.path().filename().string());
+      }
+    }
+    throw std::runtime_error("no process " + word);
   }
 
   static std::string environment_of(pid_t process, const std::string& name) {
@@ -168,6 +181,16 @@ TEST_F(LaunchTest, EndsTheDaemonWhenARankIsKilled) {
   expect_nothing_left();
 }
 
+// As a batch system does that kills all that a job started.
+TEST_F(LaunchTest, EndsTheDaemonItselfWhereTheGuardIsKilled) {
+  const auto program = started({"--gpus", "1", "--ranks-per-gpu", "2"});
+  Program::signal(process_named("mps-guard"), SIGKILL);
+  program->signal(SIGTERM);
+  EXPECT_EQ(program->wait().code, 75);
+  EXPECT_TRUE(fs::is_empty(path("run")));
+  expect_nothing_left();
+}
+
 TEST_F(LaunchTest, EndsTheDaemonWhenARankHangs) {
   const auto program =
       started({"--gpus", "1", "--ranks-per-gpu", "2"}, set({"parallel.timeout_seconds=4"}));
@@ -178,7 +201,7 @@ TEST_F(LaunchTest, EndsTheDaemonWhenARankHangs) {
 }
 
 TEST_F(LaunchTest, RestartsAndGoesOnBitExactly) {
-  const Words steps = set({"train.max_steps=1000"});
+  const Words steps = set({"train.max_steps=300"});
   const auto program =
       started({"--gpus", "1", "--ranks-per-gpu", "2", "--max-restarts", "2"}, steps);
   Program::signal(program->rank_process(1), SIGKILL);
@@ -192,9 +215,9 @@ TEST_F(LaunchTest, RestartsAndGoesOnBitExactly) {
   trained("plain",
           set({"train.device=cpu", "train.global_batch=32", "train.epochs=500",
                "train.eval_every=100000", "checkpoint.every_epochs=100000",
-               "checkpoint.every_steps=20", "train.max_steps=1000"}),
+               "checkpoint.every_steps=20", "train.max_steps=300"}),
           2);
-  expect_same_checkpoint(checkpoint(path("out"), 1000), checkpoint(path("plain"), 1000));
+  expect_same_checkpoint(checkpoint(path("out"), 300), checkpoint(path("plain"), 300));
 }
 
 TEST_F(LaunchTest, RestartsFromTheStartWhereThereIsNoCheckpoint) {
@@ -253,12 +276,13 @@ TEST_F(LaunchTest, UsesARunningDaemonOnRequestAndLeavesItAlone) {
 
 TEST_F(LaunchTest, DryRunSaysAllAndStartsNothing) {
   const Outcome outcome = run(launch(
-      {"--ranks-per-gpu", "2", "--sm-percent", "50", "--hosts", "node-a,node-b", "--dry-run"}));
+      {"--ranks-per-gpu", "2", "--sm-percent", "50", "--hosts", "localhost,node-b", "--dry-run"}));
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   for (const char* part :
-       {"8 processes on 2 hosts, 4 on each: node-a, node-b", "process 3: Fake GPU (GPU-b), cores ",
-        "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=50", "MPS: 1 private daemon", "--host node-a:4,node-b:4",
-        "launch-rank --job ", " -- train ", "srun --mpi=pmix --nodes=2"}) {
+       {"8 processes on 2 hosts, 4 on each: localhost, node-b",
+        "process 3: Fake GPU (GPU-b), cores ", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=50",
+        "MPS: 1 private daemon", "--host localhost:4,node-b:4", "launch-rank --job ", " -- train ",
+        "srun --mpi=pmix --nodes=2"}) {
     EXPECT_NE(outcome.out.find(part), std::string::npos) << part << "\n" << outcome.out;
   }
   EXPECT_EQ(journal(), "");
@@ -272,6 +296,38 @@ TEST_F(LaunchTest, FoldedRanksAreOneProcess) {
   EXPECT_NE(outcome.out.find("2 processes on 1 host"), std::string::npos) << outcome.out;
   EXPECT_NE(outcome.out.find("--set parallel.folded_ranks=4\n"), std::string::npos) << outcome.out;
   EXPECT_EQ(outcome.out.find("MPS"), std::string::npos) << outcome.out;
+}
+
+TEST_F(LaunchTest, TakesWhatTheTunerChose) {
+  ConfigTable table = ConfigTable::from_file(path("run.toml"));
+  table.override_key("train.device=cpu");
+  const PlacementStore store(path("cache") / "placements");
+  store.save(placement_key(read_run_config(table), {.name = "Fake GPU", .count = 2}),
+             {.placement = {.ranks_per_device = 4, .sm_percent = 30},
+              .loader_workers = 3,
+              .date = "2026-05-06T07:08:09Z"});
+  const Words automatic{"--ranks-per-gpu", "auto", "--dry-run"};
+  const Launch tuned = with(launch(automatic), "TANDEM_CACHE_DIR", path("cache").string());
+  const Outcome outcome = run(tuned);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("8 processes on 1 host"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find(" --sm-percent 30 "), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find(" --set data.workers=3\n"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.err.find("tuned on 2026-05-06T07:08:09Z: 4 processes of 30 %, 3 loader "
+                             "workers each"),
+            std::string::npos)
+      << outcome.err;
+  // The command's own number of workers stays, and what was tuned for one batch fits no other.
+  Launch own =
+      with(launch(automatic, set({"data.workers=1"})), "TANDEM_CACHE_DIR", path("cache").string());
+  EXPECT_EQ(run(own).out.find("data.workers=3"), std::string::npos);
+  Launch other = with(launch(automatic, set({"train.global_batch=64"})), "TANDEM_CACHE_DIR",
+                      path("cache").string());
+  const Outcome not_tuned = run(other);
+  EXPECT_NE(not_tuned.err.find("not tuned yet: one rank on each device; run tandem tune run.toml"),
+            std::string::npos)
+      << not_tuned.err;
+  EXPECT_NE(not_tuned.out.find("2 processes on 1 host"), std::string::npos) << not_tuned.out;
 }
 
 struct Refused {
@@ -293,12 +349,16 @@ TEST_P(LaunchRefuses, BeforeAnythingRuns) {
 INSTANTIATE_TEST_SUITE_P(
     Each, LaunchRefuses,
     testing::Values(
-        Refused{"NoShare", {"--sm-percent", "0"}, "not in range [1 - 100]"},
-        Refused{"TooLargeAShare", {"--sm-percent", "101"}, "not in range [1 - 100]"},
+        Refused{"NoShare", {"--sm-percent", "0"}, "--sm-percent: Value "},
+        Refused{"TooLargeAShare", {"--sm-percent", "101"}, "--sm-percent: Value "},
         Refused{"NoRank", {"--ranks-per-gpu", "0"}, "--ranks-per-gpu 0: give a number from 1 on"},
         Refused{"TooManyRanks", {"--ranks-per-gpu", "49"}, "CUDA MPS takes 48 processes a GPU"},
         Refused{"TooManyGpus", {"--gpus", "3"}, "--gpus 3: this host has 2 GPUs"},
         Refused{"AnUnknownGpu", {"--gpus", "GPU-x"}, "--gpus: no GPU 'GPU-x' here"},
+        Refused{"AShareOfOneRankAlone",
+                {"--sm-percent", "50"},
+                "--sm-percent 50: only processes that share a GPU can be limited"},
+        Refused{"OtherHosts", {"--hosts", "node-a"}, "this host is none of the job's"},
         Refused{"NoHost", {"--hosts", ","}, "no host is named there"}),
     [](const auto& each) { return each.param.name; });
 

@@ -1,3 +1,5 @@
+#include <cstdlib>
+
 #include "cli/run_folder.h"
 
 // A run on two hosts, here network namespaces, with one rank on each. The second host sees another
@@ -49,6 +51,44 @@ TEST_F(TwoHosts, TrainAndResumeAsOneHostDoes) {
   EXPECT_EQ(train_losses(path("out")), train_losses(path("whole")));
   expect_same_checkpoint(checkpoint(path("out"), 12), checkpoint(path("whole"), 12));
   EXPECT_TRUE(fs::is_empty(other_folder())) << "rank 1 wrote into the run's folder";
+}
+
+// Each host has a made-up GPU (tests/launch) and MPS daemon of its own.
+TEST_F(TwoHosts, AreStartedByTheLauncher) {
+  fs::create_directories(path("run"));
+  fs::permissions(path("run"), fs::perms::owner_all);
+  // The hosts vanish with their last command: the second one's guard needs a moment.
+  std::vector<std::string> command{TANDEM_TWO_HOSTS_SCRIPT,
+                                   "--launcher",
+                                   "sh",
+                                   "-c",
+                                   "\"$@\"; code=$?; sleep 2; exit $code",
+                                   "sh"};
+  const std::vector<std::string> launcher = tandem(
+      {"launch", "--hosts", "10.213.0.1,10.213.0.2", "--gpus", "1", "--ranks-per-gpu", "2", "--"});
+  command.insert(command.end(), launcher.begin(), launcher.end());
+  const std::vector<std::string> training =
+      train_command("out", set({"train.device=cpu", "train.max_steps=7"}));
+  command.insert(command.end(), training.begin() + 1, training.end());
+  const Outcome outcome =
+      run({.command = command,
+           .folder = root(),
+           .environment = {{"TANDEM_TWO_HOSTS_FROM", other_folder().string()},
+                           {"TANDEM_TWO_HOSTS_OVER", path("out").string()},
+                           {"PATH", TANDEM_FAKE_MPS_FOLDER ":" + std::string(std::getenv("PATH"))},
+                           {"LD_LIBRARY_PATH", TANDEM_FAKE_NVML_FOLDER},
+                           {"FAKE_GPUS", "GPU-a"},
+                           {"FAKE_MPS_JOURNAL", path("journal").string()},
+                           {"XDG_RUNTIME_DIR", path("run").string()}}});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const std::vector<Record> starts = read_metrics(path("out"), "start");
+  ASSERT_EQ(starts.size(), 1U);
+  EXPECT_EQ(starts[0]["hosts"], 2);
+  EXPECT_EQ(starts[0]["ranks"], 4);
+  const std::string journal = read_file(path("journal"));
+  EXPECT_EQ(occurrences(journal, "start "), 2U) << journal;
+  EXPECT_EQ(occurrences(journal, "end "), 2U) << journal;
+  EXPECT_TRUE(fs::is_empty(path("run")));
 }
 
 }  // namespace

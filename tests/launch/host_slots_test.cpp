@@ -104,6 +104,16 @@ TEST(DealSlots, PutsRanksOnTheCpuWhereThereIsNoGpu) {
   EXPECT_EQ(deal_slots({.gpus = "none"}, gpus(2), cores(2)).slots.size(), 1U);
 }
 
+TEST(ProcessesOfOtherHosts, AreWhatTheRequestSays) {
+  EXPECT_EQ(processes_of_other_hosts({.gpus = "4", .processes_per_gpu = 2}), 8);
+  EXPECT_EQ(processes_of_other_hosts({.gpus = "1,3,GPU-x", .processes_per_gpu = 2}), 6);
+  EXPECT_EQ(processes_of_other_hosts({.gpus = "GPU-x"}), 1);
+  EXPECT_EQ(processes_of_other_hosts({.gpus = "none", .processes_per_gpu = 5}), 5);
+  EXPECT_NE(refusal([] { processes_of_other_hosts({}); }).find("say how many each of them has"),
+            std::string::npos);
+  EXPECT_NE(refusal([] { processes_of_other_hosts({.gpus = "0"}); }), "no error");
+}
+
 TEST(DealSlots, RefusesMoreProcessesThanMpsTakes) {
   GpuList list = gpus(1);
   list.cuda_version = 13000;

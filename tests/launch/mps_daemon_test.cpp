@@ -1,8 +1,10 @@
 #include "launch/mps_daemon.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
-#include <algorithm>
+#include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -20,10 +22,12 @@ namespace {
 class MpsDaemonTest : public testing::Test {
  protected:
   MpsDaemonTest() {
-    set("PATH", std::string(TANDEM_FAKE_MPS_FOLDER ":") + std::getenv("PATH"));
+    set("PATH", TANDEM_FAKE_MPS_FOLDER ":" + path_);
     set("FAKE_MPS_JOURNAL", (folder_ / "journal").string());
     ::unsetenv("FAKE_MPS");
   }
+
+  ~MpsDaemonTest() override { set("PATH", path_); }
 
   static void set(const char* name, const std::string& value) { ::setenv(name, value.c_str(), 1); }
   std::filesystem::path pipes() const { return folder_ / "p0"; }
@@ -42,6 +46,7 @@ class MpsDaemonTest : public testing::Test {
   }
 
   TemporaryFolder folder_;
+  std::string path_ = std::getenv("PATH");
 };
 
 TEST_F(MpsDaemonTest, AnswersWhileItLivesAndIsGoneBehindIt) {
@@ -88,6 +93,8 @@ TEST_F(MpsDaemonTest, ThatDoesNotEndIsKilled) {
   std::ifstream file(pipes() / "nvidia-cuda-mps-control.pid");
   pid_t process = 0;
   ASSERT_TRUE(file >> process);
+  // Whoever is the orphan's parent takes its end in a moment later.
+  for (int tries = 0; ::kill(process, 0) == 0 && tries < 5000; ++tries) ::usleep(1000);
   EXPECT_NE(::kill(process, 0), 0);
 }
 
@@ -129,6 +136,29 @@ TEST(MpsFolderTest, TellsWhatBecameOfTheDaemons) {
   std::filesystem::remove(base / "failed");
   folder.report_ready();
   EXPECT_NO_THROW(folder.wait_ready(0.0));
+}
+
+TEST(MpsFolderTest, FindsWhatDeadJobsLeft) {
+  const TemporaryFolder base;
+  ::setenv("XDG_RUNTIME_DIR", base.path().c_str(), 1);
+  const MpsFolder dead(MpsFolder::path_of("dead"));
+  const MpsFolder alive(MpsFolder::path_of("alive"));
+  const MpsFolder mine(MpsFolder::path_of("mine"));
+  for (const MpsFolder& folder : {dead, alive, mine}) {
+    folder.create();
+    std::ofstream(folder.path() / "ranks.lock") << "";
+    std::filesystem::last_write_time(
+        folder.path() / "ranks.lock",
+        std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  }
+  alive.join(0.0);  // held by this process to its end
+  std::filesystem::create_directory(base / "tandem-of-somebody-else");
+  EXPECT_EQ(mine.abandoned(), std::vector<std::filesystem::path>{dead.path()});
+  // One that was made just now may be somebody's who has not taken its lock yet.
+  std::filesystem::last_write_time(dead.path() / "ranks.lock",
+                                   std::filesystem::file_time_type::clock::now());
+  EXPECT_TRUE(mine.abandoned().empty());
+  ::unsetenv("XDG_RUNTIME_DIR");
 }
 
 TEST(MpsFolderTest, GoesWhereSocketsFit) {

@@ -1,8 +1,10 @@
 #!/bin/sh
 # two_hosts.sh --probe
 # two_hosts.sh MPIRUN RANKS_PER_HOST PROGRAM [ARGUMENT...]
+# two_hosts.sh --launcher COMMAND [ARGUMENT...]
 #
-# Runs PROGRAM under mpirun on two hosts, ranks on each: two network namespaces with host names of
+# Runs PROGRAM under mpirun on two hosts, ranks on each, or on the first of them COMMAND, which starts
+# mpirun for the hosts 10.213.0.1 and 10.213.0.2 itself: two network namespaces with host names of
 # their own, joined by a veth pair and by nothing else. Instead of ssh, mpirun enters the other
 # namespace. Everything lives in mount, network and PID namespaces of this run alone, so that the
 # kernel takes it all away when the run ends, however it ends. Needs root or user namespaces, and
@@ -62,13 +64,20 @@ if [ "$1" = --probe ]; then
   exit
 fi
 
+export TANDEM_TWO_HOSTS=agent
+export TANDEM_TEST_HOSTS=2
+export OMPI_MCA_plm_rsh_agent="$(readlink -f "$0")"
+export OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,vader,tcp
+export OMPI_MCA_btl_tcp_if_include=10.213.0.0/24 OMPI_MCA_oob_tcp_if_include=10.213.0.0/24
+if [ "$1" = --launcher ]; then
+  shift
+  enter tandem-a node-a "$@"
+  exit
+fi
+
 mpirun=$1
 ranks=$2
 shift 2
-export TANDEM_TWO_HOSTS=agent
-export TANDEM_TEST_HOSTS=2
 enter tandem-a node-a "$mpirun" --host "$address_a:$ranks,$address_b:$ranks" \
-  -n $((2 * ranks)) --map-by slot --mca plm_rsh_agent "$(readlink -f "$0")" \
-  --mca btl self,vader,tcp --mca btl_tcp_if_include 10.213.0.0/24 \
-  --mca oob_tcp_if_include 10.213.0.0/24 --mca pml ob1 \
+  -n $((2 * ranks)) --map-by slot \
   -x TANDEM_TEST_HOSTS -x OMP_NUM_THREADS -x ASAN_OPTIONS -x LSAN_OPTIONS "$@"
