@@ -109,7 +109,9 @@ std::unique_ptr<Request> Communicator::all_reduce_bf16_async(const Tensor& tenso
   check_memory(tensor, operation);
   TANDEM_CHECK(tensor.dtype() == DType::f32, "{}: the elements are {}, not f32", operation,
                name_of(tensor.dtype()));
-  if (size() == 1) return do_all_reduce_async(tensor, ReduceOp::sum, label);
+  if (bf16_scratch(tensor.elements()) == 0) {
+    return do_all_reduce_async(tensor, ReduceOp::sum, label);
+  }
   check_bf16_scratch(*this, tensor, scratch, operation);
   return do_all_reduce_bf16_async(tensor, scratch, label);
 }

@@ -64,9 +64,8 @@ class CommunicationTimeout : public Error {
 /// memory; its operations are enqueued after the work already enqueued there, and return before
 /// they are done. Its Request::test() asks an event, and its wait() makes the context's stream, not
 /// the host, wait; so code that touches a tensor only after wait(), through the context, is right
-/// for both. Its barrier() orders the streams, not the hosts. Hierarchical is constructed from two
-/// communicators (the co-located ranks', and the leaders') and composes these same operations. A
-/// new kind implements the do_ functions, which see only arguments that passed the checks here.
+/// for both. Its barrier() orders the streams, not the hosts. A new kind implements the do_
+/// functions, which see only arguments that passed the checks here.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -100,11 +99,13 @@ class Communicator {
                                             std::string_view label = {});
   /// As all_reduce_async of an f32 sum, with half the bytes to move: each rank's elements are
   /// rounded to bf16, added up in f32 in the order of the ranks, and the sums rounded to bf16; all
-  /// of it to nearest, ties to even. In a group of one nothing is moved, nor rounded. `scratch` is
-  /// 16-byte aligned, of bf16 and at least bf16_scratch(tensor.elements()) elements, and belongs to
-  /// the operation as the tensor does; those of a device kind come one after the other and may
-  /// share it. A host kind goes on with it in test() and wait() alone: so the ranks wait for their
-  /// requests in the order in which they began them.
+  /// of it to nearest, ties to even. Kinds with co-located ranks round each device's sum in the
+  /// place of each rank's elements. Where nothing is moved between devices, as in a group of one,
+  /// nothing is rounded. `scratch` is 16-byte aligned, of bf16 and at least
+  /// bf16_scratch(tensor.elements()) elements, and belongs to the operation as the tensor does;
+  /// those of a device kind come one after the other and may share it. A host kind goes on with it
+  /// in test() and wait() alone: so the ranks wait for their requests in the order in which they
+  /// began them.
   std::unique_ptr<Request> all_reduce_bf16_async(const Tensor& tensor, const Tensor& scratch,
                                                  std::string_view label = {});
   /// Elements of scratch that all_reduce_bf16_async of `elements` needs; 0: it moves none as bf16.

@@ -108,6 +108,9 @@ class GradientBucketer {
   /// written.
   const Tensor& sums() const { return sums_; }
 
+  /// Whether gradients travel as bf16.
+  bool compresses() const { return scratch_.defined(); }
+
   const std::vector<ParameterSlice>& slices() const { return slices_; }
   const std::vector<Bucket>& buckets() const { return buckets_; }
 

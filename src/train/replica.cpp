@@ -53,7 +53,7 @@ Arena compression_scratch(const RunConfig& config, AnyContext& context,
   if (config.gradient_compression == GradientCompression::none) return {};
   const std::int64_t elements =
       bf16_scratch(reduction, cut_buckets(gradients, bucket_options(config)));
-  if (elements == 0) return {};  // one rank
+  if (elements == 0) return {};  // nothing travels
   return {context, static_cast<std::size_t>(elements) * size_of(DType::bf16),
           "compressed gradients"};
 }

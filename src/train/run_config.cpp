@@ -100,6 +100,12 @@ GradientCompression read_gradient_compression(const ConfigTable& table) {
   return static_cast<GradientCompression>(std::ranges::find(names, chosen) - names.begin());
 }
 
+ReductionKind read_reduction(const ConfigTable& table) {
+  static const std::vector<std::string> names{"auto", "flat", "two_level"};
+  const std::string chosen = table.get_choice_or("reduction", names[0], names);
+  return static_cast<ReductionKind>(std::ranges::find(names, chosen) - names.begin());
+}
+
 DeviceLinkOptions read_device_link(const ConfigTable& table) {
   DeviceLinkOptions options;
   options.max_ctas = static_cast<int>(
@@ -120,6 +126,7 @@ void read_parallel(const ConfigTable& table, RunConfig& config) {
   config.first_bucket_bytes = bytes("first_bucket_mib", 1.0);
   config.bucket_bytes = bytes("bucket_mib", 25.0);
   config.gradient_compression = read_gradient_compression(table);
+  config.reduction = read_reduction(table);
   config.shared_state = table.get_bool_or("shared_state", false);
   if (config.shared_state && std::holds_alternative<LarsOptions>(config.optimizer.rule)) {
     table.fail("shared_state",

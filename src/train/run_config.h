@@ -14,6 +14,7 @@
 #include "optim/schedule.h"
 #include "parallel/device_communicator.h"
 #include "parallel/gradient_bucketer.h"
+#include "parallel/reduction_kind.h"
 #include "tensor/precision.h"
 #include "train/early_stop.h"
 #include "train/weight_average.h"
@@ -66,6 +67,8 @@ namespace tandem {
 /// | parallel.first_bucket_mib, parallel.bucket_mib | MiB, default 1 and 25 |
 /// | parallel.gradient_compression | "none" (default), or "bf16": gradients travel between ranks as
 ///   bf16, and are added up in fp32 |
+/// | parallel.reduction | "flat", "two_level" (within each device, then among one rank of each), or
+///   "auto", the default: two_level where ranks share a device |
 /// | parallel.nccl_max_ctas | multiprocessors at most that NCCL takes from computing, default 0: as
 ///   many as it likes |
 /// | parallel.nccl_cga_cluster_size | how many of NCCL's blocks start together, 0 to 8; default:
@@ -115,6 +118,7 @@ struct RunConfig {
   std::int64_t bucket_bytes = 25 << 20;
   GradientCompression gradient_compression = GradientCompression::none;
   bool shared_state = false;  ///< one state for the ranks of a GPU
+  ReductionKind reduction = ReductionKind::automatic;
   DeviceLinkOptions device_link;
   int folded_ranks = 1;
   std::int64_t check_every = 500;

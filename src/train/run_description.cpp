@@ -49,8 +49,8 @@ void log_description(const RunDescription& run) {
       run.config.folded_ranks > 1 ? "process" : "rank",
       format_bytes(run.replica.plan().activation_bytes() + run.evaluation_bytes),
       format_bytes(run.replica.state_bytes()), buckets, plural(buckets));
-  if (run.processes > 1 && run.config.gradient_compression == GradientCompression::bf16) {
-    log_info("gradients travel between ranks as bf16");
+  if (run.replica.bucketer().compresses()) {
+    log_info("gradients travel as bf16");
   }
   log_recipe(run.config, run.replica.store());
 }

@@ -8,6 +8,7 @@
 #include "device/pinned_memory.h"
 #include "graph/model_file.h"
 #include "parallel/announced_work.h"
+#include "parallel/colocated/host_reduction.h"
 #include "parallel/device_communicator.h"
 #include "parallel/replica_check.h"
 #include "train/device_input.h"
@@ -36,6 +37,14 @@ Datasets open_data(const RunConfig& config, Communicator& communicator) {
   Datasets sets;
   run_announced(communicator, [&] { sets = open_datasets(config.data); });
   return sets;
+}
+
+/// Null where `communicator` sums the gradients too.
+std::unique_ptr<Communicator> make_reduction(const RunConfig& config, AnyContext& context,
+                                             const RankTopology& topology,
+                                             Communicator& communicator) {
+  if (is_host(context)) return make_host_reduction(communicator, topology, config.reduction);
+  return make_device_communicator(context, communicator, config.device_link, config.reduction);
 }
 
 DistributedSampler make_sampler(const RunConfig& config, const RunParts& parts,
@@ -88,7 +97,7 @@ RunParts::RunParts(const RunConfig& config, Communicator& communicator)
     : topology(RankTopology::gather(communicator)),
       machine(read_machine()),
       context(open_run_device(config, machine, topology, communicator)),
-      reduction(make_device_communicator(context, communicator, config.device_link)),
+      reduction(make_reduction(config, context, topology, communicator)),
       datasets(open_data(config, communicator)),
       train_data(fingerprint_of(*datasets.train)),
       train_transform(make_transform(config.data, true)),

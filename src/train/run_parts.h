@@ -33,7 +33,7 @@ struct RunParts {
   RankTopology topology;
   Machine machine;
   AnyContext context;
-  std::unique_ptr<Communicator> reduction;  ///< over the device's memory; null on the CPU
+  std::unique_ptr<Communicator> reduction;  ///< of gradients; null: the run's own
   Clock::time_point device_ready = Clock::now();
   Datasets datasets;
   DataFingerprint train_data;

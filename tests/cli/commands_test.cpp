@@ -154,7 +154,7 @@ TEST_P(TrainAndEval, LeaveTheDocumentedRecord) {
   for (const char* key : {"date", "host", "command", "tandem", "compiler", "cpu", "communicator"}) {
     EXPECT_NE(records[0].texts.at(key), "") << key;
   }
-  EXPECT_EQ(records[0].texts.at("communicator"), ranks == 1 ? "self" : "mpi");
+  EXPECT_EQ(records[0].texts.at("communicator"), ranks == 1 ? "self" : "colocated");
   expect_learned(path("out"));
   expect_all_in(read_file(path("out/train.log")), {"epoch 4: test top-1", "done: out holds"});
   EXPECT_EQ(checkpoint_steps(path("out")), (std::vector<int>{16, 24, 32}));

@@ -49,6 +49,10 @@ class Fault : public RunTest {
 
   static void expect_gone(pid_t process) {
     wait_until("the rank's process is gone", 5.0, [&] { return ::kill(process, 0) != 0; });
+    const std::string shared = fmt::format("tandem-{}-", process);
+    for (const fs::directory_entry& entry : fs::directory_iterator("/dev/shm")) {
+      EXPECT_FALSE(entry.path().filename().string().starts_with(shared)) << entry.path();
+    }
   }
 
   /// The newest checkpoint loads, and the run goes on from it.

@@ -2,8 +2,8 @@
 
 #include "cli/run_folder.h"
 
-// A run on two hosts, here network namespaces, with one rank on each. The second host sees another
-// folder in the run's place, as where the hosts share no file system.
+// A run on two hosts, here network namespaces, with as many ranks on each. The second host sees
+// another folder in the run's place, as where the hosts share no file system.
 
 namespace tandem::cli {
 namespace {
@@ -19,9 +19,10 @@ class TwoHosts : public RunTest {
 
   fs::path other_folder() const { return path("out.second_host"); }
 
-  void trained_on_two(const std::vector<std::string>& more) const {
+  void trained_on_two(const std::vector<std::string>& more, int ranks_per_host = 1) const {
     const std::vector<std::string> mpirun_only = mpirun(1, {});
-    std::vector<std::string> command{TANDEM_TWO_HOSTS_SCRIPT, mpirun_only.front(), "1"};
+    std::vector<std::string> command{TANDEM_TWO_HOSTS_SCRIPT, mpirun_only.front(),
+                                     std::to_string(ranks_per_host)};
     const std::vector<std::string> program = train_command("out", more);
     command.insert(command.end(), program.begin(), program.end());
     const Outcome outcome = run({.command = command,
@@ -89,6 +90,20 @@ TEST_F(TwoHosts, AreStartedByTheLauncher) {
   EXPECT_EQ(occurrences(journal, "start "), 2U) << journal;
   EXPECT_EQ(occurrences(journal, "end "), 2U) << journal;
   EXPECT_TRUE(fs::is_empty(path("run")));
+}
+
+TEST_F(TwoHosts, ReduceOnTwoLevelsAsAmongAllRanksAlike) {
+  const std::vector<std::string> options = set({"train.max_steps=12", "parallel.check_every=4"});
+  trained_on_two(set({"parallel.reduction=two_level"}, options), 2);
+  trained("flat", set({"parallel.reduction=flat"}, options), 4);
+  const std::map<int, double> losses = train_losses(path("out"));
+  const std::map<int, double> flat = train_losses(path("flat"));
+  ASSERT_EQ(losses.size(), 12U);
+  for (const auto& [step, loss] : losses) EXPECT_NEAR(loss, flat.at(step), 1e-5 * loss) << step;
+  const Record start = read_metrics(path("out"), "start").at(0);
+  EXPECT_EQ(start["hosts"], 2);
+  EXPECT_EQ(start.texts.at("communicator"), "hierarchical");
+  EXPECT_EQ(read_metrics(path("flat"), "start").at(0).texts.at("communicator"), "mpi");
 }
 
 }  // namespace

@@ -22,6 +22,8 @@ Communicator& world();
 /// Another of the same kind and ranks that splits nearly every message; null where the kind splits
 /// none.
 Communicator* splitting_world();
+/// The ranks of each device, whose elements are added up before anything is rounded to bf16.
+std::vector<std::vector<int>> devices_of_ranks();
 
 /// A message without the rank that Error appends, the part that ranks must agree upon.
 inline std::string without_rank(const std::string& message) {

@@ -65,6 +65,7 @@ int run(const MpiSession& session) {
 
 Communicator& world() { return worlds_of_tests->world(); }
 Communicator* splitting_world() { return worlds_of_tests->splitting(); }
+std::vector<std::vector<int>> devices_of_ranks() { return worlds_of_tests->devices(); }
 
 }  // namespace tandem
 

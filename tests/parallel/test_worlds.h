@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "parallel/mpi_session.h"
 
@@ -13,9 +14,16 @@ class TestWorlds {
   /// As world() and splitting_world().
   virtual Communicator& world() = 0;
   virtual Communicator* splitting() = 0;
+  /// As devices_of_ranks(): by default each rank has one of its own.
+  virtual std::vector<std::vector<int>> devices() {
+    std::vector<std::vector<int>> ranks;
+    for (int rank = 0; rank < world().size(); ++rank) ranks.push_back({rank});
+    return ranks;
+  }
 };
 
-/// Collective. Each program links one kind: mpi_test_world.cpp or nccl_test_world.cpp.
+/// Collective. Each program links one kind: mpi_test_world.cpp, nccl_test_world.cpp or
+/// colocated/colocated_test_world.cpp.
 std::unique_ptr<TestWorlds> make_test_worlds(const MpiSession& session);
 
 }  // namespace tandem

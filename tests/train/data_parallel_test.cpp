@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "parallel/colocated/shared_memory_communicator.h"
 #include "parallel/mpi_test.h"
 #include "train/data_parallel_run.h"
 
@@ -41,6 +42,28 @@ TEST(DataParallel, EveryRankHasTheSameBitsInWeightsAndLosses) {
   AnyContext context(CpuContext(1));
   expect_same_on_all_ranks({}, {context, world(), world()});
   expect_same_on_all_ranks({.folded = 2}, {context, world(), world()});
+}
+
+/// The ranks as if they lay on so many hosts, by turns.
+RankTopology spread_over(int hosts) {
+  std::vector<RankPlace> places;
+  for (int rank = 0; rank < world().size(); ++rank) {
+    const std::string host = "node-" + std::to_string(rank % hosts);
+    places.push_back({.host = host, .host_id = host, .device = {}});
+  }
+  return {std::move(places), world().rank()};
+}
+
+TEST(DataParallel, ReducingOnTwoLevels) {
+  AnyContext context(CpuContext(1));
+  for (const int hosts : {1, 2}) {
+    SCOPED_TRACE(hosts);
+    SharedMemoryCommunicator reduction(world(), spread_over(hosts));
+    const ReplicaPlace place{context, world(), reduction};
+    expect_reference({.accumulate = 2}, place, bounds);
+    expect_same_on_all_ranks({}, place);
+    if (reduction.bf16_scratch(1) > 0) expect_compression_to_change_little(place, bounds.right);
+  }
 }
 
 TEST(DataParallel, CompressedGradientsLeadNearlyTheSameWay) {

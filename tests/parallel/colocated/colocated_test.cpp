@@ -1,0 +1,176 @@
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <string>
+#include <thread>
+
+#include "base/philox.h"
+#include "parallel/colocated/host_reduction.h"
+#include "parallel/colocated/shared_memory_communicator.h"
+#include "parallel/colocated/shared_segment.h"
+#include "parallel/mpi_communicator.h"
+#include "parallel/mpi_test.h"
+
+// What is true of ranks that share memory alone; what is true of every kind is tested of them too.
+
+namespace tandem {
+namespace {
+
+RankTopology topology_of_tests(const Communicator& communicator) {
+  std::vector<RankPlace> places(static_cast<std::size_t>(communicator.size()));
+  const std::vector<std::vector<int>> devices = devices_of_ranks();
+  for (std::size_t host = 0; host < devices.size(); ++host) {
+    const std::string name = "host " + std::to_string(host);
+    for (const int rank : devices[host]) {
+      places[static_cast<std::size_t>(rank)] = {.host = name, .host_id = name, .device = {}};
+    }
+  }
+  return {std::move(places), communicator.rank()};
+}
+
+/// What shm_open() of this process made and nobody has unlinked.
+int names_of_this_process() {
+  const std::string beginning = "tandem-" + std::to_string(getpid()) + "-";
+  int names = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
+    names += static_cast<int>(entry.path().filename().string().starts_with(beginning));
+  }
+  return names;
+}
+
+std::vector<float> awkward_values(int rank, std::size_t count) {
+  RandomStream random(23, static_cast<std::uint64_t>(rank));
+  std::vector<float> values(count);
+  for (float& value : values) value = random.normal() * std::exp(4.0F * random.normal());
+  return values;
+}
+
+TEST(Colocated, IsNamedByItsHosts) {
+  EXPECT_EQ(world().name(), devices_of_ranks().size() == 1 ? "colocated" : "hierarchical");
+  EXPECT_TRUE(world().is_host());
+}
+
+TEST(Colocated, SegmentsHaveNoNamesLeft) {
+  EXPECT_EQ(names_of_this_process(), 0);
+  std::vector<float> values(10, 1.0F);
+  world().all_reduce(view(values), ReduceOp::sum);
+  EXPECT_EQ(values, std::vector<float>(10, static_cast<float>(world().size())));
+}
+
+// In the order of the ranks on each host, then of the hosts: of two of those either order gives the
+// same bits.
+TEST(Colocated, AddsUpHostByHost) {
+  const std::vector<std::vector<int>> devices = devices_of_ranks();
+  ASSERT_LE(devices.size(), 2U);
+  constexpr std::size_t count = 200'003;
+  std::vector<float> expected(count);
+  for (std::size_t host = 0; host < devices.size(); ++host) {
+    std::vector<float> sums = awkward_values(devices[host].front(), count);
+    for (std::size_t r = 1; r < devices[host].size(); ++r) {
+      const std::vector<float> theirs = awkward_values(devices[host][r], count);
+      for (std::size_t i = 0; i < count; ++i) sums[i] += theirs[i];
+    }
+    for (std::size_t i = 0; i < count; ++i)
+      expected[i] = host == 0 ? sums[i] : expected[i] + sums[i];
+  }
+  std::vector<float> values = awkward_values(world().rank(), count);
+  world().all_reduce(view(values), ReduceOp::sum);
+  EXPECT_EQ(values, expected);
+}
+
+TEST(Colocated, TakesMoreThanItsMemoryHolds) {
+  constexpr std::size_t count = 6'000'001;
+  std::vector<std::vector<float>> values(2, std::vector<float>(count));
+  for (std::size_t i = 0; i < count; ++i) {
+    values[0][i] = contribution<float>(world().rank(), i);
+    values[1][i] = contribution<float>(world().rank() + 1, i);
+  }
+  const auto first = world().all_reduce_async(view(values[0]), ReduceOp::sum);
+  const auto second = world().all_reduce_async(view(values[1]), ReduceOp::max);
+  world().barrier();  // waits for nothing but the ranks
+  second->wait();
+  EXPECT_TRUE(first->test());
+  for (std::size_t i = 0; i < count; i += 1009) {
+    float sum = 0.0F;
+    float max = 0.0F;
+    for (int rank = 0; rank < world().size(); ++rank) {
+      sum += contribution<float>(rank, i);
+      max = std::max(max, contribution<float>(rank + 1, i));
+    }
+    ASSERT_EQ(values[0][i], sum) << i;
+    ASSERT_EQ(values[1][i], max) << i;
+  }
+}
+
+TEST(Colocated, TestsDoNotWaitForOtherRanks) {
+  if (world().size() == 1) return;
+  std::vector<float> values(100, 1.0F);
+  if (world().rank() == 0) {
+    const auto request = world().all_reduce_async(view(values), ReduceOp::sum);
+    for (int i = 0; i < 100; ++i) EXPECT_FALSE(request->test());
+    world().barrier();
+    request->wait();
+  } else {
+    world().barrier();
+    world().all_reduce(view(values), ReduceOp::sum);
+  }
+  EXPECT_EQ(values[99], static_cast<float>(world().size()));
+}
+
+TEST(Colocated, TimeOutsNameTheSilentRank) {
+  if (world().size() == 1) return;
+  constexpr double timeout = 1.5;
+  MpiCommunicator hosts({.timeout_seconds = timeout});
+  SharedMemoryCommunicator group(hosts, topology_of_tests(hosts));
+  std::vector<float> values(1234, 1.0F);
+  const auto begin = [&] {
+    return group.all_reduce_async(view(values), ReduceOp::sum, "gradient bucket 1 of 3");
+  };
+  const int silent = group.size() - 1;
+  std::unique_ptr<Request> request;
+  if (group.rank() == silent) {
+    std::this_thread::sleep_for(std::chrono::duration<double>(2.5 * timeout));
+  } else {
+    request = begin();
+    EXPECT_EQ(message_of<CommunicationTimeout>([&] { request->wait(); }),
+              "waited 1.5 s in all_reduce_async of gradient bucket 1 of 3 (1,234 elements) for "
+              "rank " +
+                  std::to_string(silent) + ", which gives no sign of life");
+  }
+  // MPI ends well only where what was begun is finished.
+  world().barrier();
+  if (group.rank() == silent) request = begin();
+  request->wait();
+}
+
+TEST(Colocated, SaysWhereThereIsNoRoom) {
+  const auto make = [] {
+    constexpr std::size_t tebi = std::size_t{1} << 40;
+    const SharedSegment segment(world(), topology_of_tests(world()),
+                                {.fixed = 64, .each = tebi, .most = 8, .least = 2});
+  };
+  const std::string message = message_of<InputError>(make);
+  EXPECT_NE(message.find("/dev/shm of host 0 has no room for the 2.0 TiB"), std::string::npos)
+      << message;
+  EXPECT_NE(message.find("parallel.reduction = \"flat\""), std::string::npos) << message;
+  expect_same_everywhere(message);
+  EXPECT_EQ(names_of_this_process(), 0);
+}
+
+TEST(HostReduction, IsMadeWhereItIsAskedForOrRanksShareAHost) {
+  const RankTopology topology = topology_of_tests(world());
+  EXPECT_EQ(make_host_reduction(world(), topology, ReductionKind::flat), nullptr);
+  const auto chosen = make_host_reduction(world(), topology, ReductionKind::automatic);
+  EXPECT_EQ(chosen != nullptr, topology.hosts() < topology.size());
+  const auto asked = make_host_reduction(world(), topology, ReductionKind::two_level);
+  ASSERT_EQ(asked != nullptr, topology.size() > 1);
+  if (asked == nullptr) return;
+  std::vector<float> values(10, 1.0F);
+  asked->all_reduce(view(values), ReduceOp::sum);
+  EXPECT_EQ(values, std::vector<float>(10, static_cast<float>(world().size())));
+}
+
+}  // namespace
+}  // namespace tandem
