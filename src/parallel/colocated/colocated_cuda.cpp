@@ -40,6 +40,7 @@ ColocatedCudaCommunicator::ColocatedCudaCommunicator(Communicator& host, CudaCon
 ColocatedCudaCommunicator::~ColocatedCudaCommunicator() {
   if (std::uncaught_exceptions() > exceptions_) give_up();
   if (!given_up_) close();
+  if (given_up_) handle_->group.leave();
 }
 
 void ColocatedCudaCommunicator::close() noexcept {

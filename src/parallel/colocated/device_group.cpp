@@ -145,6 +145,16 @@ void DeviceGroup::detach(const float* arena) {
   arenas_.erase(found);
 }
 
+void DeviceGroup::leave() {
+  own_.leave();
+  for (const AttachedArena& arena : arenas_) {
+    if (arena.common.own) arena.common.own->leave();
+  }
+  for (const CommonMemory& common : common_) {
+    if (common.own) common.own->leave();
+  }
+}
+
 void DeviceGroup::unmap() {
   host_.barrier();
   for (AttachedArena& arena : arenas_) {

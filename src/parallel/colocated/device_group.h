@@ -26,6 +26,8 @@ class OwnMemory {
   OwnMemory& operator=(const OwnMemory&) = delete;
 
   std::byte* data() const { return data_; }
+  /// Leaves the memory allocated until the process ends.
+  void leave() { data_ = nullptr; }
 
  private:
   CudaContext& context_;
@@ -82,6 +84,9 @@ class DeviceGroup {
   std::byte* allocate_common(std::size_t bytes);
   /// Collective: unmaps all memory of the others. What is left is good for being destroyed.
   void unmap();
+  /// Instead, where the others do not come: leaves this process's memory allocated, which they may
+  /// still use.
+  void leave();
 
  private:
   template <typename T>
