@@ -184,7 +184,7 @@ std::vector<ParameterSlice> odd_slices() {
 /// Whole numbers, exact as bf16, added up over the ranks; `compressed`: rounded between GPUs.
 template <typename Values>
 std::vector<float> gradient_sums(const Values& values, std::size_t count, bool compressed) {
-  const std::vector<std::vector<int>> by_gpu = ranks_by_gpu();
+  const std::vector<std::vector<int>> by_gpu = devices_of_ranks();
   const auto rounded = [&](float sum) {
     return compressed && by_gpu.size() > 1 ? nearest_bf16(sum) : sum;
   };

@@ -15,8 +15,6 @@ CudaContext& gpu();
 Communicator& gpus();
 /// What the GPUs' communicator was started from.
 Communicator& hosts();
-/// The ranks of each GPU.
-std::vector<std::vector<int>> ranks_by_gpu();
 
 /// Values in the GPU's memory.
 template <typename T>

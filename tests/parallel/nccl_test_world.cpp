@@ -38,11 +38,6 @@ class NcclWorlds final : public TestWorlds {
 CudaContext& gpu() { return the_worlds->gpu(); }
 Communicator& gpus() { return the_worlds->gpus(); }
 Communicator& hosts() { return the_worlds->hosts(); }
-std::vector<std::vector<int>> ranks_by_gpu() {
-  std::vector<std::vector<int>> ranks;
-  for (int rank = 0; rank < gpus().size(); ++rank) ranks.push_back({rank});
-  return ranks;
-}
 
 std::unique_ptr<TestWorlds> make_test_worlds(const MpiSession& session) {
   return std::make_unique<NcclWorlds>(session);

@@ -3,6 +3,7 @@
 #include "device/cuda_context.h"
 #include "device/memory_kernels.h"
 #include "parallel/communicator.h"
+#include "parallel/mpi_test.h"
 
 namespace tandem {
 
@@ -70,6 +71,10 @@ class StagingCommunicator final : public Communicator {
   int rank() const override { return device_.rank(); }
   int size() const override { return device_.size(); }
   std::string_view name() const override { return "staging"; }
+  /// Of all ranks what those need that need any.
+  std::int64_t bf16_scratch(std::int64_t elements) const override {
+    return devices_of_ranks().size() == 1 ? 0 : Communicator::bf16_scratch(elements);
+  }
   void still_working() override { device_.still_working(); }
   void wait_until(const std::function<bool()>& done,
                   const std::function<std::string()>& what) override {

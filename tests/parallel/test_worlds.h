@@ -22,8 +22,8 @@ class TestWorlds {
   }
 };
 
-/// Collective. Each program links one kind: mpi_test_world.cpp, nccl_test_world.cpp or
-/// colocated/colocated_test_world.cpp.
+/// Collective. Each program links one kind: mpi_test_world.cpp, nccl_test_world.cpp, or
+/// one of colocated/.
 std::unique_ptr<TestWorlds> make_test_worlds(const MpiSession& session);
 
 }  // namespace tandem

@@ -81,7 +81,8 @@ TEST(DataParallelCuda, OneStatePerGpuChangesNoBit) {
 }
 
 TEST(DataParallelCuda, CompressedGradientsLeadNearlyTheSameWay) {
-  if (world().size() > 1 && ranks_by_gpu().size() == 1) return;  // nothing is rounded on one GPU
+  if (world().size() > 1 && devices_of_ranks().size() == 1)
+    return;  // nothing is rounded on one GPU
   GpuPlace gpu;
   expect_compression_to_change_little(gpu.place(), 1e-6);
 }

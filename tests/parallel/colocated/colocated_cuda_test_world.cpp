@@ -25,6 +25,13 @@ class ColocatedWorlds final : public TestWorlds {
   }
   Communicator& world() override { return staging_; }
   Communicator* splitting() override { return nullptr; }
+  std::vector<std::vector<int>> devices() override {
+    std::vector<std::vector<int>> ranks;
+    for (int device = 0; device < topology_.devices(); ++device) {
+      ranks.push_back(topology_.ranks_on_device(device));
+    }
+    return ranks;
+  }
 
   CudaContext& gpu() { return context_; }
   Communicator& gpus() { return gpus_; }
@@ -47,13 +54,6 @@ CudaContext& gpu() { return the_worlds->gpu(); }
 Communicator& gpus() { return the_worlds->gpus(); }
 Communicator& hosts() { return the_worlds->hosts(); }
 const RankTopology& topology() { return the_worlds->topology(); }
-std::vector<std::vector<int>> ranks_by_gpu() {
-  std::vector<std::vector<int>> ranks;
-  for (int device = 0; device < topology().devices(); ++device) {
-    ranks.push_back(topology().ranks_on_device(device));
-  }
-  return ranks;
-}
 
 std::unique_ptr<TestWorlds> make_test_worlds(const MpiSession& session) {
   return std::make_unique<ColocatedWorlds>(session);
