@@ -7,8 +7,9 @@ namespace {
 
 template <typename Function>
 void look_up(const char* name, Function& function) {
-  // What of several versions of a function is meant: that of the header that declares it.
-  constexpr unsigned int version = CUDA_VERSION;
+  // Of several versions of a function that of CUDA 12.0, which is what headers have declared since;
+  // their own version could be beyond the driver's.
+  constexpr unsigned int version = 12000;
   void* found = nullptr;
   cudaDriverEntryPointQueryResult result{};
   TANDEM_CUDA_CHECK(
