@@ -5,6 +5,8 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "parallel/shared_device.h"
 #include "tensor/tensor.h"
@@ -37,7 +39,14 @@ class Request {
 /// waited for, and the ranks that give no sign of life.
 class CommunicationTimeout : public Error {
  public:
-  explicit CommunicationTimeout(const std::string& message) : Error(Verbatim{}, message) {}
+  explicit CommunicationTimeout(const std::string& message, std::vector<int> silent_ranks = {})
+      : Error(Verbatim{}, message), silent_ranks_(std::move(silent_ranks)) {}
+
+  /// Those that give no sign of life, as the whole job counts them.
+  const std::vector<int>& silent_ranks() const { return silent_ranks_; }
+
+ private:
+  std::vector<int> silent_ranks_;
 };
 
 /// A fixed group of ranks that exchange tensors.

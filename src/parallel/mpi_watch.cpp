@@ -138,8 +138,8 @@ void MpiWatch::fail(std::string_view operation) const {
                                "another in different operations");
   }
   throw CommunicationTimeout(fmt::format("{} for {}, which {} no sign of life", what,
-                                         ranks_text(silent),
-                                         silent.size() == 1 ? "gives" : "give"));
+                                         ranks_text(silent), silent.size() == 1 ? "gives" : "give"),
+                             silent);
 }
 
 }  // namespace tandem

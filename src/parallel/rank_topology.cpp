@@ -129,4 +129,14 @@ std::string RankTopology::text(int folded) const {
   return text;
 }
 
+std::string RankTopology::places_text(std::span<const int> ranks) const {
+  std::string text;
+  for (const int rank : ranks) {
+    const RankPlace& place = places_.at(static_cast<std::size_t>(rank));
+    text += fmt::format("{}rank {} on {}{}{}", text.empty() ? "" : "; ", rank, place.host,
+                        place.device.empty() ? "" : ", ", place.device);
+  }
+  return text;
+}
+
 }  // namespace tandem

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,8 @@ class RankTopology {
   /// a process that carries several: "8 ranks folded into 4 processes on 2 hosts: node-a (processes
   /// 0 and 1), …".
   std::string text(int folded = 1) const;
+  /// "rank 1 on node-a, GPU-...; rank 3 on node-b, GPU-..." of these ranks.
+  std::string places_text(std::span<const int> ranks) const;
 
  private:
   using Groups = std::vector<std::vector<int>>;

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "device/memory.h"
+#include "device/open_context.h"
 #include "device/pinned_memory.h"
 #include "graph/model_file.h"
 #include "parallel/announced_work.h"
@@ -97,6 +98,7 @@ RunParts::RunParts(const RunConfig& config, Communicator& communicator)
     : topology(RankTopology::gather(communicator)),
       machine(read_machine()),
       context(open_run_device(config, machine, topology, communicator)),
+      places(RankTopology::gather(communicator, this_place(device_uuid(context)))),
       reduction(make_reduction(config, context, topology, communicator)),
       datasets(open_data(config, communicator)),
       train_data(fingerprint_of(*datasets.train)),

@@ -33,6 +33,7 @@ struct RunParts {
   RankTopology topology;
   Machine machine;
   AnyContext context;
+  RankTopology places;                      ///< with the ranks' GPUs
   std::unique_ptr<Communicator> reduction;  ///< of gradients; null: the run's own
   Clock::time_point device_ready = Clock::now();
   Datasets datasets;

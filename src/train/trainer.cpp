@@ -67,10 +67,12 @@ class Trainer::Run {
     try {
       return train();
     } catch (const CommunicationTimeout& error) {
+      const std::string places = parts_.places.places_text(error.silent_ranks());
       throw CommunicationTimeout(fmt::format(
-          "step {}: {}; look at the hosts, or raise parallel.timeout_seconds, and go on "
+          "step {}: {}{}; look at the hosts, or raise parallel.timeout_seconds, and go on "
           "with --resume{}",
-          position_.step + 1, error.what(), checkpoints_.newest_hint()));
+          position_.step + 1, error.what(), places.empty() ? "" : " (" + places + ")",
+          checkpoints_.newest_hint()));
     }
   }
 

@@ -104,7 +104,7 @@ TEST_P(FaultyRank, ThatHangsIsNamedAndEndedWithTheJob) {
   const std::string line = outcome.err.substr(at, outcome.err.find('\n', at) - at);
   for (const std::string& part :
        {std::string("waited 4 s in all_reduce"), std::string(" elements) for rank "),
-        fmt::format("for rank {}, which gives no sign of life", rank),
+        fmt::format("for rank {}, which gives no sign of life (rank {} on ", rank, rank),
         std::string("parallel.timeout_seconds"),
         std::string("the last checkpoint is out/checkpoints/step-")}) {
     EXPECT_NE(line.find(part), std::string::npos) << line << "\nwanted: " << part;

@@ -2,8 +2,8 @@
 
 #include "cli/run_folder.h"
 
-// SIGTERM and SIGINT to one process, to one rank, to mpirun: a checkpoint, a code that says so, and
-// a run that goes on as if nothing had been.
+// SIGTERM, SIGINT and SIGUSR1 to one process, to one rank, to mpirun: a checkpoint, a code that
+// says so, and a run that goes on as if nothing had been.
 
 namespace tandem::cli {
 namespace {
@@ -22,7 +22,9 @@ struct Case {
 std::string name_of_case(const testing::TestParamInfo<Case>& info) {
   const char* targets[] = {"Process", "FirstRank", "SecondRank", "Mpirun"};
   return std::string(targets[static_cast<int>(info.param.target)]) +
-         (info.param.signal == SIGTERM ? "Term" : "Int");
+         (info.param.signal == SIGTERM   ? "Term"
+          : info.param.signal == SIGUSR1 ? "Usr1"
+                                         : "Int");
 }
 
 class Signals : public RunTest, public testing::WithParamInterface<Case> {
@@ -91,6 +93,8 @@ INSTANTIATE_TEST_SUITE_P(Targets, Signals,
                                          Case{Target::first_rank, SIGINT, stopped},
                                          Case{Target::second_rank, SIGTERM, stopped},
                                          Case{Target::second_rank, SIGINT, stopped},
+                                         // Passed on to the ranks, and no more.
+                                         Case{Target::mpirun, SIGUSR1, stopped},
                                          Case{Target::mpirun, SIGTERM, 1},
                                          Case{Target::mpirun, SIGINT, 1}),
                          name_of_case);

@@ -53,6 +53,12 @@ TEST(RankTopology, WithoutGpusTheDeviceIsTheHost) {
   EXPECT_EQ(topology.colocated_size(), 2);
 }
 
+TEST(RankTopology, SaysWhereRanksAre) {
+  const RankTopology topology({{"a", "a", "GPU-1"}, {"b", "b", "GPU-2"}, {"c", "c", ""}}, 0);
+  EXPECT_EQ(topology.places_text(std::vector<int>{1, 2}), "rank 1 on b, GPU-2; rank 2 on c");
+  EXPECT_EQ(topology.places_text({}), "");
+}
+
 TEST(RankTopology, OfOneProcess) {
   SelfCommunicator self;
   const RankTopology topology = RankTopology::gather(self);
