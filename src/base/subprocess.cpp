@@ -50,24 +50,55 @@ class Pipe {
   std::array<int, 2> ends_{-1, -1};
 };
 
-/// posix_spawnp() with the pipes as standard streams, in a process group of its own.
+/// posix_spawnp()'s settings.
+class SpawnSettings {
+ public:
+  SpawnSettings() {
+    TANDEM_CHECK(
+        posix_spawn_file_actions_init(&actions) == 0 && posix_spawnattr_init(&attributes) == 0,
+        "no memory to start a program");
+  }
+  ~SpawnSettings() {
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+  }
+  SpawnSettings(const SpawnSettings&) = delete;
+  SpawnSettings& operator=(const SpawnSettings&) = delete;
+
+  void use_as(int descriptor, int stream) {
+    TANDEM_CHECK(posix_spawn_file_actions_adddup2(&actions, descriptor, stream) == 0,
+                 "no memory to start a program");
+  }
+  /// Neither in this process's group nor deaf to the signals that this one ignores or blocks.
+  void set_apart() {
+    sigset_t all{};
+    sigset_t none{};
+    sigfillset(&all);
+    sigemptyset(&none);
+    TANDEM_CHECK(
+        posix_spawnattr_setsigdefault(&attributes, &all) == 0 &&
+            posix_spawnattr_setsigmask(&attributes, &none) == 0 &&
+            posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF |
+                                                      POSIX_SPAWN_SETSIGMASK) == 0,
+        "no memory to start a program");
+  }
+
+  posix_spawn_file_actions_t actions{};
+  posix_spawnattr_t attributes{};
+};
+
 pid_t spawn(const ProgramCall& call, const Pipe& input, const Pipe& output) {
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  TANDEM_CHECK(
-      posix_spawn_file_actions_init(&actions) == 0 && posix_spawnattr_init(&attributes) == 0 &&
-          posix_spawn_file_actions_adddup2(&actions, input.reader(), STDIN_FILENO) == 0 &&
-          posix_spawn_file_actions_adddup2(&actions, output.writer(), STDOUT_FILENO) == 0 &&
-          posix_spawn_file_actions_adddup2(&actions, output.writer(), STDERR_FILENO) == 0 &&
-          posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP) == 0,
-      "no memory to start {}", call.command.at(0));
+  SpawnSettings settings;
+  settings.use_as(input.reader(), STDIN_FILENO);
+  settings.use_as(output.writer(), STDOUT_FILENO);
+  settings.use_as(output.writer(), STDERR_FILENO);
+  settings.set_apart();
   std::vector<std::string> command = call.command;
   std::vector<std::string> environment = changed_environment(call.environment);
   pid_t process = -1;
-  const int code = posix_spawnp(&process, command[0].c_str(), &actions, &attributes,
-                                exec_array(command).data(), exec_array(environment).data());
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&actions);
+  const int code =
+      posix_spawnp(&process, command[0].c_str(), &settings.actions, &settings.attributes,
+                   exec_array(command).data(), exec_array(environment).data());
   if (code != 0) system_error("{} cannot be started: {}", call.command[0], std::strerror(code));
   return process;
 }

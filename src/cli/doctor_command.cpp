@@ -1,16 +1,13 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <memory>
-#include <optional>
-#include <sstream>
 #include <string>
 
+#include "base/subprocess.h"
 #include "base/text.h"
 #include "cli/commands.h"
 #include "device/machine.h"
@@ -25,16 +22,6 @@ namespace fs = std::filesystem;
 /// One finding: what there is, or what its absence costs.
 void report(std::string_view what, bool present, std::string_view text) {
   std::cout << fmt::format("{:<4}{:<12}{}\n", present ? "ok" : "--", what, text);
-}
-
-std::optional<fs::path> on_path(std::string_view program) {
-  const char* path = std::getenv("PATH");
-  std::istringstream folders(path == nullptr ? "" : path);
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    fs::path candidate = fs::path(folder) / program;
-    if (::access(candidate.c_str(), X_OK) == 0) return candidate;
-  }
-  return std::nullopt;
 }
 
 struct LibraryCloser {
@@ -70,8 +57,8 @@ void report_cuda() {
   } else {
     report("CUDA", false, "no driver (libcuda.so.1): no GPU can be used");
   }
-  if (const auto nvcc = on_path("nvcc")) {
-    report("CUDA SDK", true, nvcc->string());
+  if (const std::string nvcc = program_on_path("nvcc"); !nvcc.empty()) {
+    report("CUDA SDK", true, nvcc);
   } else {
     report("CUDA SDK", false, "no nvcc on PATH: CUDA code cannot be compiled here");
   }
@@ -92,8 +79,8 @@ void report_cuda() {
   } else {
     report("NCCL", false, "no libnccl.so.2: GPUs cannot exchange gradients");
   }
-  if (const auto mps = on_path("nvidia-cuda-mps-control")) {
-    report("MPS", true, mps->string());
+  if (const std::string mps = program_on_path("nvidia-cuda-mps-control"); !mps.empty()) {
+    report("MPS", true, mps);
   } else {
     report("MPS", false, "no nvidia-cuda-mps-control on PATH: ranks of one GPU would take turns");
   }
@@ -113,8 +100,8 @@ int diagnose(const MpiSession& session) {
   }
   report("oneDNN", true, onednn_version());
   report("MPI", true, mpi_library_version());
-  if (const auto mpirun = on_path("mpirun")) {
-    report("mpirun", true, mpirun->string());
+  if (const std::string mpirun = program_on_path("mpirun"); !mpirun.empty()) {
+    report("mpirun", true, mpirun);
   } else {
     report("mpirun", false, "not on PATH: only one rank can be started (package openmpi-bin)");
   }
