@@ -6,7 +6,7 @@
 #include "parallel/mpi_test.h"
 #include "train/family_run.h"
 
-// Every model of the zoo on four ranks of four samples: as processes, as processes that carry
+// Every model of the zoo on four ranks of eight samples: as processes, as processes that carry
 // several ranks each, and all four in one process. Each rank has normalisations' statistics of its
 // own, so all ways give the same losses, weights and statistics within rounding. Dropout and
 // stochastic depth are on: their draws are by the sample's place in the global batch.
@@ -14,8 +14,9 @@
 namespace tandem {
 namespace {
 
-/// See difference().
-constexpr double tolerance = 2e-3;
+/// See difference(). Few samples a rank make variances of the last layers' pixels that are close to
+/// zero, which enlarges roundings.
+constexpr double tolerance = 1e-2;
 constexpr int ranks = 4;
 
 /// Expects four ranks in these processes and four ranks in this process alone to be the same, and
@@ -34,21 +35,31 @@ void expect_same(const Family& family, Recipe recipe) {
   std::printf("%s: four ranks in one process and in %d differ by %.2e; from one rank by %.2e\n",
               family.model.c_str(), world().size(), found, other);
   EXPECT_LT(found, tolerance);
-  EXPECT_GT(other, 10 * tolerance);
+  EXPECT_LT(20.0 * found, other);
 }
 
 class FoldedRanks : public testing::TestWithParam<Family> {};
 
-TEST_P(FoldedRanks, AreRanks) { expect_same(GetParam(), {}); }
+TEST_P(FoldedRanks, AreRanks) { expect_same(GetParam(), {.global_batch = 32}); }
 
 /// Each micro-batch is spread over all ranks.
-TEST_P(FoldedRanks, AreRanksWithMicroBatchesAndMixing) {
-  expect_same(GetParam(), {.accumulate = 2, .mixup = true, .global_batch = 32});
+const Recipe mixed_micro_batches{.accumulate = 2, .mixup = true, .global_batch = 64};
+
+TEST(FoldedRanksWithMicroBatches, AreRanksInResNet) {
+  expect_same({"resnet20", false, 2.5F}, mixed_micro_batches);
+}
+TEST(FoldedRanksWithMicroBatches, AreRanksInShuffleNet) {
+  expect_same({"shufflenet_v2_x0_5", false, 2.5F}, mixed_micro_batches);
+}
+TEST(FoldedRanksWithMicroBatches, AreRanksWithStochasticDepth) {
+  expect_same({"efficientnet_b0", true, 1.0F}, mixed_micro_batches);
 }
 
 const Family mobilenet{"mobilenet_v2", false, 2.5F, {"features.0", "features.8", "features.9"}};
 
-TEST(PartlyFrozenFoldedRanks, AreRanks) { expect_same(mobilenet, {.frozen = true}); }
+TEST(PartlyFrozenFoldedRanks, AreRanks) {
+  expect_same(mobilenet, {.frozen = true, .global_batch = 32});
+}
 
 TEST(SynchronisedFoldedRanks, AreOneRankWithTheWholeBatch) {
   const FamilyOutcome folded = train_family(mobilenet, {.folded = 2}, world());
