@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""ShuffleNetV2's throughput on several GPUs with one and four ranks on each, weak and strong scaling."""
+"""ShuffleNetV2's throughput on several GPUs, one and four ranks on each, weak and strong."""
 
 from placements import measure_figure
 from scaling import scaling_figure, scaling_points

@@ -17,7 +17,9 @@ FIGURE = Figure(8, f"{MODEL}, {SIZE} px: the loader's workers", "loader workers 
 
 
 def points(options) -> list[Point]:
-    threads = [1, 2] if options.device == "cpu" else [4, 8, 16] if options.quick else [1, 2, 4, 8, 16]
+    threads = [4, 8, 16] if options.quick else [1, 2, 4, 8, 16]
+    if options.device == "cpu":
+        threads = [1, 2]
     batch = RANKS * BATCH[SIZE]
     found = [Point("", count, MODEL, SIZE, batch, panel="one rank, whole batch", workers=count)
              for count in threads]

@@ -318,6 +318,8 @@ def measure_figure(figure: Figure, points_of) -> None:
     points: list[Point] = points_of(options)
     if options.device == "cpu":
         points = [on_a_cpu(point) for point in points]
+        title = "test of the script with a tiny model on CPU ranks"
+        figure = dataclasses.replace(figure, title=title)
     facts = dataclasses.asdict(figure) | {
         "device": options.device, "precision": options.precision, "rounds": options.rounds,
         "seconds": options.seconds, "settings": options.set,
@@ -332,8 +334,9 @@ def measure_figure(figure: Figure, points_of) -> None:
             else:
                 found = measure(options, point)
             raw.add(dataclasses.asdict(point), {"round": round_number} | found)
+            where = [str(word) for word in (point.panel, point.x, point.series) if word]
             told = found.get("error") or f"{found['step_images_per_second']:.0f} img/s"
             print(f"{time.monotonic() - began:5.0f} s  figure {figure.number}, round "
-                  f"{round_number + 1}: {point.panel} {point.x}, {point.series}: {told}",
+                  f"{round_number + 1}: {', '.join(where)}: {told}",
                   file=sys.stderr, flush=True)
     print(f"{raw.path}: plot.py draws it")

@@ -3,8 +3,9 @@
 
     benchmarks/accdp/plot.py benchmarks/results/DATE-CARD/accdp --out docs/accdp
 
-Without matplotlib the tables alone are written. Values are medians over the rounds, whiskers and
-ranges go from the least to the most. Lines and bars differ in markers and hatches, not in colour."""
+Without matplotlib the tables alone are written. Values are medians over the rounds; whiskers and
+ranges go from the least to the most. Lines and bars differ in markers and hatches, not in
+colour."""
 
 import argparse
 import json
@@ -46,18 +47,18 @@ class Panel:
         return Value(statistics.median(values), min(values), max(values))
 
 
-def load(data: dict) -> dict[str, Panel]:
-    """The figure's panels by name, as absolute values."""
+def load(data: dict, fields: dict[str, str]) -> dict[str, Panel]:
+    """The figure's panels by name, as absolute values of these fields."""
     panels: dict[str, Panel] = {}
     for point in data["points"]:
         panel = panels.setdefault(point["panel"], Panel())
         x = point["x"]
-        for suffix, field in data["figure"]["fields"].items():
+        for suffix, field in fields.items():
             name = ", ".join(part for part in (point["series"], suffix) if part)
             rounds = panel.series.setdefault(name, {}).setdefault(x, {})
             for run in point["runs"]:
                 if "error" in run:
-                    if suffix == next(iter(data["figure"]["fields"])):
+                    if suffix == next(iter(fields)):
                         panel.errors.append((point["series"], x, run["error"]))
                 elif isinstance(run[field], (int, float)):
                     rounds[run["round"]] = run[field]
@@ -127,7 +128,10 @@ def tables(data: dict) -> str:
     card = environment["cards"][0] if environment["cards"] else "CPU ranks"
     parts.append(f"{card}; {environment['date']}; commit {environment['commit']}; "
                  f"{figure['precision']}; {figure['rounds']} rounds of {figure['seconds']} s.\n")
-    for name, panel in load(data).items():
+    if "sm_activity" in figure["fields"].values():
+        for name, panel in load(data, {"": "step_images_per_second"}).items():
+            parts.append(table(figure, name, panel, "images/s") + "\n")
+    for name, panel in load(data, figure["fields"]).items():
         unit = "images/s" if figure["relative_to"] else figure["y_label"]
         parts.append(table(figure, name, panel, unit) + "\n")
         if figure["relative_to"]:
@@ -144,15 +148,16 @@ def errors_of(values: list[Value]) -> list[list[float]]:
     return [[v.median - v.least for v in values], [v.most - v.median for v in values]]
 
 
-def draw_bars(axes, panel: Panel) -> None:
+def draw_bars(axes, panel: Panel, names: list[str]) -> None:
     xs = panel.xs()
     width = 0.8 / max(len(panel.series), 1)
-    for i, name in enumerate(panel.series):
+    for nth, name in enumerate(panel.series):
+        i = names.index(name)
         places, values = [], []
         for place, x in enumerate(xs):
             value = panel.value(name, x)
             if value is not None:
-                places.append(place + (i - (len(panel.series) - 1) / 2) * width)
+                places.append(place + (nth - (len(panel.series) - 1) / 2) * width)
                 values.append(value)
         axes.bar(places, [v.median for v in values], width, yerr=errors_of(values), label=name,
                  color=GRAYS[i % len(GRAYS)], hatch=HATCHES[i % len(HATCHES)], edgecolor="black",
@@ -160,10 +165,13 @@ def draw_bars(axes, panel: Panel) -> None:
     axes.set_xticks(range(len(xs)), [str(x) for x in xs], rotation=20 if len(xs) > 3 else 0)
 
 
-def draw_lines(axes, panel: Panel) -> None:
-    for i, name in enumerate(panel.series):
+def draw_lines(axes, panel: Panel, names: list[str]) -> None:
+    for name in panel.series:
+        i = names.index(name)
         found = [(x, panel.value(name, x)) for x in panel.xs()]
         found = [(x, value) for x, value in found if value is not None]
+        if len(found) == 1 < len(panel.xs()):  # it does not depend on x
+            found = [(x, found[0][1]) for x in (panel.xs()[0], panel.xs()[-1])]
         axes.errorbar([x for x, _ in found], [v.median for _, v in found],
                       yerr=errors_of([v for _, v in found]), label=name, color="black",
                       linestyle=LINES[i % len(LINES)], marker=MARKERS[i % len(MARKERS)],
@@ -173,21 +181,29 @@ def draw_lines(axes, panel: Panel) -> None:
 
 def draw(data: dict, pyplot, folder: pathlib.Path, name: str) -> None:
     figure = data["figure"]
-    panels = load(data)
+    panels = load(data, figure["fields"])
     if figure["relative_to"]:
         panels = {key: relative(panel, figure["relative_to"]) for key, panel in panels.items()}
+    # A series looks the same in every panel.
+    names = list(dict.fromkeys(name for panel in panels.values() for name in panel.series))
     sheet, grid = pyplot.subplots(1, len(panels), figsize=(1 + 5.5 * len(panels), 4.2),
                                   squeeze=False, layout="constrained")
     for axes, (title, panel) in zip(grid[0], panels.items()):
-        (draw_bars if figure["kind"] == "bars" else draw_lines)(axes, panel)
+        (draw_bars if figure["kind"] == "bars" else draw_lines)(axes, panel, names)
         if figure["relative_to"]:
             axes.axhline(1, color="black", linewidth=0.6)
         axes.set_title(title, fontsize=10)
         axes.set_xlabel(figure["x_label"])
         axes.set_ylabel(figure["y_label"])
         axes.set_ylim(bottom=0)
+        if "images/s" == figure["y_label"]:
+            axes.yaxis.set_major_formatter("{x:,.0f}")
         axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(fontsize=8, frameon=False)
+    shown = {}
+    for axes in grid[0]:
+        shown |= dict(zip(*reversed(axes.get_legend_handles_labels())))
+    sheet.legend(shown.values(), shown.keys(), loc="outside lower center", fontsize=8,
+                 ncols=3, frameon=False)
     sheet.suptitle(figure["title"], fontsize=11)
     for suffix in ("svg", "png"):
         sheet.savefig(folder / f"{name}.{suffix}", dpi=150)

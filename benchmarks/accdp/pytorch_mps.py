@@ -130,9 +130,13 @@ def main() -> None:
                 mode, {})
         measure(options, raw, SLICED, options.ranks, options.batch, mode, {})
     if options.device == "cuda":
-        with MpsDaemon() as daemon:
-            for mode in options.modes:
-                measure(options, raw, MPS, options.ranks, options.batch, mode, daemon.environment)
+        try:
+            with MpsDaemon() as daemon:
+                for mode in options.modes:
+                    measure(options, raw, MPS, options.ranks, options.batch, mode,
+                            daemon.environment)
+        except (OSError, subprocess.SubprocessError) as error:
+            sys.exit(f"MPS's daemon cannot be started: {error}")
     print(f"{raw.path}: plot.py draws it")
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""One PyTorch process of pytorch_mps.py: gets a training step ready, says so, and measures when told.
+"""One PyTorch process of pytorch_mps.py: makes a training step ready and measures it when told.
 
 Says {"ready": true} on standard output, waits for a line on standard input, trains on one batch of
 noise for some seconds and says what it reached, as JSON. It ends with its input."""

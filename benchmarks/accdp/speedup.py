@@ -10,7 +10,7 @@ def base_name(size: int) -> str:
 
 
 def speedup_figure(number: int, size: int) -> Figure:
-    return Figure(number, f"Speed-up of {RANKS} ranks on a GPU, {size} px, batch {BATCH[size]} each",
+    return Figure(number, f"{RANKS} ranks on a GPU over one, {size} px, batch {BATCH[size]} each",
                   "model", f"images/s over {base_name(size)}", "bars",
                   relative_to=base_name(size))
 
