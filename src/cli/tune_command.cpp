@@ -95,7 +95,8 @@ class Tuner {
                 .workers = config_.data.workers,
                 .cores = read_machine().usable_cores(),
                 .seconds = arguments.seconds},
-        runner_(bench_call(arguments), folder_.path(), [this] { return stop_.requested(); }) {}
+        runner_(bench_call(arguments, config_), folder_.path(),
+                [this] { return stop_.requested(); }) {}
 
   int run() {
     expect_writable();
@@ -124,14 +125,15 @@ class Tuner {
     return read_run_config(table);
   }
 
-  static BenchCall bench_call(const TuneArguments& arguments) {
+  static BenchCall bench_call(const TuneArguments& arguments, const RunConfig& config) {
     // Each run measures for two and a half times as long and starts for some seconds: about thirty
     // of them fit.
     constexpr double runs = 150.0;
+    const bool on_cpu = arguments.gpus.empty() && config.device == DeviceKind::cpu;
     return {.program = own_program(),
             .config = arguments.config,
             .overrides = arguments.overrides,
-            .gpus = arguments.gpus,
+            .gpus = on_cpu ? "none" : arguments.gpus,
             .seconds = std::clamp(arguments.seconds / runs, 0.05, 2.0)};
   }
 
@@ -203,8 +205,10 @@ void add_tune_command(CLI::App& app, Command& chosen) {
                    "Override a key: --set train.global_batch=512; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  command->add_option("--gpus", arguments->gpus, "As of tandem launch: all (default), N or a list")
-      ->type_name("GPUS");
+  command
+      ->add_option("--gpus", arguments->gpus,
+                   "As of tandem launch: all (default), none, N or a list")
+      ->type_name("all|none|N|LIST");
   command->add_option("--seconds", arguments->seconds, "To take for all of it")
       ->type_name("SECONDS")
       ->check(CLI::Range(1.0, 86400.0))
