@@ -54,6 +54,8 @@ std::vector<std::string> bench_command(const BenchCall& call, const Candidate& c
   }
   add(words, {"--", "bench", call.config});
   for (const std::string& assignment : call.overrides) add(words, {"--set", assignment});
+  // Whatever the config folds; of folded candidates the launcher says how many.
+  add(words, {"--set", "parallel.folded_ranks=1"});
   add(words, {"--set", fmt::format("data.workers={}", candidate.workers), "--rates-only",
               "--seconds", fmt::format("{}", call.seconds), "--json", json.string()});
   return words;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "support/message.h"
 #include "tune/made_up.h"
 #include "tune/script.h"
@@ -23,13 +24,10 @@ TEST(BenchCommand, IsWhatAUserWouldRun) {
                        .gpus = "0,2",
                        .seconds = 0.8};
   EXPECT_EQ(
-      bench_command(call, processes(4, 38, 2), "/tmp/b.json"),
-      (std::vector<std::string>{
-          "/bin/tandem", "launch",         "--gpus",       "0,2",          "--ranks-per-gpu",
-          "4",           "--colocation",   "processes",    "--sm-percent", "38",
-          "--",          "bench",          "run.toml",     "--set",        "train.global_batch=64",
-          "--set",       "data.workers=2", "--rates-only", "--seconds",    "0.8",
-          "--json",      "/tmp/b.json"}));
+      join(bench_command(call, processes(4, 38, 2), "/tmp/b.json"), " "),
+      "/bin/tandem launch --gpus 0,2 --ranks-per-gpu 4 --colocation processes --sm-percent 38 "
+      "-- bench run.toml --set train.global_batch=64 --set parallel.folded_ranks=1 --set "
+      "data.workers=2 --rates-only --seconds 0.8 --json /tmp/b.json");
   const std::vector<std::string> plain =
       bench_command({.program = "t", .config = "c", .overrides = {}, .gpus = ""}, folded(2), "j");
   EXPECT_EQ(plain[3], "2");
