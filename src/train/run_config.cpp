@@ -127,8 +127,9 @@ void read_parallel(const ConfigTable& table, RunConfig& config) {
   config.bucket_bytes = bytes("bucket_mib", 25.0);
   config.gradient_compression = read_gradient_compression(table);
   config.reduction = read_reduction(table);
-  config.shared_state = table.get_bool_or("shared_state", false);
-  if (config.shared_state && std::holds_alternative<LarsOptions>(config.optimizer.rule)) {
+  const bool lars = std::holds_alternative<LarsOptions>(config.optimizer.rule);
+  config.shared_state = table.get_bool_or("shared_state", !lars);
+  if (config.shared_state && lars) {
     table.fail("shared_state",
                "lars takes norms of whole parameters, so its state cannot be updated in shares; "
                "leave this out or choose another optimizer.kind");

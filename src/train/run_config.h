@@ -117,7 +117,7 @@ struct RunConfig {
   std::int64_t first_bucket_bytes = 1 << 20;
   std::int64_t bucket_bytes = 25 << 20;
   GradientCompression gradient_compression = GradientCompression::none;
-  bool shared_state = false;  ///< one state for the ranks of a GPU
+  bool shared_state = true;  ///< one state for the ranks of a GPU
   ReductionKind reduction = ReductionKind::automatic;
   DeviceLinkOptions device_link;
   int folded_ranks = 1;

@@ -70,7 +70,7 @@ keep = 18
 first_bucket_mib = 0.5
 bucket_mib = 2
 gradient_compression = "bf16"
-shared_state = true
+shared_state = false
 reduction = "two_level"
 nccl_max_ctas = 20
 nccl_cga_cluster_size = 2
@@ -124,7 +124,7 @@ TEST(RunConfig, EveryKeyIsRead) {
   EXPECT_EQ(config.first_bucket_bytes, 1 << 19);
   EXPECT_EQ(config.bucket_bytes, 2 << 20);
   EXPECT_EQ(config.gradient_compression, GradientCompression::bf16);
-  EXPECT_TRUE(config.shared_state);
+  EXPECT_FALSE(config.shared_state);
   EXPECT_EQ(config.reduction, ReductionKind::two_level);
   EXPECT_EQ(config.device_link.max_ctas, 20);
   EXPECT_EQ(config.device_link.cga_cluster_size, 2);
@@ -155,7 +155,7 @@ TEST(RunConfig, DefaultsAreThoseOfTheTableAndAreRecorded) {
   EXPECT_EQ(config.first_bucket_bytes, 1 << 20);
   EXPECT_EQ(config.bucket_bytes, 25 << 20);
   EXPECT_EQ(config.gradient_compression, GradientCompression::none);
-  EXPECT_FALSE(config.shared_state);
+  EXPECT_TRUE(config.shared_state);
   EXPECT_EQ(config.reduction, ReductionKind::automatic);
   EXPECT_EQ(config.device_link.max_ctas, 0);
   EXPECT_FALSE(config.device_link.cga_cluster_size.has_value());
@@ -185,10 +185,11 @@ TEST(RunConfig, TheResolvedTextReadAgainIsTheSame) {
 TEST(RunConfig, LarsHasNoSharedState) {
   const std::string text =
       replaced(replaced(everything, "kind = \"sgd\"", "kind = \"lars\""), "nesterov = true\n", "");
-  EXPECT_NE(message(text).find("parallel.shared_state: lars takes norms of whole parameters"),
+  const std::string asked = replaced(text, "shared_state = false", "shared_state = true");
+  EXPECT_NE(message(asked).find("parallel.shared_state: lars takes norms of whole parameters"),
             std::string::npos)
-      << message(text);
-  EXPECT_FALSE(read(replaced(text, "shared_state = true\n", "")).shared_state);
+      << message(asked);
+  EXPECT_FALSE(read(replaced(text, "shared_state = false\n", "")).shared_state);
 }
 
 TEST(RunConfig, UnknownKeysAreNamedWithTheNearest) {
