@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <string>
@@ -22,13 +23,35 @@ struct Attachment {
   bool meant = false;  ///< its environment names an MPS daemon
 };
 
-/// The daemon's clients, where this rank is the one of its GPU to ask it. One rank asks for all,
-/// since a daemon answers one question at a time.
-std::string clients_for_others(const RankTopology& topology) {
-  if (topology.colocated_size() == 1 || topology.colocated_rank() != 0) return {};
+/// The GPU's place among those of its host that carry ranks.
+int place_on_host(const RankTopology& topology, int device) {
+  const auto host_of = [&](int each) {
+    return topology.host_of(topology.ranks_on_device(each).front());
+  };
+  int place = 0;
+  for (int other = 0; other < device; ++other) {
+    if (host_of(other) == host_of(device)) ++place;
+  }
+  return place;
+}
+
+/// Collective: the daemon's clients, where this rank is the one of its GPU to ask it. One rank asks
+/// for all and one GPU of a host after the other, since a daemon answers one question at a time.
+std::string clients_for_others(Communicator& host, const RankTopology& topology) {
+  int turns = 0;
+  for (int device = 0; device < topology.devices(); ++device) {
+    turns = std::max(turns, place_on_host(topology, device) + 1);
+  }
+  const bool asks = topology.colocated_size() > 1 && topology.colocated_rank() == 0;
+  const int mine = place_on_host(topology, topology.device_of(topology.rank()));
   std::string text;
-  for (const pid_t client : MpsControl::of_environment().clients()) {
-    text += fmt::format("{}\n", client);
+  for (int turn = 0; turn < turns; ++turn) {
+    if (asks && turn == mine) {
+      for (const pid_t client : MpsControl::of_environment().clients()) {
+        text += fmt::format("{}\n", client);
+      }
+    }
+    if (turns > 1) host.barrier();
   }
   return text;
 }
@@ -37,7 +60,8 @@ std::vector<Attachment> gather(Communicator& host, const RankTopology& topology)
   const std::array<std::int64_t, 2> mine{::getpid(),
                                          std::getenv("CUDA_MPS_PIPE_DIRECTORY") != nullptr};
   const std::vector<std::int64_t> facts = all_gather_values(host, mine);
-  const std::vector<std::string> clients = all_gather_text(host, clients_for_others(topology));
+  const std::vector<std::string> clients =
+      all_gather_text(host, clients_for_others(host, topology));
   std::vector<Attachment> attachments;
   for (int rank = 0; rank < topology.size(); ++rank) {
     const int leader = topology.ranks_on_device(topology.device_of(rank)).front();

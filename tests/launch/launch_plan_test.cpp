@@ -17,9 +17,11 @@ LaunchPlan plan() {
   LaunchPlan made;
   made.processes_per_host = 4;
   made.program = "/opt/tandem";
-  made.rank = {.slot = {.gpus = "0,1", .processes_per_gpu = 2, .sm_percent = 30},
-               .job = "abc",
-               .command = {"train", "run file.toml", "--set", "model.name='x'"}};
+  made.rank.slot.gpus = "0,1";
+  made.rank.slot.processes_per_gpu = 2;
+  made.rank.slot.sm_percent = 30;
+  made.rank.job = "abc";
+  made.rank.command = {"train", "run file.toml", "--set", "model.name='x'"};
   return made;
 }
 

@@ -133,6 +133,8 @@ cudaStream_t ColocatedCudaCommunicator::Handle::sum(const AttachedArena& attache
   }
   end_operation(lane);
   if (!several_devices) return lane.stream;
+  // What the lane still has to do belongs to the operation too: a captured graph ends with it.
+  events.order(lane.stream, exchange.stream);
   barrier(exchange);  // the leader's sums are those of all ranks
   end_operation(exchange);
   return exchange.stream;
