@@ -32,8 +32,8 @@ PlacementKey key_of(const std::string& more) {
 TEST(PlacementKey, ChangesWithWhateverDecidesSpeed) {
   const PlacementKey key = key_of("");
   for (const char* change :
-       {"model.name=\"resnet20\"", "data.size=24", "data.channels=1",
-        "train.global_batch=64", "train.accumulate=2", "train.precision=\"bf16\""}) {
+       {"model.name=\"resnet20\"", "data.size=24", "data.channels=1", "train.global_batch=64",
+        "train.accumulate=2", "train.precision=\"bf16\""}) {
     EXPECT_NE(key_of(change), key) << change;
   }
   EXPECT_NE(placement_key(config_with(""), {.name = "NVIDIA H100", .count = 4}), key);
