@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/subprocess.h"
+#include "launch/own_processes.h"
 
 namespace tandem {
 namespace {
@@ -73,6 +74,9 @@ class StopRequests {
     if (first_ == 0) {
       first_ = number;
       send(process_, SIGUSR1);
+      // Not every mpirun hands it on. A rank that gets it twice within a second counts it once, and
+      // the wish of one rank is that of all.
+      for (const pid_t rank : own_processes_below(process_)) send(rank, SIGUSR1);
     } else if (!insisted_) {
       insisted_ = true;
       send(process_, SIGTERM);

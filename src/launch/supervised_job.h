@@ -15,7 +15,8 @@ struct JobEnd {
 /// end. Standard output and error are this process's, the input is empty.
 ///
 /// SIGINT, SIGTERM and SIGHUP to this process ask the ranks to stop: the first is handed on as
-/// SIGUSR1, which mpirun and srun pass to every rank and which lets them write their checkpoint.
+/// SIGUSR1, to mpirun or srun, which pass it to every rank, and to the ranks of this host, since
+/// some mpiruns do not; it lets them write their checkpoint.
 /// One more, a second or later after it, ends the job by SIGTERM to mpirun, and a third by SIGKILL.
 /// If this process itself is killed, mpirun gets SIGTERM, which ends the ranks.
 ///

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <stdexcept>
 
@@ -133,6 +135,27 @@ TEST_F(LaunchTest, EndsTheDaemonWithTheJob) {
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   // At once: the launcher waits for it.
   EXPECT_TRUE(fs::is_empty(path("run")));
+  expect_nothing_left();
+}
+
+TEST_F(LaunchTest, StopsItsRanksWhereMpirunKeepsTheSignal) {
+  fs::create_directory(path("bin"));
+  const fs::path wrapper = path("bin") / "mpirun";
+  std::ofstream(wrapper) << R"(#!/bin/bash
+trap : USR1
+PATH=${PATH//"${0%/*}":/}
+mpirun "$@" &
+while kill -0 $! 2>/dev/null; do wait $!; done
+wait $!
+)";
+  fs::permissions(wrapper, fs::perms::owner_all);
+  const std::string before = std::getenv("PATH");
+  ASSERT_EQ(::setenv("PATH", (path("bin").string() + ":" + before).c_str(), 1), 0);
+  const auto program = started({"--gpus", "1", "--ranks-per-gpu", "2"});
+  ASSERT_EQ(::setenv("PATH", before.c_str(), 1), 0);
+  program->signal(SIGTERM);
+  const Outcome outcome = program->wait();
+  EXPECT_EQ(outcome.code, 75) << outcome.err;
   expect_nothing_left();
 }
 

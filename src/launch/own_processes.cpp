@@ -1,0 +1,69 @@
+#include "launch/own_processes.h"
+
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <system_error>
+
+namespace tandem {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// 0 where the process is gone.
+pid_t parent_of(const fs::path& process) {
+  std::ifstream file(process / "stat");
+  std::string text;
+  std::getline(file, text);
+  // "PID (NAME) STATE PARENT ...", and a name may hold anything.
+  const std::size_t name_end = text.rfind(')');
+  if (name_end == std::string::npos || name_end + 4 >= text.size()) return 0;
+  pid_t parent = 0;
+  const char* begin = text.data() + name_end + 4;
+  std::from_chars(begin, text.data() + text.size(), parent);
+  return parent;
+}
+
+std::map<pid_t, pid_t> all_parents() {
+  std::map<pid_t, pid_t> parents;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator("/proc", error)) {
+    const std::string name = entry.path().filename();
+    pid_t process = 0;
+    const auto [end, problem] = std::from_chars(name.data(), name.data() + name.size(), process);
+    if (problem != std::errc() || end != name.data() + name.size()) continue;
+    if (const pid_t parent = parent_of(entry.path()); parent > 0) parents[process] = parent;
+  }
+  return parents;
+}
+
+bool descends(const std::map<pid_t, pid_t>& parents, pid_t process, pid_t ancestor) {
+  // Ids may be used again while they are read, so that a ring is possible.
+  for (std::size_t steps = 0; steps < parents.size(); ++steps) {
+    const auto entry = parents.find(process);
+    if (entry == parents.end()) return false;
+    if (entry->second == ancestor) return true;
+    process = entry->second;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<pid_t> own_processes_below(pid_t ancestor) {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  if (error) return {};
+  const std::map<pid_t, pid_t> parents = all_parents();
+  std::vector<pid_t> found;
+  for (const auto& [process, parent] : parents) {
+    if (!descends(parents, process, ancestor)) continue;
+    const fs::path its = fs::read_symlink("/proc/" + std::to_string(process) + "/exe", error);
+    if (!error && its == program) found.push_back(process);
+  }
+  return found;
+}
+
+}  // namespace tandem
