@@ -46,7 +46,11 @@ int number_of_variable(const char* name) {
 
 void check_command(const std::vector<std::string>& command) {
   constexpr std::array launched{"train", "bench", "eval"};
-  if (!command.empty() && std::ranges::find(launched, command[0]) != launched.end()) return;
+  if (!command.empty() && std::ranges::find(launched, command[0]) != launched.end()) {
+    if (command.size() > 1 && !command[1].starts_with('-')) return;
+    input_error("tandem launch wants the config right behind {0}: tandem launch -- {0} CONFIG ...",
+                command[0]);
+  }
   input_error(
       "tandem launch starts train, bench or eval{}; for example: tandem launch -- train CONFIG",
       command.empty() ? "" : fmt::format(", not '{}'", command[0]));

@@ -55,6 +55,8 @@ int run(int argc, char** argv) {
   // A write beyond a limit on file sizes then fails as on a full disk, instead of ending the
   // program.
   if (std::signal(SIGXFSZ, SIG_IGN) == SIG_ERR) log_warning("cannot ignore SIGXFSZ");
+  // Where it is ignored, as some parents leave it, no child can be waited for.
+  if (std::signal(SIGCHLD, SIG_DFL) == SIG_ERR) log_warning("cannot take notice of children");
   std::unique_ptr<MpiSession> session;
   try {
     session = starts_ranks(argc, argv) ? std::make_unique<MpiSession>()

@@ -53,10 +53,14 @@ void write_whole(const fs::path& path, const std::string& text) {
 }
 
 /// In folders that all may write to, somebody else could have made it first.
-void require_own(const fs::path& path) {
+bool is_own(const fs::path& path) {
   struct stat facts {};
-  if (::lstat(path.c_str(), &facts) != 0 || !S_ISDIR(facts.st_mode) ||
-      facts.st_uid != ::geteuid() || (facts.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+  return ::lstat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode) &&
+         facts.st_uid == ::geteuid() && (facts.st_mode & (S_IRWXG | S_IRWXO)) == 0;
+}
+
+void require_own(const fs::path& path) {
+  if (!is_own(path)) {
     system_error("'{}' is not a folder of this user's alone; remove it", path.string());
   }
 }
@@ -145,7 +149,7 @@ std::vector<fs::path> MpsFolder::abandoned() const {
   std::error_code code;
   for (const fs::directory_entry& entry : fs::directory_iterator(path_.parent_path(), code)) {
     const bool ours = entry.path().filename().string().starts_with(name_start());
-    if (!ours || entry.path() == path_ || !is_old(entry.path())) continue;
+    if (!ours || entry.path() == path_ || !is_own(entry.path()) || !is_old(entry.path())) continue;
     if (MpsFolder(entry.path()).is_deserted()) found.push_back(entry.path());
   }
   return found;

@@ -10,6 +10,7 @@
 #include <deque>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/subprocess.h"
 #include "launch/mps_daemon.h"
 #include "launch/mps_folder.h"
@@ -64,6 +65,19 @@ void clean_up_job(const std::filesystem::path& path) {
   folder.remove();
 }
 
+namespace {
+
+/// Batch systems kill guards too at a job's end. What fails here is no fault of this job.
+void clean_up_others(const MpsFolder& folder) {
+  try {
+    for (const std::filesystem::path& other : folder.abandoned()) clean_up_job(other);
+  } catch (const std::exception& error) {
+    log_debug("what an earlier job left cannot be cleared up: {}", error.what());
+  }
+}
+
+}  // namespace
+
 int guard_mps(const std::filesystem::path& path, const std::vector<std::string>& daemons) {
   ignore_signals();
   const MpsFolder folder(path);
@@ -76,11 +90,10 @@ int guard_mps(const std::filesystem::path& path, const std::vector<std::string>&
                              daemons[at]);
       }
       folder.report_ready();
-      // Batch systems kill guards too at a job's end.
-      for (const std::filesystem::path& other : folder.abandoned()) clean_up_job(other);
     } catch (const std::exception& error) {
       folder.report_failed(error.what());
     }
+    clean_up_others(folder);
     folder.wait_until_left();
   }
   folder.remove();

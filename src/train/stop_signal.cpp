@@ -32,7 +32,8 @@ void handle(int signal_number) {
   // The time goes first and by exchange: whichever thread's signal sets it is the first one.
   if (g_first_time.compare_exchange_strong(first_time, now())) {
     g_signal = signal_number;
-  } else if (now() - first_time > nanoseconds_per_second) {
+  } else if (signal_number != SIGUSR1 && now() - first_time > nanoseconds_per_second) {
+    // Never for SIGUSR1, by which a launcher asks: it may come on two ways, one of them slow.
     // Blocked while this handler runs, so the default action comes as it returns.
     ::signal(signal_number, SIG_DFL);
     ::raise(signal_number);
