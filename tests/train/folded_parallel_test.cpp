@@ -6,17 +6,18 @@
 #include "parallel/mpi_test.h"
 #include "train/family_run.h"
 
-// Every model of the zoo on four ranks of eight samples: as processes, as processes that carry
-// several ranks each, and all four in one process. Each rank has normalisations' statistics of its
-// own, so all ways give the same losses, weights and statistics within rounding. Dropout and
-// stochastic depth are on: their draws are by the sample's place in the global batch.
+// A model of each kind of the zoo's blocks on four ranks of eight samples: as processes, as
+// processes that carry several ranks each, and all four in one process. Each rank has
+// normalisations' statistics of its own, so all ways give the same losses, weights and statistics
+// within rounding. Dropout and stochastic depth are on: their draws are by the sample's place in
+// the global batch.
 
 namespace tandem {
 namespace {
 
 /// See difference(). Few samples a rank make variances of the last layers' pixels that are close to
 /// zero, which enlarges roundings.
-constexpr double tolerance = 1e-2;
+constexpr double tolerance = 1e-3;
 constexpr int ranks = 4;
 
 /// Expects four ranks in these processes and four ranks in this process alone to be the same, and
@@ -71,14 +72,8 @@ TEST(SynchronisedFoldedRanks, AreOneRankWithTheWholeBatch) {
 INSTANTIATE_TEST_SUITE_P(
     Zoo, FoldedRanks,
     testing::Values(Family{"resnet8", false, 2.5F}, Family{"resnet20", false, 2.5F},
-                    Family{"resnet26", false, 2.5F}, Family{"resnet32", false, 2.5F},
-                    Family{"resnet56", false, 2.5F}, Family{"resnet18", false, 2.5F},
-                    Family{"resnet34", false, 2.5F}, Family{"resnet50", false, 2.5F},
-                    Family{"resnet101", false, 2.5F}, Family{"resnet152", false, 2.5F},
-                    Family{"shufflenet_v2_x0_5", false, 2.5F},
-                    Family{"shufflenet_v2_x1_0", false, 2.5F},
-                    Family{"shufflenet_v2_x1_5", false, 2.5F},
-                    Family{"shufflenet_v2_x2_0", false, 2.5F}, Family{"mobilenet_v2", false, 2.5F},
+                    Family{"resnet26", false, 2.5F}, Family{"resnet18", false, 2.5F},
+                    Family{"shufflenet_v2_x0_5", false, 2.5F}, Family{"mobilenet_v2", false, 2.5F},
                     Family{"efficientnet_b0", true, 1.0F}),
     [](const auto& each) { return each.param.model; });
 
