@@ -158,7 +158,8 @@ std::size_t Replica::activations_by_few(const RunConfig& config, std::int64_t mi
   if (is_host(store_.context()) || micro_batch <= few) return 0;
   try {
     const StepPlan plan(graph_, store_, store_.context(), plan_options(config, few));
-    return plan.activation_bytes() / few * static_cast<std::size_t>(micro_batch);
+    return plan.activation_bytes() / static_cast<std::size_t>(few) *
+           static_cast<std::size_t>(micro_batch);
   } catch (const OutOfMemory&) {
     return 0;
   }

@@ -95,8 +95,7 @@ SegmentName create_segment(const SegmentSize& size, const std::string& host, int
     input_error(
         "/dev/shm of {} has no room for the {} that its {} ranks share ({}); give it more (docker "
         "run --shm-size), {}",
-        host, format_bytes(static_cast<std::int64_t>(bytes_of(size, count))), ranks, reason(error),
-        way_out);
+        host, format_bytes(bytes_of(size, count)), ranks, reason(error), way_out);
   }
   return segment;
 }
@@ -136,7 +135,8 @@ SharedSegment::SharedSegment(Communicator& world, const RankTopology& topology,
       void* mapped = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
       if (mapped == MAP_FAILED) {
         input_error("rank {} on {} cannot map {} of shared memory ({}); free some, {}",
-                    world.rank(), host, format_bytes(status.st_size), reason(errno), way_out);
+                    world.rank(), host, format_bytes(static_cast<std::uint64_t>(status.st_size)),
+                    reason(errno), way_out);
       }
       data_ = static_cast<std::byte*>(mapped);
     });
