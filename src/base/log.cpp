@@ -5,8 +5,10 @@
 #include <spdlog/spdlog.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <string_view>
 
 #include "base/error.h"
 
@@ -32,13 +34,18 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
   return spdlog::level::err;
 }
 
+bool wants_debug() {
+  const char* level = std::getenv("TANDEM_LOG");
+  return level != nullptr && std::string_view(level) == "debug";
+}
+
 spdlog::logger& terminal() {
   static const std::shared_ptr<spdlog::logger> logger = [] {
     auto made = std::make_shared<spdlog::logger>("tandem",
                                                  std::make_shared<spdlog::sinks::stderr_sink_mt>());
     made->set_pattern("%v");
-    made->set_level(spdlog::level::info);
-    made->flush_on(spdlog::level::info);
+    made->set_level(wants_debug() ? spdlog::level::debug : spdlog::level::info);
+    made->flush_on(spdlog::level::debug);
     return made;
   }();
   return *logger;

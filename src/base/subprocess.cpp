@@ -18,8 +18,6 @@
 
 #include "base/error.h"
 
-extern char** environ;
-
 namespace tandem {
 namespace {
 
@@ -159,12 +157,13 @@ std::vector<std::string> changed_environment(const EnvironmentChanges& changes) 
         changes, [&](const auto& change) { return std::string_view(change.first) == name; });
     if (!changed) all.emplace_back(text);
   }
-  for (const auto& [name, value] : changes) all.push_back(name + "=" + value);
+  for (const auto& [name, value] : changes) all.push_back(fmt::format("{}={}", name, value));
   return all;
 }
 
 std::vector<char*> exec_array(std::vector<std::string>& texts) {
   std::vector<char*> pointers;
+  pointers.reserve(texts.size() + 1);
   for (std::string& text : texts) pointers.push_back(text.data());
   pointers.push_back(nullptr);
   return pointers;
@@ -174,7 +173,7 @@ std::string program_on_path(const std::string& name) {
   const char* path = std::getenv("PATH");
   std::istringstream folders(path == nullptr ? "" : path);
   for (std::string folder; std::getline(folders, folder, ':');) {
-    const std::string candidate = folder + "/" + name;
+    std::string candidate = fmt::format("{}/{}", folder, name);
     if (::access(candidate.c_str(), X_OK) == 0) return candidate;
   }
   return {};

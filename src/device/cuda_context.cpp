@@ -59,12 +59,15 @@ CudaDevice read_device(int index) {
 
 /// Other devices, other shares of one and other versions of the libraries have other kernels that
 /// are fastest.
-std::filesystem::path choices_file(const CudaDevice& device) {
+std::string choices_kind(const CudaDevice& device) {
+  return fmt::format("{}-{}sm-cudnn{}-cublas{}", device.name, device.multiprocessors,
+                     cudnnGetVersion(), cublasLtGetVersion());
+}
+
+std::filesystem::path choices_file(const std::string& kind) {
   const std::filesystem::path folder = cache_folder();
   if (folder.empty()) return {};
-  return folder /
-         file_name_of(fmt::format("kernels-{}-{}sm-cudnn{}-cublas{}.txt", device.name,
-                                  device.multiprocessors, cudnnGetVersion(), cublasLtGetVersion()));
+  return folder / file_name_of("kernels-" + kind + ".txt");
 }
 
 /// A stream whose work goes before that of usual priority, which side queues have, and behind that
@@ -97,7 +100,7 @@ void cublas_failed(cublasStatus_t status, const char* expression, const char* fi
 }
 
 CudaContext::Libraries::Libraries(const CudaDevice& device)
-    : choices(choices_file(device)), device_(device.index) {
+    : choices(choices_file(choices_kind(device)), choices_kind(device)), device_(device.index) {
   TANDEM_CUDA_CHECK(cudaSetDevice(device_));
   stream = make_stream();
   TANDEM_CUDA_CHECK(cudnnCreate(&cudnn));

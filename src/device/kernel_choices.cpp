@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -13,8 +14,47 @@ namespace tandem {
 namespace {
 
 /// Changes when keys or names take another meaning: older files are then chosen anew.
-constexpr std::string_view header = "tandem kernel choices 2";
+constexpr std::string_view header = "tandem kernel choices 3";
+/// Before a line of adopt()'s text that no file gets; no key begins with it.
+constexpr char remembered_mark = '\t';
 constexpr auto write_interval = std::chrono::seconds(2);
+
+using Names = std::map<std::string, std::string, std::less<>>;
+
+/// Reads lines of key and name into `names`. Returns how many lines are none.
+std::size_t parse(std::istream& lines, Names& names) {
+  std::size_t damaged = 0;
+  std::string line;
+  while (std::getline(lines, line)) {
+    const std::size_t tab = line.find('\t');
+    // A line that the text ends in the middle of may be half a name.
+    if (tab == 0 || tab == std::string::npos || tab + 1 == line.size() || lines.eof()) {
+      ++damaged;
+      continue;
+    }
+    names[line.substr(0, tab)] = line.substr(tab + 1);
+  }
+  return damaged;
+}
+
+std::string text_of(const Names& names) {
+  std::string text;
+  for (const auto& [key, name] : names) text += key + '\t' + name + '\n';
+  return text;
+}
+
+/// Reads what text_of() made.
+Names names_in(const std::string& text) {
+  Names names;
+  std::istringstream lines(text);
+  const std::size_t damaged = parse(lines, names);
+  TANDEM_CHECK(damaged == 0, "{} damaged lines among another process's choices", damaged);
+  return names;
+}
+
+void check_fields(const std::string& key, const std::string& name) {
+  TANDEM_CHECK((key + name).find_first_of("\t\n") == std::string::npos, "a key of several fields");
+}
 
 const char* variable(const char* name) {
   const char* value = std::getenv(name);
@@ -23,27 +63,70 @@ const char* variable(const char* name) {
 
 }  // namespace
 
-KernelChoices::KernelChoices(std::filesystem::path file) : file_(std::move(file)) {
+KernelChoices::KernelChoices(std::filesystem::path file, std::string kind)
+    : file_(std::move(file)), kind_(std::move(kind)) {
   if (!file_.empty()) names_ = read();
 }
 
-KernelChoices::~KernelChoices() {
+KernelChoices::~KernelChoices() { flush(); }
+
+void KernelChoices::flush() noexcept {
   if (!unwritten_.empty()) write();
 }
 
 std::optional<std::string> KernelChoices::find(std::string_view key) const {
-  const auto found = names_.find(key);
-  if (found == names_.end()) return std::nullopt;
-  return found->second;
+  for (const Names* names : {&remembered_, &names_}) {
+    const auto found = names->find(key);
+    if (found != names->end()) return found->second;
+  }
+  return std::nullopt;
 }
 
 void KernelChoices::record(const std::string& key, const std::string& name) {
-  TANDEM_CHECK((key + name).find_first_of("\t\n") == std::string::npos, "a key of several fields");
+  check_fields(key, name);
   ++made_;
+  remembered_.erase(key);
   names_[key] = name;
   if (file_.empty()) return;
   unwritten_[key] = name;
   if (std::chrono::steady_clock::now() - written_ > write_interval) write();
+}
+
+void KernelChoices::remember(const std::string& key, const std::string& name) {
+  check_fields(key, name);
+  remembered_[key] = name;
+}
+
+std::string KernelChoices::text() const {
+  std::string text = text_of(names_);
+  for (const auto& [key, name] : remembered_) text += remembered_mark + text_of({{key, name}});
+  return text;
+}
+
+void KernelChoices::adopt(const std::string& text) {
+  std::string chosen;
+  std::string remembered;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(remembered_mark)) {
+      remembered += line.substr(1) + '\n';
+    } else {
+      chosen += line + '\n';
+    }
+  }
+  Names others = names_in(chosen);
+  remembered_ = names_in(remembered);
+  const Names kept = file_.empty() ? Names() : read();
+  for (const auto& [key, name] : others) {
+    const auto found = kept.find(key);
+    if (found != kept.end() && found->second == name) {
+      unwritten_.erase(key);
+    } else if (!file_.empty()) {
+      unwritten_[key] = name;
+    }
+  }
+  names_ = std::move(others);
+  flush();
 }
 
 KernelChoices::Names KernelChoices::read() const {
@@ -56,16 +139,7 @@ KernelChoices::Names KernelChoices::read() const {
                 file_.string());
     return names;
   }
-  std::size_t damaged = 0;
-  while (std::getline(stream, line)) {
-    const std::size_t tab = line.find('\t');
-    // A line that the file ends in the middle of may be half a name.
-    if (tab == 0 || tab == std::string::npos || tab + 1 == line.size() || stream.eof()) {
-      ++damaged;
-      continue;
-    }
-    names[line.substr(0, tab)] = line.substr(tab + 1);
-  }
+  const std::size_t damaged = parse(stream, names);
   if (damaged > 0) log_warning("'{}': {} damaged lines ignored", file_.string(), damaged);
   return names;
 }
@@ -75,9 +149,7 @@ void KernelChoices::write() noexcept {
   try {
     Names names = read();
     for (const auto& [key, name] : unwritten_) names[key] = name;
-    std::string text(header);
-    text += '\n';
-    for (const auto& [key, name] : names) text += key + '\t' + name + '\n';
+    const std::string text = std::string(header) + '\n' + text_of(names);
     std::filesystem::create_directories(file_.parent_path());
     AtomicFile file(file_);
     file.write(text);

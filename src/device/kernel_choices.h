@@ -3,10 +3,12 @@
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace tandem {
 
@@ -20,19 +22,41 @@ class KernelChoices {
  public:
   /// In memory alone.
   KernelChoices() = default;
-  explicit KernelChoices(std::filesystem::path file);
+  /// `kind`: of which devices and libraries these are the choices; others with the same kind are
+  /// choices for here too.
+  explicit KernelChoices(std::filesystem::path file, std::string kind = {});
   /// Writes what is not written yet.
   ~KernelChoices();
   KernelChoices(const KernelChoices&) = delete;
   KernelChoices& operator=(const KernelChoices&) = delete;
 
   const std::filesystem::path& file() const { return file_; }
+  const std::string& kind() const { return kind_; }
 
   std::optional<std::string> find(std::string_view key) const;
   /// Remembers a choice; the file gets it at once or, where many follow each other, a little later.
   void record(const std::string& key, const std::string& name);
+  /// Remembers what is used without having been chosen: for this process, and those that adopt its
+  /// choices. No file gets it.
+  void remember(const std::string& key, const std::string& name);
   /// How many choices this process made itself.
   std::size_t made() const { return made_; }
+
+  /// All choices, and what is remembered, as text for adopt().
+  std::string text() const;
+  /// Takes what another has in the place of all of its own. The file gets those choices that it has
+  /// not, and keeps its others.
+  void adopt(const std::string& text);
+  /// Writes what is not written yet.
+  void flush() noexcept;
+
+  /// What is done with the work that makes a choice; it must be done before the return, and may
+  /// find the choice there by then.
+  using MakeChoice = std::function<void(const std::function<void()>& work)>;
+  /// From now on; empty, as at first: it is just done.
+  void make_choices_by(MakeChoice make) { make_ = std::move(make); }
+  /// Does the work that makes a choice which find() has not.
+  void make(const std::function<void()>& work) { make_ ? make_(work) : work(); }
 
  private:
   using Names = std::map<std::string, std::string, std::less<>>;
@@ -41,7 +65,10 @@ class KernelChoices {
   void write() noexcept;
 
   std::filesystem::path file_;
+  std::string kind_;
+  MakeChoice make_;
   Names names_;
+  Names remembered_;  // go before names_
   Names unwritten_;
   std::size_t made_ = 0;
   bool writable_ = true;

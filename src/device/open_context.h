@@ -9,6 +9,8 @@
 
 namespace tandem {
 
+class KernelChoices;
+
 enum class DeviceKind : std::uint8_t { automatic, cpu, cuda };
 
 /// Whether Tandem was built with the CUDA backend.
@@ -35,6 +37,9 @@ struct DeviceMemory {
 };
 /// Of the context's device; nothing for the CPU.
 std::optional<DeviceMemory> device_memory(const AnyContext& context);
+
+/// The kernels chosen for the context's device; null for the CPU, which chooses none by timing.
+KernelChoices* kernel_choices(AnyContext& context);
 
 /// What computes, for people: "4 compute threads" or "NVIDIA H200".
 std::string device_text(const AnyContext& context);

@@ -21,6 +21,8 @@ std::string device_uuid(const AnyContext& /*context*/) { return {}; }
 
 std::optional<DeviceMemory> device_memory(const AnyContext& /*context*/) { return std::nullopt; }
 
+KernelChoices* kernel_choices(AnyContext& /*context*/) { return nullptr; }
+
 std::string device_text(const AnyContext& context) {
   const int threads = std::get<CpuContext>(context).threads();
   return fmt::format("{} compute thread{}", threads, threads == 1 ? "" : "s");

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "device/cuda_libraries.h"
 #include "device/open_context.h"
 
 namespace tandem {
@@ -22,6 +23,11 @@ std::optional<DeviceMemory> device_memory(const AnyContext& context) {
   if (gpu == nullptr) return std::nullopt;
   return DeviceMemory{
       .device = gpu->device().name, .total = gpu->device().memory_bytes, .free = gpu->free_bytes()};
+}
+
+KernelChoices* kernel_choices(AnyContext& context) {
+  auto* gpu = std::get_if<CudaContext>(&context);
+  return gpu == nullptr ? nullptr : &gpu->libraries().choices;
 }
 
 std::string device_text(const AnyContext& context) {

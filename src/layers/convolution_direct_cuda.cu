@@ -32,12 +32,14 @@ Geometry geometry_of(const ConvolutionProblem& p) {
           .dilation = p.window.dilation};
 }
 
-/// One thread for an element of y.
-template <typename T>
-__global__ void direct_forward(Geometry g, std::int64_t count, const T* __restrict__ x,
-                               const T* __restrict__ weight, T* __restrict__ y) {
-  const std::int64_t item = std::int64_t{blockIdx.x} * threads + threadIdx.x;
-  if (item >= count) return;
+/// One thread for a sample of y; `bias`: of each filter, or null.
+template <typename T, typename Out>
+__global__ void direct_forward(Geometry g, ResultSamples samples, const T* __restrict__ x,
+                               const T* __restrict__ weight, const float* __restrict__ bias,
+                               Out* __restrict__ y) {
+  const std::int64_t sample = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+  if (sample >= samples.count) return;
+  const std::int64_t item = samples.place(sample);
   const std::int64_t filter = item % g.out_channels;
   const std::int64_t column = item / g.out_channels % g.out_columns;
   const std::int64_t row = item / g.out_channels / g.out_columns % g.out_rows;
@@ -57,15 +59,16 @@ __global__ void direct_forward(Geometry g, std::int64_t count, const T* __restri
       }
     }
   }
-  y[item] = from_float<T>(sum);
+  y[sample] = from_float<Out>(bias == nullptr ? sum : sum + bias[filter]);
 }
 
-/// One thread for an element of dx, which is added to where `adds`.
-template <typename T>
-__global__ void direct_data_gradient(Geometry g, std::int64_t count, const T* __restrict__ dy,
-                                     const T* __restrict__ weight, bool adds, T* __restrict__ dx) {
-  const std::int64_t item = std::int64_t{blockIdx.x} * threads + threadIdx.x;
-  if (item >= count) return;
+/// One thread for a sample of dx; `addend`: what dx is added to, which may be dx, or null.
+template <typename T, typename Out>
+__global__ void direct_data_gradient(Geometry g, ResultSamples samples, const T* __restrict__ dy,
+                                     const T* __restrict__ weight, const T* addend, Out* dx) {
+  const std::int64_t sample = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+  if (sample >= samples.count) return;
+  const std::int64_t item = samples.place(sample);
   const std::int64_t channel = item % g.channels;
   const std::int64_t column = item / g.channels % g.columns;
   const std::int64_t row = item / g.channels / g.columns % g.rows;
@@ -87,14 +90,14 @@ __global__ void direct_data_gradient(Geometry g, std::int64_t count, const T* __
       }
     }
   }
-  dx[item] = from_float<T>(adds ? to_float(dx[item]) + sum : sum);
+  dx[sample] = from_float<Out>(addend == nullptr ? sum : to_float(addend[item]) + sum);
 }
 
-/// One block for an element of dw; its threads' sums are added in a fixed order.
+/// One block for a sample of dw; its threads' sums are added in a fixed order.
 template <typename T>
-__global__ void direct_weight_gradient(Geometry g, const T* __restrict__ x,
+__global__ void direct_weight_gradient(Geometry g, ResultSamples samples, const T* __restrict__ x,
                                        const T* __restrict__ dy, float* __restrict__ dw) {
-  const std::int64_t item = blockIdx.x;
+  const std::int64_t item = samples.place(blockIdx.x);
   const std::int64_t c = item % g.group_channels;
   const std::int64_t s = item / g.group_channels % g.kernel;
   const std::int64_t r = item / g.group_channels / g.kernel % g.kernel;
@@ -118,7 +121,29 @@ __global__ void direct_weight_gradient(Geometry g, const T* __restrict__ x,
     if (threadIdx.x < half) sums[threadIdx.x] += sums[threadIdx.x + half];
     __syncthreads();
   }
-  if (threadIdx.x == 0) dw[item] = sums[0];
+  if (threadIdx.x == 0) dw[blockIdx.x] = sums[0];
+}
+
+/// The samples of the result into `out`, one after another.
+template <typename T, typename Out>
+void launch(CudaContext& context, const ConvolutionProblem& problem, const ResultSamples& samples,
+            const T* first, const T* second, const T* addend, const float* bias, Out* out) {
+  const Geometry g = geometry_of(problem);
+  const unsigned blocks = blocks_for(samples.count, threads);
+  cudaStream_t stream = context.stream();
+  switch (problem.operation) {
+    case ConvolutionOperation::forward:
+      direct_forward<<<blocks, threads, 0, stream>>>(g, samples, first, second, bias, out);
+      break;
+    case ConvolutionOperation::data_gradient:
+      direct_data_gradient<<<blocks, threads, 0, stream>>>(g, samples, first, second, addend, out);
+      break;
+    case ConvolutionOperation::weight_gradient:
+      direct_weight_gradient<<<static_cast<unsigned>(samples.count), threads, 0, stream>>>(
+          g, samples, first, second, reinterpret_cast<float*>(out));
+      break;
+  }
+  TANDEM_CUDA_CHECK_LAUNCH();
 }
 
 class DirectPlan final : public ConvolutionPlan {
@@ -130,40 +155,16 @@ class DirectPlan final : public ConvolutionPlan {
   std::size_t scratch() const override { return 0; }
 
   void run(const void* first, const void* second, void* result, std::byte*) const override {
+    const ResultSamples all{.count = problem_.result_elements()};
     with_element_type(problem_.dtype(), [&](auto element) {
       using T = decltype(element);
-      launch<T>(static_cast<const T*>(first), static_cast<const T*>(second), result);
+      T* out = static_cast<T*>(result);
+      launch(*context_, problem_, all, static_cast<const T*>(first), static_cast<const T*>(second),
+             problem_.adds ? out : nullptr, nullptr, out);
     });
-    TANDEM_CUDA_CHECK_LAUNCH();
   }
 
  private:
-  template <typename T>
-  void launch(const T* first, const T* second, void* result) const {
-    const Geometry g = geometry_of(problem_);
-    cudaStream_t stream = context_->stream();
-    switch (problem_.operation) {
-      case ConvolutionOperation::forward: {
-        const std::int64_t count = problem_.out_pixels() * problem_.out_channels;
-        direct_forward<<<blocks_for(count, threads), threads, 0, stream>>>(g, count, first, second,
-                                                                           static_cast<T*>(result));
-        return;
-      }
-      case ConvolutionOperation::data_gradient: {
-        const std::int64_t count = problem_.pixels() * problem_.channels;
-        direct_data_gradient<<<blocks_for(count, threads), threads, 0, stream>>>(
-            g, count, first, second, problem_.adds, static_cast<T*>(result));
-        return;
-      }
-      case ConvolutionOperation::weight_gradient: {
-        const auto blocks = static_cast<unsigned>(problem_.taps() * problem_.group_channels());
-        direct_weight_gradient<<<blocks, threads, 0, stream>>>(g, first, second,
-                                                               static_cast<float*>(result));
-        return;
-      }
-    }
-  }
-
   CudaContext* context_;
   ConvolutionProblem problem_;
 };
@@ -173,6 +174,16 @@ class DirectPlan final : public ConvolutionPlan {
 ConvolutionPlanPtr direct_convolution_plan(CudaContext& context,
                                            const ConvolutionProblem& problem) {
   return std::make_shared<DirectPlan>(context, problem);
+}
+
+void enqueue_direct_samples(CudaContext& context, const ConvolutionProblem& problem,
+                            const ResultSamples& samples, const void* first, const void* second,
+                            const void* result, const float* bias, float* values) {
+  with_element_type(problem.dtype(), [&](auto element) {
+    using T = decltype(element);
+    launch(context, problem, samples, static_cast<const T*>(first), static_cast<const T*>(second),
+           problem.adds ? static_cast<const T*>(result) : nullptr, bias, values);
+  });
 }
 
 }  // namespace tandem

@@ -150,8 +150,8 @@ ConvolutionPlanPtr restore_cudnn_plan(CudaContext& context, const ConvolutionPro
                                       const OperandLayout& layout, std::string_view name) {
   const auto graph = graph_of(context, problem, layout);
   for (int i = 0; i < graph->plan_count(); ++i) {
-    if (graph->plan_name(i) != name) continue;
-    if (!graph->build(i, most_workspace)) return nullptr;
+    // Of several plans of one name the first that exists here was tried.
+    if (graph->plan_name(i) != name || !graph->build(i, most_workspace)) continue;
     return std::make_shared<CudnnPlan>(context, graph, i, problem, layout);
   }
   return nullptr;

@@ -22,13 +22,21 @@ std::size_t ConvolutionProblem::second_bytes() const {
 }
 
 std::size_t ConvolutionProblem::result_bytes() const {
+  return bytes(result_elements(), result_dtype());
+}
+
+DType ConvolutionProblem::result_dtype() const {
+  return operation == ConvolutionOperation::weight_gradient ? DType::f32 : dtype();
+}
+
+std::int64_t ConvolutionProblem::result_elements() const {
   switch (operation) {
     case ConvolutionOperation::forward:
-      return bytes(out_pixels() * out_channels, dtype());
+      return out_pixels() * out_channels;
     case ConvolutionOperation::data_gradient:
-      return bytes(pixels() * channels, dtype());
+      return pixels() * channels;
     case ConvolutionOperation::weight_gradient:
-      return bytes(taps() * group_channels(), DType::f32);
+      return taps() * group_channels();
   }
   throw Error("a convolution of unknown kind");
 }

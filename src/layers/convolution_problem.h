@@ -34,6 +34,9 @@ struct ConvolutionProblem {
   std::size_t first_bytes() const;
   std::size_t second_bytes() const;
   std::size_t result_bytes() const;
+  /// f32 of a weight gradient, else dtype().
+  DType result_dtype() const;
+  std::int64_t result_elements() const;
 
   /// One line that differs between any two problems.
   std::string key() const;

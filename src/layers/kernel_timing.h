@@ -37,4 +37,7 @@ void fill_for_timing(CudaContext& context, const TimingBuffer& buffer);
 std::optional<float> time_kernels(CudaContext& context, const std::function<void()>& enqueue,
                                   float best);
 
+/// Runs what `enqueue` enqueues as a captured CUDA graph, and waits for it.
+void run_captured(CudaContext& context, const std::function<void()>& enqueue);
+
 }  // namespace tandem

@@ -138,4 +138,10 @@ std::optional<float> time_kernels(CudaContext& context, const std::function<void
   }
 }
 
+void run_captured(CudaContext& context, const std::function<void()>& enqueue) {
+  const ExecutableGraph graph = capture(context, 1, enqueue);
+  TANDEM_CUDA_CHECK(cudaGraphLaunch(graph.get(), context.stream()));
+  context.synchronize();
+}
+
 }  // namespace tandem

@@ -3,7 +3,7 @@
 
 #include "device/cuda_context.h"
 #include "layers/bias_cuda.h"
-#include "layers/cublas_matmul.h"
+#include "layers/biased_product.h"
 #include "layers/linear.h"
 #include "layers/plan_tuner.h"
 
@@ -19,21 +19,6 @@ ConvolutionProblem as_convolution(ConvolutionOperation operation, const KernelRe
           .out_channels = request.output[1]};
 }
 
-/// y = x W^T + b in one kernel, or null where cuBLAS has none.
-std::unique_ptr<CublasMatmul> make_biased_product(CudaContext& context,
-                                                  const KernelRequest& request) {
-  const std::int64_t rows = request.inputs[0][0];
-  const std::int64_t in = request.inputs[0][1];
-  const std::int64_t out = request.output[1];
-  auto product = std::make_unique<CublasMatmul>(
-      context, MatmulProblem{.left = {.rows = rows, .columns = in},
-                             .right = {.rows = out, .columns = in, .transposed = true},
-                             .precision = request.precision,
-                             .result = request.dtype(),
-                             .bias = true});
-  return product->supported() ? std::move(product) : nullptr;
-}
-
 class LinearCudaKernel final : public LayerKernel {
  public:
   LinearCudaKernel(CudaContext& context, bool bias, const KernelRequest& request)
@@ -45,8 +30,11 @@ class LinearCudaKernel final : public LayerKernel {
     const auto choose = [&](Operation operation) {
       return choose_plan(context, as_convolution(operation, request));
     };
-    if (bias) biased_ = make_biased_product(context, request);
-    if (biased_ == nullptr) forward_ = choose(Operation::forward);
+    forward_ = choose(Operation::forward);
+    if (bias) {
+      biased_ =
+          choose_biased_product(context, as_convolution(Operation::forward, request), forward_);
+    }
     memory_.forward_scratch = biased_ != nullptr ? biased_->scratch() : forward_->scratch();
     if (request.training && request.input_gradients[0]) {
       data_ = choose(Operation::data_gradient);
@@ -102,7 +90,7 @@ class LinearCudaKernel final : public LayerKernel {
   bool bias_;
   bool bias_gradient_;
   bool split_;
-  std::unique_ptr<CublasMatmul> biased_;  ///< else forward_, and the bias after it
+  std::unique_ptr<CublasMatmul> biased_;  ///< null: forward_, and the bias after it
   ConvolutionPlanPtr forward_;
   ConvolutionPlanPtr data_;
   ConvolutionPlanPtr weights_;

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <limits>
+#include <optional>
 #include <string_view>
 
 #include "base/log.h"
 #include "device/cuda_libraries.h"
 #include "layers/convolution_direct.h"
-#include "layers/kernel_timing.h"
+#include "layers/plan_trial.h"
 
 namespace tandem {
 namespace {
@@ -22,32 +22,19 @@ bool may_measure() {
   return value == nullptr || std::string_view(value) != "off";
 }
 
-struct Measured {
-  std::string name;
-  float ms = std::numeric_limits<float>::infinity();
-};
-
-/// Without a candidate that runs, the name is empty.
-Measured measure(CudaContext& context, const ConvolutionProblem& problem,
-                 const std::vector<ConvolutionPlanPtr>& plans) {
+/// The fastest plan that computes what it should, or the first where nothing is measured.
+PlanChoice try_plans(CudaContext& context, const ConvolutionProblem& problem,
+                     const std::string& key, const PlansToTry& tried) {
   std::size_t scratch_bytes = 0;
-  for (const auto& plan : plans) scratch_bytes = std::max(scratch_bytes, plan->scratch());
-  const TimingBuffer first(context, problem.first_bytes());
-  const TimingBuffer second(context, problem.second_bytes());
-  const TimingBuffer result(context, problem.result_bytes());
-  const TimingBuffer scratch(context, scratch_bytes);
-  fill_for_timing(context, first);
-  fill_for_timing(context, second);
-  if (problem.adds) fill_for_timing(context, result);
-  Measured best;
-  for (const auto& plan : plans) {
-    const auto run = [&] { plan->run(first.data(), second.data(), result.data(), scratch.data()); };
-    const auto ms = time_kernels(context, run, best.ms);
-    if (!ms) continue;
-    log_debug("{}: {:.4f} ms by {}", problem.key(), *ms, plan->name());
-    if (*ms < best.ms) best = {plan->name(), *ms};
+  for (const auto& plan : tried.plans) scratch_bytes = std::max(scratch_bytes, plan->scratch());
+  const PlanTrial trial(context, problem, scratch_bytes, tried.bias);
+  std::vector<PlanCandidate> candidates;
+  for (const auto& plan : tried.plans) {
+    candidates.push_back({.name = plan->name(),
+                          .time = [&](float best) { return trial.time(*plan, best); },
+                          .fault = [&] { return trial.fault(*plan); }});
   }
-  return best;
+  return may_measure() ? fastest_right(key, candidates) : first_right(key, candidates);
 }
 
 /// Says what takes the time, at first and now and then.
@@ -60,46 +47,92 @@ void tell_progress(const CudaContext& context, const KernelChoices& choices) {
   }
 }
 
-ConvolutionPlanPtr tune(CudaContext& context, const ConvolutionProblem& problem) {
+/// One of the plans that are made for it, whose memory is then given back; kept for later runs
+/// where it was measured.
+PlanChoice choose(CudaContext& context, const ConvolutionProblem& problem, const std::string& key,
+                  const MakePlans& make) {
   KernelChoices& choices = context.libraries().choices;
-  tell_progress(context, choices);
+  if (may_measure()) tell_progress(context, choices);
   const auto begin = std::chrono::steady_clock::now();
-  Measured best;
-  std::size_t count = 0;
-  {
-    const auto plans = candidate_plans(context, problem, most_plans_a_layout);
-    count = plans.size();
-    if (count == 1) best.name = plans.front()->name();
-    if (count > 1) best = measure(context, problem, plans);
-  }
-  if (best.name.empty()) best.name = direct_convolution_plan(context, problem)->name();
+  const PlansToTry tried = make();
+  PlanChoice choice = try_plans(context, problem, key, tried);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-  // Made again, so that the memory of all others is given back.
-  ConvolutionPlanPtr plan = restore_plan(context, problem, best.name);
-  TANDEM_CHECK(plan != nullptr, "no kernel runs '{}'", problem.key());
-  choices.record(problem.key(), best.name);
-  log_debug("{}: {} of {} candidates, {:.4f} ms, chosen in {:.2f} s", problem.key(), best.name,
-            count, best.ms, took.count());
+  if (choice.name.empty()) return choice;
+  log_debug("{}: {} of {} candidates, {:.4f} ms, chosen in {:.2f} s", key, choice.name,
+            tried.plans.size(), choice.ms, took.count());
+  if (may_measure()) choices.record(key, choice.name);
+  return choice;
+}
+
+void warn_of_untried(const std::string& key, const OutOfMemory& error) {
+  log_warning("{} is neither timed nor checked: {}", key, error.what());
+}
+
+ConvolutionPlanPtr try_candidates(CudaContext& context, const ConvolutionProblem& problem,
+                                  const std::string& key) {
+  const std::size_t most = may_measure() ? most_plans_a_layout : 1;
+  const PlanChoice choice = choose(context, problem, key, [&] {
+    return PlansToTry{.plans = candidate_plans(context, problem, most)};
+  });
+  if (!choice.name.empty()) {
+    auto plan = restore_plan(context, problem, choice.name);
+    TANDEM_CHECK(plan != nullptr, "'{}' cannot be made again for '{}'", choice.name, key);
+    return plan;
+  }
+  log_warning("{} is computed by Tandem's own, slow kernel; of the libraries' {}", key,
+              why_none(choice));
+  auto plan = direct_convolution_plan(context, problem);
+  context.libraries().choices.remember(key, plan->name());
   return plan;
 }
 
-/// cuDNN's own first choice.
-ConvolutionPlanPtr first_plan(CudaContext& context, const ConvolutionProblem& problem) {
-  return candidate_plans(context, problem, 1).front();
+/// The plan that was chosen, or null.
+ConvolutionPlanPtr known_plan(CudaContext& context, const ConvolutionProblem& problem,
+                              const std::string& key) {
+  const auto name = context.libraries().choices.find(key);
+  if (!name) return nullptr;
+  auto plan = restore_plan(context, problem, *name);
+  if (plan == nullptr) log_debug("{}: '{}' is there no more", key, *name);
+  return plan;
+}
+
+/// cuDNN's own first choice where there is no memory to try any.
+ConvolutionPlanPtr try_if_it_fits(CudaContext& context, const ConvolutionProblem& problem,
+                                  const std::string& key) {
+  try {
+    return try_candidates(context, problem, key);
+  } catch (const OutOfMemory& error) {
+    warn_of_untried(key, error);
+    auto plan = candidate_plans(context, problem, 1).front();
+    context.libraries().choices.remember(key, plan->name());
+    return plan;
+  }
 }
 
 ConvolutionPlanPtr make_plan(CudaContext& context, const ConvolutionProblem& problem,
                              const std::string& key) {
-  if (!may_measure()) return first_plan(context, problem);
-  if (const auto name = context.libraries().choices.find(key)) {
-    if (auto plan = restore_plan(context, problem, *name)) return plan;
-    log_debug("{}: '{}' is there no more", key, *name);
-  }
+  if (!may_measure()) return try_if_it_fits(context, problem, key);
+  ConvolutionPlanPtr plan = known_plan(context, problem, key);
+  if (plan != nullptr) return plan;
+  context.libraries().choices.make([&] {
+    context.activate();  // this may be another thread
+    plan = known_plan(context, problem, key);
+    if (plan == nullptr) plan = try_if_it_fits(context, problem, key);
+  });
+  return plan;
+}
+
+/// The name that choose_way() has.
+std::string try_ways(CudaContext& context, const ConvolutionProblem& problem,
+                     const std::string& key, const MakePlans& make, const std::string& untried) {
   try {
-    return tune(context, problem);
+    const PlanChoice choice = choose(context, problem, key, make);
+    if (choice.name.empty()) system_error("of the kernels for '{}' {}", key, why_none(choice));
+    return choice.name;
   } catch (const OutOfMemory& error) {
-    log_warning("{} is not timed: {}", key, error.what());
-    return first_plan(context, problem);
+    warn_of_untried(key, error);
+    context.libraries().choices.remember(key, untried);
+    return untried;
   }
 }
 
@@ -115,6 +148,21 @@ ConvolutionPlanPtr choose_plan(CudaContext& context, const ConvolutionProblem& p
   ConvolutionPlanPtr plan = make_plan(context, problem, key);
   prepared = plan;
   return plan;
+}
+
+std::string choose_way(CudaContext& context, const ConvolutionProblem& problem,
+                       const std::string& key, const MakePlans& make, const std::string& untried) {
+  context.activate();
+  if (!may_measure()) return try_ways(context, problem, key, make, untried);
+  KernelChoices& choices = context.libraries().choices;
+  std::optional<std::string> name = choices.find(key);
+  if (name) return *name;
+  choices.make([&] {
+    context.activate();  // this may be another thread
+    name = choices.find(key);
+    if (!name) name = try_ways(context, problem, key, make, untried);
+  });
+  return *name;
 }
 
 }  // namespace tandem

@@ -89,6 +89,89 @@ TEST(KernelChoices, WorkWithoutAFile) {
   EXPECT_EQ(refused.find("a"), "1");
 }
 
+TEST(KernelChoices, AdoptAnothersInThePlaceOfTheirOwn) {
+  const TemporaryFolder folder;
+  const auto file = folder / "kernels.txt";
+  KernelChoices other;
+  other.record("a", "1");
+  other.record("b", "2");
+  {
+    KernelChoices choices(file);
+    choices.record("a", "7");
+    choices.record("c", "3");
+    choices.adopt(other.text());
+    EXPECT_EQ(choices.find("a"), "1");
+    EXPECT_EQ(choices.find("b"), "2");
+    EXPECT_FALSE(choices.find("c"));
+    EXPECT_EQ(choices.made(), 2U);
+  }
+  EXPECT_EQ(KernelChoices(file).text(), "a\t1\nb\t2\nc\t3\n");
+  KernelChoices memory;
+  memory.adopt(other.text());
+  EXPECT_EQ(memory.text(), other.text());
+  memory.adopt("");
+  EXPECT_EQ(memory.text(), "");
+}
+
+TEST(KernelChoices, DoNotWriteAdoptedOnesThatTheFileHolds) {
+  const TemporaryFolder folder;
+  const auto file = folder / "kernels.txt";
+  KernelChoices late(file);
+  {
+    KernelChoices early(file);
+    early.record("a", "1");
+  }
+  const auto written = std::filesystem::last_write_time(file);
+  late.adopt("a\t1\n");
+  EXPECT_EQ(late.find("a"), "1");
+  EXPECT_EQ(std::filesystem::last_write_time(file), written);
+}
+
+TEST(KernelChoices, RememberWithoutAFileWhatWasNotChosen) {
+  const TemporaryFolder folder;
+  const auto file = folder / "kernels.txt";
+  const auto adopted = folder / "adopted.txt";
+  {
+    KernelChoices choices(file);
+    choices.record("a", "1");
+    choices.remember("a", "3");  // goes before what was chosen and is of no use
+    choices.remember("b", "2");
+    choices.remember("c", "4");
+    choices.record("c", "5");
+    EXPECT_EQ(choices.find("a"), "3");
+    EXPECT_EQ(choices.find("b"), "2");
+    EXPECT_EQ(choices.find("c"), "5");
+    EXPECT_EQ(choices.made(), 2U);
+    KernelChoices other(adopted);
+    other.remember("d", "6");
+    other.adopt(choices.text());
+    EXPECT_EQ(other.find("a"), "3");
+    EXPECT_EQ(other.find("b"), "2");
+    EXPECT_EQ(other.find("c"), "5");
+    EXPECT_FALSE(other.find("d"));
+    EXPECT_EQ(other.text(), choices.text());
+  }
+  for (const auto& written : {file, adopted}) {
+    EXPECT_EQ(KernelChoices(written).text(), "a\t1\nc\t5\n");
+  }
+}
+
+TEST(KernelChoices, AreMadeAsIsSaid) {
+  KernelChoices choices;
+  int made = 0;
+  choices.make([&] { ++made; });
+  EXPECT_EQ(made, 1);
+  choices.make_choices_by([&](const std::function<void()>& work) {
+    work();
+    work();
+  });
+  choices.make([&] { ++made; });
+  EXPECT_EQ(made, 3);
+  choices.make_choices_by({});
+  choices.make([&] { ++made; });
+  EXPECT_EQ(made, 4);
+}
+
 TEST(KernelChoices, NamesOfFiles) {
   EXPECT_EQ(file_name_of("NVIDIA H200-1.5/x"), "NVIDIA_H200-1.5_x");
 }
