@@ -8,17 +8,15 @@
 #include <chrono>
 #include <cstdlib>
 #include <exception>
-#include <functional>
 #include <iostream>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "device/arena.h"
-#include "device/cuda_event.h"
-#include "device/cuda_graph.h"
 #include "device/memory.h"
 #include "device/pinned_memory.h"
+#include "graph_times.h"
 #include "parallel/device_communicator.h"
 #include "parallel/mpi_session.h"
 #include "parallel/nccl_communicator.h"
@@ -31,18 +29,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Seconds of one all-reduce: of several measurements, the middle one and the extremes.
-struct Times {
-  double median = 0.0;
-  double least = 0.0;
-  double most = 0.0;
-};
-
-Times summary(std::vector<double> seconds) {
-  std::ranges::sort(seconds);
-  return {seconds[seconds.size() / 2], seconds.front(), seconds.back()};
-}
-
 /// This rank's part of the run.
 struct Bench {
   Communicator& world;  // over host memory
@@ -53,41 +39,14 @@ struct Bench {
   NcclCommunicator* nccl;  // the leaders'; null elsewhere, and with one GPU
 };
 
-/// Of `enqueue()`, captured into a graph several times over.
-Times time_in_graphs(const Bench& bench, Communicator& waiting,
-                     const std::function<void()>& enqueue) {
-  constexpr int repeats = 20;
-  constexpr int rounds = 31;
-  enqueue();
-  wait_for_device(waiting, bench.gpu, "the first all-reduce");
-  CudaGraph graph(bench.gpu, [&] {
-    for (int i = 0; i < repeats; ++i) enqueue();
-  });
-  for (int i = 0; i < 3; ++i) graph.launch();
-  std::vector<CudaEvent> moments(rounds + 1);
-  moments[0].record(bench.gpu);
-  for (int i = 0; i < rounds; ++i) {
-    graph.launch();
-    moments[static_cast<std::size_t>(i) + 1].record(bench.gpu);
-  }
-  wait_for_device(waiting, bench.gpu, "an all-reduce");
-  std::vector<double> seconds;
-  for (std::size_t i = 0; i < rounds; ++i) {
-    seconds.push_back(moments[i + 1].seconds_since(moments[i]) / repeats);
-  }
-  return summary(std::move(seconds));
-}
-
 void write_line(const Bench& bench, const std::string& way, std::int64_t bytes,
                 const Times& times) {
   if (bench.world.rank() != 0) return;
-  std::cout << fmt::format(
-                   R"({{"benchmark": "colocated_all_reduce", "way": "{}", "gpu": "{}", )"
-                   R"("gpus": {}, "ranks": {}, "bytes": {}, "median_seconds": {:.4g}, )"
-                   R"("least_seconds": {:.4g}, "most_seconds": {:.4g}, "gb_per_second": {:.4g}}})",
-                   way, bench.gpu.device().name, bench.topology.devices(), bench.world.size(),
-                   bytes, times.median, times.least, times.most,
-                   static_cast<double>(bytes) / times.median * 1e-9)
+  std::cout << fmt::format(R"({{"benchmark": "colocated_all_reduce", "way": "{}", "gpu": "{}", )"
+                           R"("gpus": {}, "ranks": {}, "bytes": {}, {}, "gb_per_second": {:.4g}}})",
+                           way, bench.gpu.device().name, bench.topology.devices(),
+                           bench.world.size(), bytes, times.json(),
+                           static_cast<double>(bytes) / times.median * 1e-9)
             << '\n'
             << std::flush;
 }
@@ -120,7 +79,7 @@ void time_attached(const Bench& bench, std::int64_t bytes) {
     check(bench, sums);
     fill(bench, arena, 0.0F);
   }
-  const Times times = time_in_graphs(bench, bench.ranks,
+  const Times times = time_in_graphs(bench.gpu, bench.ranks,
                                      [&] { bench.ranks.sum_attached_async(gradients)->wait(); });
   if (!in_place) check(bench, sums);
   bench.ranks.detach(gradients);
@@ -134,7 +93,7 @@ void time_leaders(const Bench& bench, std::int64_t bytes) {
     const Arena arena(bench.context, static_cast<std::size_t>(bytes), "an arena");
     fill(bench, arena, 0.0F);
     const Tensor gradients(arena.data(), {bytes / 4});
-    times = time_in_graphs(bench, *bench.nccl,
+    times = time_in_graphs(bench.gpu, *bench.nccl,
                            [&] { bench.nccl->all_reduce_async(gradients, ReduceOp::sum)->wait(); });
   }
   bench.world.barrier();

@@ -1,16 +1,18 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 
 #include "device/any_context.h"
 #include "parallel/communicator.h"
+#include "parallel/exchange_kind.h"
 #include "parallel/reduction_kind.h"
 
 namespace tandem {
 
-/// How much of the GPUs NCCL takes (ncclConfig_t). Every rank uses the same. NCCL_MAX_CTAS and
-/// NCCL_CGA_CLUSTER_SIZE in the environment go before these.
+/// How GPUs exchange data: every rank uses the same. How much of them NCCL takes is in
+/// ncclConfig_t; NCCL_MAX_CTAS and NCCL_CGA_CLUSTER_SIZE in the environment go before these.
 struct DeviceLinkOptions {
   static constexpr int most_ctas = 64;
   static constexpr int largest_cga_cluster = 8;
@@ -21,13 +23,18 @@ struct DeviceLinkOptions {
   /// Blocks of a collective that start together on neighbouring multiprocessors; absent: NCCL's
   /// choice, which is 4 on Hopper. Fewer start sooner beside kernels that fill the GPU.
   std::optional<int> cga_cluster_size{};
+  /// Of several ranks with a GPU each. `copy` is an InputError on all ranks where they share GPUs
+  /// or cannot map each other's memory.
+  ExchangeKind exchange = ExchangeKind::automatic;
+  /// Elements of the longest sum that a kernel makes where others are made by copies: 1 MiB.
+  std::int64_t most_direct = std::int64_t{1} << 18;
 };
 
-/// The ranks of `host` as a communicator over the context's memory: Self for one rank, Nccl for
-/// ranks with a GPU each, else Colocated or, on several GPUs, Hierarchical; null where that memory
-/// is the host's, which `host` itself takes. Collective; both outlive it. `kind` flat: Nccl, which
-/// throws InputError on all ranks where two of them share a GPU; two_level: Hierarchical for ranks
-/// with a GPU each too.
+/// The ranks of `host` as a communicator over the context's memory: Self for one rank, Nccl or
+/// PeerCopy for ranks with a GPU each, else Colocated or, on several GPUs, Hierarchical; null where
+/// that memory is the host's, which `host` itself takes. Collective; both outlive it. `kind` flat:
+/// Nccl or PeerCopy, and an InputError on all ranks where two of them share a GPU; two_level:
+/// Hierarchical for ranks with a GPU each too.
 std::unique_ptr<Communicator> make_device_communicator(
     AnyContext& context, Communicator& host, const DeviceLinkOptions& options = {},
     ReductionKind kind = ReductionKind::automatic);

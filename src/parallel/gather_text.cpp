@@ -53,6 +53,14 @@ std::vector<std::string> all_gather_text(Communicator& communicator, std::string
   return texts;
 }
 
+std::string broadcast_text(Communicator& communicator, std::string text, int root) {
+  auto length = static_cast<std::int64_t>(text.size());
+  communicator.broadcast(Tensor(&length, {1}, DType::i64), root);
+  text.resize(static_cast<std::size_t>(length));
+  communicator.broadcast(Tensor(text.data(), {length}, DType::u8), root);
+  return text;
+}
+
 std::string ranks_text(std::span<const int> ranks) {
   return (ranks.size() == 1 ? "rank " : "ranks ") + enumeration(ranks);
 }

@@ -13,6 +13,9 @@ namespace tandem {
 /// Every rank's text, in rank order, on every rank; lengths may differ. Collective.
 std::vector<std::string> all_gather_text(Communicator& communicator, std::string_view text);
 
+/// The root's text, on every rank; the others' is ignored. Collective.
+std::string broadcast_text(Communicator& communicator, std::string text, int root);
+
 /// Every rank's values, rank after rank, on every rank; the same number of them everywhere.
 std::vector<std::int64_t> all_gather_values(Communicator& communicator,
                                             std::span<const std::int64_t> values);

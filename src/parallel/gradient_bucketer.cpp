@@ -38,6 +38,12 @@ std::vector<Bucket> cut_buckets(std::span<const ParameterSlice> slices,
   TANDEM_CHECK(options.first_bytes > 0 && options.bytes > 0, "bucket sizes {} and {} bytes",
                options.first_bytes, options.bytes);
   std::vector<Bucket> buckets;
+  const auto limit_of_last = [&] {
+    if (buckets.size() == 1) return options.first_bytes;
+    if (!options.taper) return options.bytes;
+    const std::int64_t left = (end_of(slices.back()) - buckets.back().offset) * element_bytes;
+    return std::min(options.bytes, std::max(options.first_bytes, left / 2));
+  };
   std::int64_t previous_end = 0;
   for (std::size_t i = 0; i < slices.size(); ++i) {
     const ParameterSlice& slice = slices[i];
@@ -46,8 +52,8 @@ std::vector<Bucket> cut_buckets(std::span<const ParameterSlice> slices,
                  "{}; slices must ascend",
                  slice.name, slice.elements, slice.offset, previous_end);
     previous_end = end_of(slice);
-    const std::int64_t limit = buckets.size() <= 1 ? options.first_bytes : options.bytes;
-    if (!buckets.empty() && (end_of(slice) - buckets.back().offset) * element_bytes <= limit) {
+    if (!buckets.empty() &&
+        (end_of(slice) - buckets.back().offset) * element_bytes <= limit_of_last()) {
       buckets.back().last = i + 1;
       buckets.back().elements = end_of(slice) - buckets.back().offset;
     } else {

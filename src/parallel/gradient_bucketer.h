@@ -23,6 +23,9 @@ struct ParameterSlice {
 struct BucketOptions {
   std::int64_t first_bytes = std::int64_t{1} << 20;
   std::int64_t bytes = std::int64_t{25} << 20;
+  /// Buckets shrink towards the end: none takes more than half of what is left, unless that is
+  /// below first_bytes. Backward hides nothing of the last one.
+  bool taper = false;
 };
 
 /// The slices [first, last), which lie within `elements` elements of the arena from `offset` on:
@@ -37,10 +40,10 @@ struct Bucket {
 };
 
 /// Cuts slices, given in the order in which backward finishes them, into buckets. A bucket takes
-/// slices while it stays within its limit (first_bytes for the first bucket, bytes for the others,
-/// f32 elements, gaps included); a slice is never split, and one beyond the limit gets a bucket of
-/// its own. Offsets ascend and slices do not overlap; alignment gaps between them are allowed.
-/// Throws Error naming the slice where that does not hold.
+/// slices while it stays within its limit (first_bytes for the first bucket, bytes or less for the
+/// others, f32 elements, gaps included); a slice is never split, and one beyond the limit gets a
+/// bucket of its own. Offsets ascend and slices do not overlap; alignment gaps between them are
+/// allowed. Throws Error naming the slice where that does not hold.
 std::vector<Bucket> cut_buckets(std::span<const ParameterSlice> slices,
                                 const BucketOptions& options = {});
 

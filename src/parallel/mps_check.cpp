@@ -17,10 +17,11 @@
 namespace tandem {
 namespace {
 
-/// What every rank says of itself.
+/// What is known of every rank.
 struct Attachment {
   bool attached = false;
-  bool meant = false;  ///< its environment names an MPS daemon
+  bool answered = false;  ///< whether its GPU's daemon told its clients at all
+  bool meant = false;     ///< its environment names an MPS daemon
 };
 
 /// The GPU's place among those of its host that carry ranks.
@@ -35,6 +36,15 @@ int place_on_host(const RankTopology& topology, int device) {
   return place;
 }
 
+/// What a rank that asked in vain says instead of clients.
+constexpr const char* no_answer = "no answer";
+
+std::string lines_of(const std::vector<pid_t>& clients) {
+  std::string text;
+  for (const pid_t client : clients) text += fmt::format("{}\n", client);
+  return text;
+}
+
 /// Collective: the daemon's clients, where this rank is the one of its GPU to ask it. One rank asks
 /// for all and one GPU of a host after the other, since a daemon answers one question at a time.
 std::string clients_for_others(Communicator& host, const RankTopology& topology) {
@@ -47,9 +57,8 @@ std::string clients_for_others(Communicator& host, const RankTopology& topology)
   std::string text;
   for (int turn = 0; turn < turns; ++turn) {
     if (asks && turn == mine) {
-      for (const pid_t client : MpsControl::of_environment().clients()) {
-        text += fmt::format("{}\n", client);
-      }
+      const auto clients = MpsControl::of_environment().clients();
+      text = clients ? lines_of(*clients) : no_answer;
     }
     if (turns > 1) host.barrier();
   }
@@ -66,10 +75,11 @@ std::vector<Attachment> gather(Communicator& host, const RankTopology& topology)
   for (int rank = 0; rank < topology.size(); ++rank) {
     const int leader = topology.ranks_on_device(topology.device_of(rank)).front();
     const auto at = static_cast<std::size_t>(rank) * mine.size();
-    const std::string listed = "\n" + clients[static_cast<std::size_t>(leader)];
-    attachments.push_back(
-        {.attached = listed.find(fmt::format("\n{}\n", facts[at])) != std::string::npos,
-         .meant = facts[at + 1] != 0});
+    const std::string& answer = clients[static_cast<std::size_t>(leader)];
+    const std::string line = fmt::format("\n{}\n", facts[at]);
+    attachments.push_back({.attached = ("\n" + answer).find(line) != std::string::npos,
+                           .answered = answer != no_answer,
+                           .meant = facts[at + 1] != 0});
   }
   return attachments;
 }
@@ -84,19 +94,27 @@ bool ranks_run_under_mps(Communicator& host, const RankTopology& topology) {
     if (here.size() == 1) continue;
     std::vector<int> outside;
     bool meant = false;
+    const bool answered = ranks[static_cast<std::size_t>(here.front())].answered;
     for (const int rank : here) {
       const Attachment& each = ranks[static_cast<std::size_t>(rank)];
       if (!each.attached) outside.push_back(rank);
       meant |= each.meant;
     }
     if (outside.empty()) continue;
+    const std::string& host_name = topology.host_name(topology.host_of(outside.front()));
+    if (meant && !answered) {
+      system_error(
+          "the MPS daemon of CUDA_MPS_PIPE_DIRECTORY on host {} does not answer, so that nobody "
+          "knows whether {} on {} compute under it; start the job anew with `tandem launch`, or "
+          "unset CUDA_MPS_PIPE_DIRECTORY to take turns on the GPU",
+          host_name, ranks_text(outside), topology.device_name(device));
+    }
     if (meant || outside.size() < here.size()) {
       input_error(
           "{} on {} of host {} {} no client of the MPS daemon of CUDA_MPS_PIPE_DIRECTORY; start "
           "the "
           "job with `tandem launch`, or unset CUDA_MPS_PIPE_DIRECTORY to take turns on the GPU",
-          ranks_text(outside), topology.device_name(device),
-          topology.host_name(topology.host_of(outside.front())),
+          ranks_text(outside), topology.device_name(device), host_name,
           outside.size() == 1 ? "is" : "are");
     }
     time_sliced = true;

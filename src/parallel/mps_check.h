@@ -11,7 +11,8 @@ namespace tandem {
 ///
 /// Where the ranks of a GPU are no clients of MPS they take turns on it, which rank 0 warns of.
 /// Where CUDA_MPS_PIPE_DIRECTORY is set MPS is meant, and where some are clients the others cannot
-/// be alone: then it throws the same InputError on all ranks, naming those that are not.
+/// be alone: then it throws the same InputError on all ranks, naming those that are not; and
+/// SystemError where the daemon that is meant does not answer.
 bool ranks_run_under_mps(Communicator& host, const RankTopology& topology);
 
 }  // namespace tandem

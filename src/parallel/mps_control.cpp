@@ -49,15 +49,20 @@ std::optional<std::string> MpsControl::ask(const std::string& command) const {
   return end.output;
 }
 
-std::vector<pid_t> MpsControl::servers() const {
-  return numbers(ask("get_server_list").value_or(""));
+std::optional<std::vector<pid_t>> MpsControl::servers() const {
+  const std::optional<std::string> answer = ask("get_server_list");
+  if (!answer) return std::nullopt;
+  return numbers(*answer);
 }
 
-std::vector<pid_t> MpsControl::clients() const {
+std::optional<std::vector<pid_t>> MpsControl::clients() const {
+  const std::optional<std::vector<pid_t>> running = servers();
+  if (!running) return std::nullopt;
   std::vector<pid_t> all;
-  for (const pid_t server : servers()) {
-    const std::string text = ask(fmt::format("get_client_list {}", server)).value_or("");
-    std::ranges::copy(numbers(text), std::back_inserter(all));
+  for (const pid_t server : *running) {
+    const std::optional<std::string> answer = ask(fmt::format("get_client_list {}", server));
+    if (!answer) return std::nullopt;
+    std::ranges::copy(numbers(*answer), std::back_inserter(all));
   }
   return all;
 }

@@ -28,10 +28,12 @@ class MpsControl {
   std::optional<std::string> ask(const std::string& command) const;
 
   bool answers() const { return ask("get_server_list").has_value(); }
-  /// The MPS servers that run: one for each user who has clients.
-  std::vector<pid_t> servers() const;
-  /// The clients of all servers: processes that compute under this daemon.
-  std::vector<pid_t> clients() const;
+  /// The MPS servers that run: one for each user who has clients. Nothing where ask() has no
+  /// answer.
+  std::optional<std::vector<pid_t>> servers() const;
+  /// The clients of all servers: processes that compute under this daemon. Nothing where ask() has
+  /// no answer.
+  std::optional<std::vector<pid_t>> clients() const;
 
   /// Tells daemon and servers to end, those that still have clients after `seconds`. Returns
   /// whether the daemon took the command.

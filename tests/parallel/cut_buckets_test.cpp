@@ -35,6 +35,20 @@ TEST(CutBuckets, TheFirstIsSmallTheOthersTwentyFiveMiB) {
                                           {52, 60, 26 * mib_elements, 4 * mib_elements}}));
 }
 
+TEST(CutBuckets, TaperedOnesTakeHalfOfWhatIsLeftUntilTheyAreSmall) {
+  const auto slices = in_a_row(std::vector<std::int64_t>(81, 10));
+  EXPECT_EQ(cut_buckets(slices, {.first_bytes = 40, .bytes = 1000, .taper = true}),
+            (Buckets{{0, 1, 0, 10},
+                     {1, 26, 10, 250},    // the limit, less than half of 800
+                     {26, 51, 260, 250},  // less than half of 550
+                     {51, 66, 510, 150},  // half of 300
+                     {66, 73, 660, 70},   // half of 150, without the slice that is cut
+                     {73, 77, 730, 40},
+                     {77, 79, 770, 20},
+                     {79, 80, 790, 10},
+                     {80, 81, 800, 10}}));
+}
+
 TEST(CutBuckets, AParameterBeyondTheLimitHasABucketOfItsOwn) {
   const auto slices = in_a_row({10, 300, 5, 5, 99, 101, 3});
   EXPECT_EQ(cut_buckets(slices, {.first_bytes = 80, .bytes = 400}),

@@ -105,9 +105,22 @@ TEST_F(RanksUnderMps, AreRefusedWhereOneIsNone) {
   expect_same_everywhere(message);
 }
 
-TEST_F(RanksUnderMps, AreRefusedWhereMpsIsMeantAndNoneIsOne) {
+TEST_F(RanksUnderMps, AreToldWhereTheDaemonThatIsMeantDoesNotAnswer) {
   if (world().size() < 2) return;
   ::setenv("CUDA_MPS_PIPE_DIRECTORY", pipes_.c_str(), 1);
+  const std::string message =
+      message_of<SystemError>([&] { ranks_run_under_mps(world(), together()); });
+  EXPECT_EQ(message.rfind("the MPS daemon of CUDA_MPS_PIPE_DIRECTORY on host here does not answer, "
+                          "so that nobody knows whether ranks 0",
+                          0),
+            0U)
+      << message;
+  expect_same_everywhere(message);
+}
+
+TEST_F(RanksUnderMps, AreRefusedWhereMpsIsMeantAndNoneIsOne) {
+  if (world().size() < 2) return;
+  start_daemon();
   const std::string message =
       message_of<InputError>([&] { ranks_run_under_mps(world(), together()); });
   EXPECT_NE(message.find(" on GPU-a of host here are no client of the MPS daemon"),

@@ -28,7 +28,8 @@ struct Control {
   // The first member's count for all, where kernels wait.
   Word arrivals[channels];
   Word failed;
-  // Each member's own: barriers that it has begun, and its inbox.
+  // Each member's own: barriers that it has begun, and its inbox, which is of flags, or of how many
+  // barriers each member has begun.
   std::uint32_t begun[channels];
   std::uint32_t flags[channels][flag_count(most_members)];
 };
@@ -45,25 +46,29 @@ struct BarrierWords {
   HostWords* host;
 };
 
+struct InboxWords {
+  Control* controls[most_members];
+  HostWords* host;
+};
+
 using SystemWord = cuda::atomic_ref<std::uint32_t, cuda::thread_scope_system>;
 
 __device__ void tell_host(HostWords* host) {
   SystemWord(host->given_up).store(1, cuda::memory_order_release);
 }
 
-/// Waits until the counter reaches `target`, or a process gives up. Differences are taken modulo
-/// 2^32, so that the counter may wrap around.
-__device__ void wait_for(const BarrierWords& words, SystemWord arrivals, std::uint32_t target) {
+/// Waits until the counter reaches `target`, or `failed` says that a process gives up. Differences
+/// are taken modulo 2^32, so that the counter may wrap around.
+__device__ void wait_for(SystemWord arrivals, std::uint32_t target, SystemWord failed,
+                         HostWords* host) {
   // Between two looks at the host's memory.
   constexpr unsigned int rounds = 64;
-  SystemWord failed(words.shared->failed.value);
   for (unsigned int round = 1;
        static_cast<std::int32_t>(arrivals.load(cuda::memory_order_acquire) - target) < 0; ++round) {
-    if (round % rounds == 0 &&
-        SystemWord(words.host->give_up).load(cuda::memory_order_relaxed) != 0) {
+    if (round % rounds == 0 && SystemWord(host->give_up).load(cuda::memory_order_relaxed) != 0) {
       failed.store(1, cuda::memory_order_relaxed);
     }
-    if (failed.load(cuda::memory_order_relaxed) != 0) return tell_host(words.host);
+    if (failed.load(cuda::memory_order_relaxed) != 0) return tell_host(host);
     __nanosleep(100);
   }
 }
@@ -77,13 +82,44 @@ __global__ void barrier_kernel(BarrierWords words, int channel, std::uint32_t me
   arrivals.fetch_add(1, cuda::memory_order_acq_rel);
   // Behind the arrival, which would wait for it: the host's memory is far.
   if (mark.word != nullptr) *static_cast<volatile std::uint32_t*>(mark.word) = mark.number;
-  wait_for(words, arrivals, target);
+  wait_for(arrivals, target, SystemWord(words.shared->failed.value), words.host);
+}
+
+/// A thread for each member, which tells that one of this one's arrival and waits for its.
+__global__ void inbox_barrier_kernel(const __grid_constant__ InboxWords words, int member,
+                                     int channel, OperationMark mark) {
+  const auto other = static_cast<int>(threadIdx.x);
+  Control* own = words.controls[member];
+  const std::uint32_t target = own->begun[channel] + 1;
+  __syncthreads();  // all have read it
+  if (other == member) {
+    own->begun[channel] = target;
+    if (mark.word != nullptr) *static_cast<volatile std::uint32_t*>(mark.word) = mark.number;
+    return;
+  }
+  SystemWord(words.controls[other]->flags[channel][member])
+      .store(target, cuda::memory_order_release);
+  wait_for(SystemWord(own->flags[channel][other]), target, SystemWord(own->failed.value),
+           words.host);
 }
 
 /// Where no barrier of this process waits, to tell those of the others.
 __global__ void fail_kernel(BarrierWords words) {
   SystemWord(words.shared->failed.value).store(1, cuda::memory_order_relaxed);
   tell_host(words.host);
+}
+
+/// As fail_kernel, a thread for each member.
+__global__ void fail_inboxes_kernel(const __grid_constant__ InboxWords words) {
+  SystemWord(words.controls[threadIdx.x]->failed.value).store(1, cuda::memory_order_relaxed);
+  if (threadIdx.x == 0) tell_host(words.host);
+}
+
+/// Loads a kernel: once it is needed, loading may wait for what hangs.
+template <typename Kernel>
+void load(Kernel* kernel) {
+  cudaFuncAttributes attributes{};
+  TANDEM_CUDA_CHECK(cudaFuncGetAttributes(&attributes, kernel));
 }
 
 CUstreamBatchMemOpParams batched(const FlagStep& step, std::uint32_t* word) {
@@ -112,9 +148,10 @@ struct DeviceBarrier::Handle {
     for (std::byte* control : memory) controls.push_back(reinterpret_cast<Control*>(control));
     std::fill_n(ones.get()->flags, std::size(ones.get()->flags), 1U);
     words = {controls.front(), own(), host.get()};
-    // Loads the kernel: once it is needed, loading may wait for what hangs.
-    cudaFuncAttributes attributes{};
-    TANDEM_CUDA_CHECK(cudaFuncGetAttributes(&attributes, fail_kernel));
+    inboxes.host = host.get();
+    std::copy(controls.begin(), controls.end(), inboxes.controls);
+    load(fail_kernel);
+    load(fail_inboxes_kernel);
   }
 
   Control* own() const { return controls[static_cast<std::size_t>(member)]; }
@@ -156,6 +193,7 @@ struct DeviceBarrier::Handle {
   PinnedMemory<Ones> ones;
   PriorityStream aside;  // goes on while the others wait
   BarrierWords words{};
+  InboxWords inboxes{};
   int phase[channels] = {};
 };
 
@@ -176,6 +214,10 @@ void DeviceBarrier::enqueue(CUstream_st* stream, int channel, const OperationMar
   if (h.order == DeviceOrder::flags) {
     write_mark(stream, mark);
     return h.enqueue_flags(stream, channel);
+  }
+  if (h.order == DeviceOrder::inboxes) {
+    inbox_barrier_kernel<<<1, h.members(), 0, stream>>>(h.inboxes, h.member, channel, mark);
+    return TANDEM_CUDA_CHECK_LAUNCH();
   }
   barrier_kernel<<<1, 1, 0, stream>>>(h.words, channel, static_cast<std::uint32_t>(h.members()),
                                       mark);
@@ -201,7 +243,11 @@ void DeviceBarrier::give_up(const std::function<bool()>& drained) noexcept {
     return h.answer_flags(drained);
   }
   // Fails where the device has failed, and then nothing waits there.
-  fail_kernel<<<1, 1, 0, h.aside.get()>>>(h.words);
+  if (h.order == DeviceOrder::inboxes) {
+    fail_inboxes_kernel<<<1, h.members(), 0, h.aside.get()>>>(h.inboxes);
+  } else {
+    fail_kernel<<<1, 1, 0, h.aside.get()>>>(h.words);
+  }
   (void)cudaGetLastError();
 }
 

@@ -17,15 +17,19 @@ enum class DeviceOrder : std::uint8_t {
   /// A kernel of one thread that asks a counter over and over: the fastest, where the processes
   /// run on the GPU at the same time, as clients of MPS do.
   kernels,
+  /// As kernels, but a process tells each other one, and waits for words in its own memory alone:
+  /// for processes with a GPU each, where asking another GPU's memory takes long.
+  inboxes,
   /// The stream writes and awaits flags, without a kernel (parallel/colocated/flag_barrier.h).
   /// Where the GPU changes from process to process, a kernel that waits would use up its
   /// process's time.
   flags,
 };
 
-/// Barriers of the streams of the processes that share a GPU: what a stream was given before one is
-/// done, in every process, before what any stream is given behind it begins; and memory that was
-/// written before can be read behind. Can be captured into a CUDA graph that is launched again.
+/// Barriers of the streams of processes that share a GPU, or whose GPUs reach each other: what a
+/// stream was given before one is done, in every process, before what any stream is given behind it
+/// begins; and memory that was written before can be read behind. Can be captured into a CUDA graph
+/// that is launched again.
 ///
 /// Each channel is a sequence of barriers of its own, for the operations of one stream: all
 /// processes enqueue the same barriers in a channel in the same order.
@@ -49,9 +53,9 @@ class DeviceBarrier {
   /// Said behind the last barrier of each operation: keeps flags in order.
   void end_operation(CUstream_st* stream, int channel);
 
-  /// Whether a process of the GPU has given up: what the device did since is void.
+  /// Whether a process has given up: what the device did since is void.
   bool given_up() const;
-  /// What waits in barriers of this process returns, and what will be enqueued too; with kernels,
+  /// What waits in barriers of this process returns, and what will be enqueued too; but with flags,
   /// in all processes. `drained()`: whether this process's streams have no work left. With flags
   /// this returns once they have none, or after some seconds.
   void give_up(const std::function<bool()>& drained) noexcept;

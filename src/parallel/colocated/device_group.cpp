@@ -1,9 +1,8 @@
 #include "parallel/colocated/device_group.h"
 
 #include <algorithm>
-#include <type_traits>
 
-#include "device/cuda_check.h"
+#include "parallel/gather_values.h"
 #include "parallel/stream_watch.h"
 
 namespace tandem {
@@ -27,15 +26,6 @@ struct AttachOffer {
 };
 
 }  // namespace
-
-OwnMemory::OwnMemory(CudaContext& context, std::size_t bytes)
-    : context_(context), data_(static_cast<std::byte*>(context.allocate(bytes))) {
-  const cudaError_t status = cudaMemsetAsync(data_, 0, bytes, context.stream());
-  if (status != cudaSuccess) context_.deallocate(data_);
-  TANDEM_CUDA_CHECK(status);
-}
-
-OwnMemory::~OwnMemory() { context_.deallocate(data_); }
 
 DeviceGroup::DeviceGroup(Communicator& host, CudaContext& context, const std::vector<int>& ranks,
                          DeviceOrder order)
@@ -64,12 +54,7 @@ DeviceGroup::DeviceGroup(Communicator& host, CudaContext& context, const std::ve
 
 template <typename T>
 std::vector<T> DeviceGroup::exchange(const T& mine) {
-  static_assert(std::is_trivially_copyable_v<T>);
-  T own = mine;
-  std::vector<T> all(static_cast<std::size_t>(host_.size()));
-  constexpr auto bytes = static_cast<std::int64_t>(sizeof(T));
-  host_.all_gather(Tensor(&own, {bytes}, DType::u8),
-                   Tensor(all.data(), {bytes * host_.size()}, DType::u8));
+  const std::vector<T> all = gather_values(host_, mine);
   std::vector<T> ours;
   for (const int rank : ranks_) ours.push_back(all[static_cast<std::size_t>(rank)]);
   return ours;

@@ -16,24 +16,6 @@
 
 namespace tandem {
 
-/// Memory of a context.
-class OwnMemory {
- public:
-  /// Zeroed, in the order of the context's stream.
-  OwnMemory(CudaContext& context, std::size_t bytes);
-  ~OwnMemory();
-  OwnMemory(const OwnMemory&) = delete;
-  OwnMemory& operator=(const OwnMemory&) = delete;
-
-  std::byte* data() const { return data_; }
-  /// Leaves the memory allocated until the process ends.
-  void leave() { data_ = nullptr; }
-
- private:
-  CudaContext& context_;
-  std::byte* data_;
-};
-
 /// Memory of the leader's that all processes of a GPU use.
 struct CommonMemory {
   std::byte* data = nullptr;

@@ -3,9 +3,19 @@
 #include <utility>
 
 #include "device/cuda_check.h"
+#include "device/cuda_context.h"
 #include "parallel/colocated/driver_functions.h"
 
 namespace tandem {
+
+OwnMemory::OwnMemory(CudaContext& context, std::size_t bytes)
+    : context_(context), data_(static_cast<std::byte*>(context.allocate(bytes))) {
+  const cudaError_t status = cudaMemsetAsync(data_, 0, bytes, context.stream());
+  if (status != cudaSuccess) context_.deallocate(data_);
+  TANDEM_CUDA_CHECK(status);
+}
+
+OwnMemory::~OwnMemory() { context_.deallocate(data_); }
 
 IpcAddress ipc_address(const void* memory) {
   const auto at = reinterpret_cast<CUdeviceptr>(memory);
@@ -23,7 +33,7 @@ PeerMemory::PeerMemory(const IpcAddress& address) : offset_(address.offset) {
       cudaIpcOpenMemHandle(&allocation_, address.allocation, cudaIpcMemLazyEnablePeerAccess);
   if (status == cudaSuccess) return;
   system_error(
-      "memory of another rank on the same GPU cannot be opened: {} ({}); the ranks of a GPU must "
+      "memory of another rank of this host cannot be opened: {} ({}); ranks that share memory must "
       "belong to one user and one container, and either all or none of them be MPS clients",
       cudaGetErrorString(status), cudaGetErrorName(status));
 }

@@ -9,6 +9,26 @@
 
 namespace tandem {
 
+class CudaContext;
+
+/// Memory of a context, for other processes to open.
+class OwnMemory {
+ public:
+  /// Zeroed, in the order of the context's stream.
+  OwnMemory(CudaContext& context, std::size_t bytes);
+  ~OwnMemory();
+  OwnMemory(const OwnMemory&) = delete;
+  OwnMemory& operator=(const OwnMemory&) = delete;
+
+  std::byte* data() const { return data_; }
+  /// Leaves the memory allocated until the process ends.
+  void leave() { data_ = nullptr; }
+
+ private:
+  CudaContext& context_;
+  std::byte* data_;
+};
+
 /// Where memory of one process's device is, for another process to open. Trivially copyable.
 struct IpcAddress {
   cudaIpcMemHandle_t allocation;  // whole allocations are opened
@@ -19,8 +39,8 @@ struct IpcAddress {
 /// CudaContext::allocate() gives.
 IpcAddress ipc_address(const void* memory);
 
-/// Memory of another process on this device, mapped into this one. Its owner must not free it
-/// before.
+/// Memory of another process, on this device or on one that this one reaches, mapped into this one.
+/// Its owner must not free it before.
 class PeerMemory {
  public:
   /// Throws SystemError where the processes cannot share memory.

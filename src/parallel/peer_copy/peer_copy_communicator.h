@@ -1,0 +1,92 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "parallel/communicator.h"
+#include "parallel/device_communicator.h"
+#include "parallel/nccl_communicator.h"
+
+namespace tandem {
+
+class CudaContext;
+
+/// The ranks of one host, with a GPU each that reaches those of the others, which exchange
+/// gradients by the GPUs' copy engines: NCCL's kernels take multiprocessors from what computes
+/// beside them for as long as gradients travel, copies take them for the sums alone.
+///
+/// attach() maps the ranks' arenas into each other, and staging memory as large as the arena beside
+/// each. In sum_attached_async() a rank copies each other rank's share of its slice into that one's
+/// staging memory, adds up its own share in the order of the ranks, and copies the sums into the
+/// others' arenas (short slices: parallel/peer_copy/peer_sum.h); so every rank gets the same bits,
+/// and every run too. Ranks wait for each other on the device
+/// (parallel/colocated/device_barrier.h). Operations are enqueued, captured and waited for as
+/// NcclCommunicator's are.
+///
+/// Everything else goes through NCCL: what is not attached, and what travels as bf16.
+///
+/// After any Error the ranks are given up: whatever waits on a GPU returns, on the others' too.
+class PeerCopyCommunicator final : public Communicator {
+ public:
+  /// Collective over `host`, whose ranks and time-outs it takes over. Both outlive it. Throws
+  /// InputError on all ranks where two of them share a GPU, SystemError where they cannot map each
+  /// other's memory.
+  PeerCopyCommunicator(Communicator& host, CudaContext& context,
+                       const DeviceLinkOptions& options = {});
+  /// Collective, unless an error unwinds this rank. Graphs that captured operations are destroyed
+  /// before.
+  ~PeerCopyCommunicator() override;
+
+  int rank() const override { return host_.rank(); }
+  int size() const override { return host_.size(); }
+  std::string_view name() const override { return "copy"; }
+  bool is_host() const override { return false; }
+  bool can_reduce(DType) const override { return true; }
+  bool sums_by_copy_engines() const override { return true; }
+  void still_working() override { host_.still_working(); }
+  /// Names the last operation of a stream of its own that began on the device too.
+  void wait_until(const std::function<bool()>& done,
+                  const std::function<std::string()>& what) override;
+
+ private:
+  void do_send(const Tensor& tensor, int to) override;
+  void do_recv(const Tensor& tensor, int from) override;
+  void do_broadcast(const Tensor& tensor, int root) override;
+  void do_all_reduce(const Tensor& tensor, ReduceOp op) override;
+  std::unique_ptr<Request> do_all_reduce_async(const Tensor& tensor, ReduceOp op,
+                                               std::string_view label) override;
+  std::unique_ptr<Request> do_all_reduce_bf16_async(const Tensor& tensor, const Tensor& scratch,
+                                                    std::string_view label) override;
+  Tensor do_attach(const Tensor& arena) override;
+  void do_detach(const Tensor& arena) override;
+  std::unique_ptr<Request> do_sum_attached_async(const Tensor& slice, std::string_view label,
+                                                 const Tensor& scratch) override;
+  void do_reduce(const Tensor& tensor, ReduceOp op, int root) override;
+  void do_all_gather(const Tensor& input, const Tensor& output) override;
+  void do_gather(const Tensor& input, const Tensor& output, int root) override;
+  void do_scatter(const Tensor& input, const Tensor& output, int root) override;
+  void do_reduce_scatter(const Tensor& input, const Tensor& output, ReduceOp op) override;
+  void do_all_to_all(const Tensor& input, const Tensor& output) override;
+  void do_barrier() override;
+  void do_sum_doubles(double* values, std::int64_t count) override;
+
+  /// CUDA's handles, kept out of this header.
+  struct Handle;
+  /// Before an operation. Throws Error once the ranks were given up.
+  Handle& begin();
+  /// As begin(), for an operation of NCCL's.
+  NcclCommunicator& nccl();
+  /// Whether there is something to sum, and somebody to sum it with.
+  bool shares(const Tensor& tensor) const { return size() > 1 && tensor.elements() > 0; }
+  void give_up() noexcept;
+  void close() noexcept;
+
+  Communicator& host_;
+  int exceptions_;
+  bool given_up_ = false;
+  NcclCommunicator nccl_;
+  std::unique_ptr<Handle> handle_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,224 @@
+#include <chrono>
+#include <cmath>
+#include <stdexcept>
+#include <thread>
+
+#include "base/philox.h"
+#include "device/cuda_check.h"
+#include "device/cuda_graph.h"
+#include "parallel/device_test.h"
+#include "parallel/mpi_communicator.h"
+#include "parallel/peer_copy/peer_copy_communicator.h"
+#include "parallel/stream_watch.h"
+
+// What ranks have alone whose GPUs copy: attached arenas, staging memory, giving up.
+
+namespace tandem {
+namespace {
+
+TEST(PeerCopy, IsADeviceKind) {
+  EXPECT_EQ(gpus().name(), "copy");
+  EXPECT_FALSE(gpus().is_host());
+  EXPECT_EQ(gpus().rank(), hosts().rank());
+  EXPECT_EQ(gpus().size(), hosts().size());
+}
+
+/// Values that differ by rank, element and round, and whose sum depends on its order.
+float value_of(int rank, std::int64_t i, int round) {
+  const auto step = static_cast<float>((i * 7 + rank * 31 + round * 13) % 97);
+  return std::ldexp(1.0F + step / 97.0F, static_cast<int>((i + rank * 5 + round) % 23) - 11);
+}
+
+std::vector<float> values_of(int rank, std::int64_t count, int round) {
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i) {
+    values[static_cast<std::size_t>(i)] = value_of(rank, i, round);
+  }
+  return values;
+}
+
+/// Added up in the order of the ranks.
+float sum_of(std::int64_t i, int round) {
+  float sum = value_of(0, i, round);
+  for (int rank = 1; rank < gpus().size(); ++rank) sum += value_of(rank, i, round);
+  return sum;
+}
+
+struct Slice {
+  std::int64_t offset;
+  std::int64_t elements;
+};
+
+/// Slices of an arena that leave gaps, and begin and end anywhere. The last three are long enough
+/// for copies.
+constexpr Slice slices[] = {{0, 1},
+                            {3, 2},
+                            {64, 64},
+                            {131, 0},
+                            {133, 6},
+                            {200, 5'001},
+                            {10'000, 30'001},
+                            {40'001, 262'144},
+                            {302'148, 1'500'001},
+                            {1'802'149, 300'003},
+                            {2'102'160, 262'145}};
+constexpr std::int64_t arena_elements = 2'364'400;
+
+/// `found`: the sums where a slice is, and between them what this rank had there.
+void expect_sums(const std::vector<float>& found, int round) {
+  const auto at = [&](std::int64_t i) { return found[static_cast<std::size_t>(i)]; };
+  std::int64_t i = 0;
+  for (const Slice& slice : slices) {
+    for (; i < slice.offset; ++i) {
+      ASSERT_EQ(at(i), value_of(gpus().rank(), i, round)) << "gap at " << i;
+    }
+    for (; i < slice.offset + slice.elements; ++i) {
+      ASSERT_EQ(at(i), sum_of(i, round)) << "element " << i << ", round " << round;
+    }
+  }
+}
+
+/// Sleeps now and then, each rank at other times.
+void dawdle(RandomStream& random) {
+  if (random.uniform() > 0.3F) return;
+  const auto most = 3000.0F * random.uniform();
+  std::this_thread::sleep_for(std::chrono::microseconds(static_cast<int>(most)));
+}
+
+/// An arena, and what backward writes into it.
+class Attached {
+ public:
+  Attached()
+      : computed_(std::vector<float>(static_cast<std::size_t>(arena_elements))),
+        arena_(std::vector<float>(static_cast<std::size_t>(arena_elements))) {
+    EXPECT_EQ(gpus().attach(arena_.tensor(DType::f32)).raw(), arena_.data());
+  }
+  ~Attached() { gpus().detach(arena_.tensor(DType::f32)); }
+  Attached(const Attached&) = delete;
+  Attached& operator=(const Attached&) = delete;
+
+  void set(int round) { computed_.set(values_of(gpus().rank(), arena_elements, round)); }
+  /// Enqueues backward, and the sums of all slices.
+  void sum() const {
+    TANDEM_CUDA_CHECK(cudaMemcpyAsync(arena_.data(), computed_.data(),
+                                      arena_elements * sizeof(float), cudaMemcpyDeviceToDevice,
+                                      gpu().stream()));
+    std::vector<std::unique_ptr<Request>> requests;
+    for (const Slice& slice : slices) {
+      requests.push_back(gpus().sum_attached_async(
+          Tensor(arena_.data() + slice.offset, {slice.elements}), "slice"));
+    }
+    for (const auto& request : requests) request->wait();
+  }
+  std::vector<float> get() const {
+    wait_for_device(gpus(), gpu(), "sums");
+    return arena_.get();
+  }
+
+ private:
+  OnGpu<float> computed_;
+  OnGpu<float> arena_;
+};
+
+TEST(PeerCopy, SumsSlicesInTheOrderOfTheRanksWhoeverIsLate) {
+  Attached attached;
+  RandomStream random(5, static_cast<std::uint64_t>(gpus().rank()));
+  for (int round = 0; round < 5; ++round) {
+    dawdle(random);
+    attached.set(round);
+    dawdle(random);
+    attached.sum();
+    expect_sums(attached.get(), round);
+  }
+}
+
+TEST(PeerCopy, SumsInAGraphThatIsLaunchedAgainAndAgain) {
+  Attached attached;
+  OnGpu<float> statistics(std::vector<float>(5));
+  OnGpu<double> doubles(std::vector<double>(300));
+  const auto step = [&] {
+    const auto request = gpus().all_reduce_async(statistics.tensor(DType::f32), ReduceOp::sum);
+    // On the context's stream, while the other goes on.
+    gpus().sum_doubles(doubles.data(), 300);
+    attached.sum();
+    gpus().barrier();
+    request->wait();
+  };
+  step();
+  CudaGraph graph(gpu(), step);
+  RandomStream random(6, static_cast<std::uint64_t>(gpus().rank()));
+  for (int round = 0; round < 20; ++round) {
+    dawdle(random);
+    attached.set(round);
+    statistics.set(contributions<float>(gpus().rank(), 5));
+    doubles.set(std::vector<double>(300, 1.0 + gpus().rank()));
+    dawdle(random);
+    graph.launch();
+    if (round % 7 == 3) gpus().barrier();  // outside of the graph
+    expect_sums(attached.get(), round);
+    EXPECT_EQ(statistics.get(), sums<float>(5));
+    const int size = gpus().size();
+    EXPECT_EQ(doubles.get(), std::vector<double>(300, 0.5 * size * (size + 1)));
+  }
+}
+
+TEST(PeerCopy, LaunchesWithoutTheHostBetweenThem) {
+  Attached attached;
+  attached.sum();
+  CudaGraph graph(gpu(), [&] { attached.sum(); });
+  attached.set(1);
+  for (int launch = 0; launch < 50; ++launch) graph.launch();
+  expect_sums(attached.get(), 1);
+}
+
+TEST(PeerCopy, TakesNoSliceThatIsNotAttached) {
+  const OnGpu<float> stranger(std::vector<float>(10));
+  EXPECT_NE(message_of<Error>([&] {
+              gpus().sum_attached_async(stranger.tensor(DType::f32));
+            }).find("in no attached arena"),
+            std::string::npos);
+}
+
+TEST(PeerCopy, EndsWhereARankNeverArrives) {
+  constexpr double timeout = 2.0;
+  const int silent = gpus().size() - 1;
+  MpiCommunicator group({.timeout_seconds = timeout});
+  const OnGpu<float> arena(values_of(gpus().rank(), 4321, 0));
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    PeerCopyCommunicator link(group, gpu());
+    (void)link.attach(arena.tensor(DType::f32));
+    const auto sum = [&](const char* label) {
+      link.sum_attached_async(arena.tensor(DType::f32), label)->wait();
+    };
+    sum("gradient bucket 1 of 2");
+    wait_for_device(link, gpu(), "a step");
+    if (link.rank() == silent) {
+      std::this_thread::sleep_for(std::chrono::duration<double>(2.5 * timeout));
+    } else {
+      sum("gradient bucket 2 of 2");
+      EXPECT_EQ(message_of<CommunicationTimeout>([&] { wait_for_device(link, gpu(), "a step"); }),
+                "waited 2 s in a step, last in all_reduce of gradient bucket 2 of 2 (4,321 "
+                "elements) for rank " +
+                    std::to_string(silent) + ", which gives no sign of life");
+      // What hung has ended, so that memory can be freed.
+      wait_for_device(hosts(), gpu(), "what was given up");
+      EXPECT_NE(message_of<Error>([&] { link.barrier(); }).find("given up"), std::string::npos);
+    }
+    throw std::runtime_error("the others are gone");  // as an error would unwind it
+  } catch (const std::runtime_error& error) {
+    EXPECT_STREQ(error.what(), "the others are gone");
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+  hosts().barrier();
+}
+
+TEST(PeerCopy, WorksOnAfterAnotherGroupWasGivenUp) {
+  Attached attached;
+  attached.set(2);
+  attached.sum();
+  expect_sums(attached.get(), 2);
+}
+
+}  // namespace
+}  // namespace tandem
