@@ -8,9 +8,10 @@ usage() {
 Usage: ./quickstart.sh [--help]
 
 Installs the packages that are missing (apt, as root or through sudo), builds Tandem into
-build/release, and trains a small ResNet on Fashion-MNIST with two MPI ranks (one on a machine of one
-core) into runs/quickstart. About three minutes of training on two cores. The CUDA backend is built
-where a GPU is seen; TANDEM_CUDA=ON or OFF in the environment decides otherwise.
+build/release, and trains a small ResNet on Fashion-MNIST with two ranks (one on a machine of one core;
+one for each GPU where there are any) into runs/quickstart. On two cores the first build takes some
+ten minutes and the training about three. The CUDA backend is built where a GPU is seen;
+TANDEM_CUDA=ON or OFF in the environment decides otherwise.
 
 Safe to run again: what is installed and built is left as it is. A finished run is kept under
 runs/quickstart.DATE-TIME and a new one is trained. A run that was stopped (Ctrl-C) goes on from its
@@ -31,7 +32,7 @@ weights=$run/weights.safetensors
 
 echo "== 1/3 Packages"
 tools/install_dependencies.sh
-echo "== 2/3 Build"
+echo "== 2/3 Build (the first takes some ten minutes on two cores)"
 # Its kernels take several times as long to compile as all the rest.
 if [[ -z ${TANDEM_CUDA:-} ]] && command -v nvcc >/dev/null && ! nvidia-smi -L 2>/dev/null | grep -q '^GPU'; then
   export TANDEM_CUDA=OFF
@@ -55,21 +56,24 @@ elif [[ -d $run ]]; then
   echo "A run stopped before its first checkpoint in $run; what it left is now $kept."
 fi
 
-ranks=2
-if (($(nproc) < 2)); then ranks=1; fi
-# Thread placement is Tandem's: mpirun's default would bind both threads of a rank to one core.
-# mpirun kills a second after Ctrl-C by default; a checkpoint may take longer on a busy disk.
-launch=(mpirun -n "$ranks" --bind-to none --mca odls_base_sigkill_timeout 30)
-# mpirun counts cores, not hardware threads; where they cannot be told, it is told to go ahead.
-cores=$(lscpu --parse=CORE,SOCKET 2>/dev/null | grep -v '^#' | sort -u | wc -l || true)
-if ((cores < ranks)); then launch+=(--oversubscribe); fi
-if ((EUID == 0)); then launch+=(--allow-run-as-root); fi
+# One rank on each GPU, or two on a host without.
+launch=("$program" launch)
+if ! nvidia-smi -L 2>/dev/null | grep -q '^GPU' || [[ ${TANDEM_CUDA:-} == OFF ]]; then
+  launch+=(--gpus none --ranks-per-gpu "$(($(nproc) < 2 ? 1 : 2))")
+fi
 
-# On Ctrl-C the ranks write a checkpoint and mpirun ends; this script then says how to go on.
-trap ':' INT TERM
+# A stop reaches the ranks through the launcher: they write a checkpoint, and this script then says how
+# to go on. Bash lets what runs in the background ignore Ctrl-C, so that is passed on as SIGTERM.
+"${launch[@]}" -- "${arguments[@]}" &
+job=$!
+trap 'kill -TERM "$job" 2>/dev/null || true' INT TERM HUP
 status=0
-"${launch[@]}" "$program" "${arguments[@]}" || status=$?
-trap - INT TERM
+wait "$job" || status=$?
+while kill -0 "$job" 2>/dev/null; do
+  status=0
+  wait "$job" || status=$?
+done
+trap - INT TERM HUP
 if ((status != 0)); then
   echo "Training ended with exit code $status. ./quickstart.sh goes on from the last checkpoint," \
     "if there is one." >&2

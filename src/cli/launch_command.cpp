@@ -68,6 +68,18 @@ bool includes_this_host(const LaunchPlan& plan) {
   });
 }
 
+/// This host's GPUs, a while later where an earlier job's MPS daemon still has some. The user's own
+/// daemon stays there.
+GpuList gpus_of_host(const LaunchArguments& arguments) {
+  const auto look = [] {
+    GpuList host = list_gpus();
+    host.gpus = visible_gpus_of(host.gpus, variable("CUDA_VISIBLE_DEVICES"));
+    return host;
+  };
+  if (arguments.dry_run || arguments.slot.reuse_mps) return look();
+  return list_once_free(arguments.slot, look, free_seconds);
+}
+
 /// The devices of the whole job, which `tandem tune` keeps its choices by.
 DeviceSet devices_of(const std::vector<GpuInfo>& gpus, int hosts) {
   if (gpus.empty()) return {.name = read_machine().cpu_model, .count = hosts};
@@ -125,6 +137,7 @@ void place_ranks(const LaunchArguments& arguments, const DeviceSet& devices, Ran
 
 /// Hosts and how to start there: inside a Slurm allocation with srun, unless hosts are named.
 void choose_hosts(const LaunchArguments& arguments, LaunchPlan& plan) {
+  plan.inside_step = variable("SLURM_STEP_ID") != nullptr;
   if (!arguments.hosts.empty()) {
     plan.hosts = read_hosts(arguments.hosts);
     plan.host_count = static_cast<int>(plan.hosts.size());
@@ -154,8 +167,7 @@ int launch(const LaunchArguments& arguments) {
   plan.rank = {.slot = arguments.slot, .job = new_job_name(), .command = arguments.command};
   HostSlots slots;  // none where this host is none of the job's
   if (includes_this_host(plan)) {
-    GpuList gpus = list_gpus();
-    gpus.gpus = visible_gpus_of(gpus.gpus, variable("CUDA_VISIBLE_DEVICES"));
+    const GpuList gpus = gpus_of_host(arguments);
     const std::vector<GpuInfo> used = choose_gpus(arguments.slot.gpus, gpus);
     place_ranks(arguments, devices_of(used, plan.host_count), plan.rank);
     slots = deal_slots(plan.rank.slot, gpus, usable_cores());

@@ -30,12 +30,16 @@ constexpr const char* footer =
     "data or the command line; 75 stopped by SIGINT or SIGTERM, a checkpoint was written, go on "
     "with --resume.";
 
-/// Says what went wrong and ends the whole job. Ranks other than 0 wait a moment first: mostly rank
-/// 0 has met the same error, and its one line is enough. Of a time-out, which may be rank 0's own
-/// fault, the ranks have settled before who tells it.
+/// Says what went wrong and ends the whole job. Ranks other than 0 wait a moment first, each a
+/// little longer than the one before: mostly a lower rank has met the same error, and its one line
+/// is enough. Of a time-out, which may be rank 0's own fault, the ranks have settled before who
+/// tells it.
 int fail(const MpiSession* session, const std::exception& error, int code) {
   const bool settled = dynamic_cast<const CommunicationTimeout*>(&error) != nullptr;
-  if (process_rank() > 0 && !settled) std::this_thread::sleep_for(std::chrono::seconds(3));
+  const int place = std::min(process_rank(), 30);
+  if (place > 0 && !settled) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2700 + 300 * place));
+  }
   // What several ranks could have met says whose it is.
   const bool whose =
       code == ExitCode::failure && !settled && session != nullptr && session->distributed();

@@ -181,7 +181,7 @@ class Tuner {
   BenchRunner runner_;
   Measure measure_ = [this](const Candidate& candidate, double seconds) {
     teller_.begin(candidate);
-    const Measurement found = runner_.measure(candidate, seconds);
+    Measurement found = runner_.measure(candidate, seconds);
     teller_.end(candidate, found);
     return found;
   };

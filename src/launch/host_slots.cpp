@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <sstream>
+#include <thread>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/text.h"
 
 namespace tandem {
@@ -40,6 +43,8 @@ GpuInfo named_gpu(const std::string& word, const std::vector<GpuInfo>& gpus) {
   return found.front();
 }
 
+bool is_held(const GpuInfo& gpu) { return gpu.exclusive && gpu.busy; }
+
 void check_compute_mode(const GpuInfo& gpu, const SlotRequest& request) {
   if (gpu.prohibited) {
     input_error(
@@ -47,7 +52,7 @@ void check_compute_mode(const GpuInfo& gpu, const SlotRequest& request) {
         "--gpus, or ask its administrator",
         gpu.uuid, gpu.name);
   }
-  if (gpu.exclusive && gpu.busy && !request.reuse_mps) {
+  if (is_held(gpu) && !request.reuse_mps) {
     input_error(
         "{} ({}) is in compute mode 'exclusive process', and a process holds it (another user's, "
         "or "
@@ -92,6 +97,26 @@ std::vector<GpuInfo> choose_gpus(const std::string& gpus, const GpuList& host) {
   if (chosen.empty())
     input_error("--gpus '{}' names none; give all, none, a number or a list", gpus);
   return chosen;
+}
+
+GpuList list_once_free(const SlotRequest& request, const std::function<GpuList()>& look,
+                       double seconds) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin = Clock::now();
+  for (bool told = false;; told = true) {
+    GpuList host = look();
+    const std::vector<GpuInfo> gpus = choose_gpus(request.gpus, host);
+    const auto held = std::ranges::find_if(gpus, is_held);
+    if (held == gpus.end()) return host;
+    if (std::chrono::duration<double>(Clock::now() - begin).count() >= seconds) return host;
+    if (!told) {
+      log_info(
+          "a process still holds {} ({}), which takes one at a time; waiting for it, {:.0f} s "
+          "at most",
+          held->uuid, held->name, seconds);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
 }
 
 int processes_of_other_hosts(const SlotRequest& request) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,15 @@ struct HostSlots {
 /// The GPUs that `gpus` of a SlotRequest chooses among a host's. Throws InputError where it names
 /// one that is not there, or more than there are.
 std::vector<GpuInfo> choose_gpus(const std::string& gpus, const GpuList& host);
+
+/// For an earlier job's MPS daemon to let go of a GPU.
+constexpr double free_seconds = 15.0;
+
+/// The host's GPUs as `look` lists them, once nobody holds any of those that the request chooses
+/// and that take one process at a time; or as they are after `seconds`. A job that has just ended
+/// may still have an MPS server on them. Logs once that it waits.
+GpuList list_once_free(const SlotRequest& request, const std::function<GpuList()>& look,
+                       double seconds);
 
 /// As many processes as the request needs on hosts that cannot be looked at from here, nothing else
 /// of them being known. Throws InputError where it does not say how many GPUs they have.

@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <random>
-#include <thread>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -21,9 +21,13 @@ namespace {
 constexpr int bad_input = 2;
 constexpr int stopped = 75;
 
+/// Before a restart: other hosts clean up too, and what failed at once is not to fail a thousand
+/// times a minute.
+constexpr std::chrono::seconds restart_pause{1};
+
 /// Returns once this host's MPS daemons have ended: the guard ends them, or, where it was killed
-/// too, this process.
-void wait_for_cleanup(const std::string& job) {
+/// too, this process. A stop signal cuts it short and is returned; else 0.
+int wait_for_cleanup(const std::string& job, const StopSignals& signals) {
   const MpsFolder folder(MpsFolder::path_of(job));
   const auto begin = std::chrono::steady_clock::now();
   while (std::filesystem::exists(folder.path())) {
@@ -32,16 +36,22 @@ void wait_for_cleanup(const std::string& job) {
     if (waited > std::chrono::seconds(40)) {
       log_warning("'{}' is still in use: a process of the job, or its MPS daemon, does not end",
                   folder.path().string());
-      return;
+      return 0;
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (const int number = signals.take(std::chrono::milliseconds(20))) return number;
   }
+  return 0;
 }
 
-JobEnd run_once(const LaunchPlan& plan) {
-  const JobEnd end = run_job(start_command(plan, plan.starter, ::geteuid() == 0));
-  wait_for_cleanup(plan.rank.job);
-  return end;
+/// Returns the stop signal that ended the pause; 0 where none came.
+int pause_before_restart(const StopSignals& signals) {
+  const auto end = std::chrono::steady_clock::now() + restart_pause;
+  for (;;) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    if (left.count() <= 0) return 0;
+    if (const int number = signals.take(left)) return number;
+  }
 }
 
 void require_starter(Starter starter) {
@@ -57,9 +67,11 @@ void require_starter(Starter starter) {
 
 int supervise(LaunchPlan plan, const SupervisorOptions& options) {
   require_starter(plan.starter);
+  const StopSignals signals;
   for (int restarts = 0;; ++restarts) {
     plan.rank.job = new_job_name();
-    const JobEnd end = run_once(plan);
+    const JobEnd end = run_job(start_command(plan, plan.starter, ::geteuid() == 0), signals);
+    int stop = wait_for_cleanup(plan.rank.job, signals);
     if (end.code == 0 || end.code == stopped || end.code == bad_input) return end.code;
     if (end.stop_signal != 0) return 128 + end.stop_signal;
     if (restarts >= options.max_restarts) {
@@ -73,6 +85,12 @@ int supervise(LaunchPlan plan, const SupervisorOptions& options) {
     log_warning("the job ended with code {}; restart {} of {}, {}", end.code, restarts + 1,
                 options.max_restarts, next.text);
     plan.rank.command = next.command;
+    if (stop == 0) stop = pause_before_restart(signals);
+    if (stop != 0) {
+      log_warning("stopped by signal {} ({}), the restart is called off; the run can go on {}",
+                  stop, strsignal(stop), next.text);
+      return stopped;
+    }
   }
 }
 

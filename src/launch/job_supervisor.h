@@ -22,10 +22,10 @@ struct SupervisorOptions {
 };
 
 /// Starts the plan's job and, where it fails, starts it again, each time under a new name and so
-/// with new MPS daemons. A job that was stopped, one that ended by the user's mistake (exit code
-/// 2), and one that a signal to this process ended are not started again. Returns the exit code:
-/// that of the last job, or 128 + the signal where a signal to this process ended a job that has no
-/// code for it.
+/// with new MPS daemons, after a second. A job that was stopped, one that ended by the user's
+/// mistake (exit code 2), and one that a signal to this process ended are not started again.
+/// Returns the exit code: that of the last job, 128 + the signal where a signal to this process
+/// ended a job that has no code for it, or 75 where one called a restart off.
 int supervise(LaunchPlan plan, const SupervisorOptions& options);
 
 /// A new job's name: letters and digits that no other job of this user has.

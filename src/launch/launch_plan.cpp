@@ -51,6 +51,7 @@ std::vector<std::string> srun_command(const LaunchPlan& plan) {
                                    "--cpu-bind=none",
                                    "--gpu-bind=none",
                                    "--kill-on-bad-exit=1"};
+  if (plan.inside_step) command.emplace_back("--overlap");
   if (!plan.hosts.empty()) command.push_back("--nodelist=" + join(plan.hosts, ","));
   return command;
 }

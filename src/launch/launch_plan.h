@@ -17,6 +17,8 @@ struct LaunchPlan {
   /// Names, each once; empty: this host alone, or with srun the allocation's.
   std::vector<std::string> hosts;
   int host_count = 1;
+  /// With srun: inside a job step, whose resources only a step that overlaps it gets.
+  bool inside_step = false;
   int processes_per_host = 1;
   RankRequest rank;
   std::string program;  ///< tandem's path, the same on all hosts

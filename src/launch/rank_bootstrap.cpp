@@ -18,8 +18,9 @@
 namespace tandem {
 namespace {
 
-/// For the first local rank to make the folder, and for the daemons to come up.
-constexpr double folder_seconds = 30.0;
+/// For the first local rank to make the folder, which may wait for free GPUs before, and for the
+/// daemons to come up.
+constexpr double folder_seconds = 2.0 * free_seconds;
 constexpr double daemon_seconds = 60.0;
 
 /// Of the user's own daemon, which is to be running.
@@ -63,6 +64,22 @@ EnvironmentChanges environment_of(const RankRequest& request, const HostSlots& h
     return slot_environment(slot, request.slot, reused_daemon(), "");
   }
   return private_daemon(request, host, place, slot);
+}
+
+GpuList visible_gpus() {
+  GpuList host = list_gpus();
+  host.gpus = visible_gpus_of(host.gpus, std::getenv("CUDA_VISIBLE_DEVICES"));
+  return host;
+}
+
+GpuList gpus_for(const SlotRequest& request, const LocalPlace& place) {
+  if (place.rank == 0 && !request.reuse_mps) {
+    return list_once_free(request, visible_gpus, free_seconds);
+  }
+  GpuList host = visible_gpus();
+  // The first rank may be so far ahead that it is what computes there.
+  for (GpuInfo& gpu : host.gpus) gpu.busy = false;
+  return host;
 }
 
 }  // namespace
@@ -119,12 +136,7 @@ EnvironmentChanges slot_environment(const Slot& slot, const SlotRequest& request
 int run_rank(const RankRequest& request) {
   const ReadEnvironment read = [](const char* name) { return std::getenv(name); };
   const LocalPlace place = read_local_place(read);
-  GpuList gpus = list_gpus();
-  gpus.gpus = visible_gpus_of(gpus.gpus, read("CUDA_VISIBLE_DEVICES"));
-  if (place.rank > 0) {
-    // The first rank may be so far ahead that it is what computes there.
-    for (GpuInfo& gpu : gpus.gpus) gpu.busy = false;
-  }
+  const GpuList gpus = gpus_for(request.slot, place);
   const HostSlots host = deal_slots(request.slot, gpus, usable_cores());
   const int slots = static_cast<int>(host.slots.size());
   if (place.rank >= slots || (place.size > 0 && place.size != slots)) {

@@ -1,11 +1,10 @@
 #include <fmt/format.h>
-#include <signal.h>
 #include <sys/resource.h>
 
-#include <chrono>
+#include <csignal>
 #include <memory>
-#include <thread>
 
+#include "cli/fault_check.h"
 #include "cli/message_check.h"
 #include "cli/run_folder.h"
 
@@ -16,10 +15,6 @@ namespace tandem::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
-
-/// Within which all ranks must be gone.
-constexpr double gone_seconds = 30.0;
 
 /// A long run with checkpoints, of which the first is there when a fault is injected.
 class Fault : public RunTest {
@@ -36,23 +31,6 @@ class Fault : public RunTest {
     wait_until("the first checkpoint is there", 40.0,
                [&] { return !checkpoint_steps(path("out")).empty(); });
     return program;
-  }
-
-  /// Waits for the end, which must come soon after now.
-  static Outcome ended(Program& program) {
-    const Clock::time_point begin = Clock::now();
-    Outcome outcome = program.wait();
-    EXPECT_FALSE(outcome.timed_out);
-    EXPECT_LT(std::chrono::duration<double>(Clock::now() - begin).count(), gone_seconds);
-    return outcome;
-  }
-
-  static void expect_gone(pid_t process) {
-    wait_until("the rank's process is gone", 5.0, [&] { return ::kill(process, 0) != 0; });
-    const std::string shared = fmt::format("tandem-{}-", process);
-    for (const fs::directory_entry& entry : fs::directory_iterator("/dev/shm")) {
-      EXPECT_FALSE(entry.path().filename().string().starts_with(shared)) << entry.path();
-    }
   }
 
   /// The newest checkpoint loads, and the run goes on from it.
@@ -79,7 +57,7 @@ TEST_P(FaultyRank, ThatIsKilledTakesTheJobAlong) {
   std::vector<pid_t> processes;
   for (int each = 0; each < 3; ++each) processes.push_back(program->rank_process(each));
   Program::signal(processes[static_cast<std::size_t>(rank)], SIGKILL);
-  const Outcome outcome = ended(*program);
+  const Outcome outcome = end_after_fault(*program);
   // What ends is the launcher, which names the rank; the others cannot know.
   EXPECT_EQ(outcome.code, 128 + SIGKILL) << outcome.err;
   EXPECT_NE(outcome.err.find(fmt::format("process rank {} with PID", rank)), std::string::npos)
@@ -96,7 +74,7 @@ TEST_P(FaultyRank, ThatHangsIsNamedAndEndedWithTheJob) {
   std::vector<pid_t> processes;
   for (int each = 0; each < 3; ++each) processes.push_back(program->rank_process(each));
   Program::signal(processes[static_cast<std::size_t>(rank)], SIGSTOP);
-  const Outcome outcome = ended(*program);
+  const Outcome outcome = end_after_fault(*program);
   EXPECT_EQ(outcome.code, 1) << outcome.err;
   EXPECT_EQ(occurrences(outcome.err, "error: "), 1U) << outcome.err;
   const std::size_t at = outcome.err.find("error: step ");
@@ -118,7 +96,7 @@ TEST_F(FaultyRank, ThatHangsIsGoneInTimeByDefault) {
   const auto program = start(2, long_run());
   const pid_t other = program->rank_process(1);
   Program::signal(program->rank_process(0), SIGSTOP);
-  const Outcome outcome = ended(*program);
+  const Outcome outcome = end_after_fault(*program);
   EXPECT_EQ(outcome.code, 1) << outcome.err;
   EXPECT_NE(outcome.err.find("for rank 0, which gives no sign of life"), std::string::npos)
       << outcome.err;
@@ -146,7 +124,7 @@ TEST_P(FullDisk, WhileACheckpointIsWritten) {
   const std::vector<std::string> options = long_run({"train.log_every=1000"});
   const auto program = start(ranks, options);
   limit_files(writer(*program), 100'000);
-  const Outcome outcome = ended(*program);
+  const Outcome outcome = end_after_fault(*program);
   expect_one_message(outcome,
                      {"cannot write 'out/checkpoints/step-", "File too large",
                       "go on with --resume", "the last checkpoint is out/checkpoints/step-"},
@@ -167,7 +145,7 @@ TEST_P(FullDisk, WhileMetricsAreWritten) {
   wait_until("it goes on", 30.0,
              [&] { return occurrences(read_file(path("out/metrics.jsonl")), "\"train\"") >= 22; });
   limit_files(writer(*program), fs::file_size(path("out/metrics.jsonl")) + 500);
-  const Outcome outcome = ended(*program);
+  const Outcome outcome = end_after_fault(*program);
   expect_one_message(
       outcome, {"cannot write 'out/metrics.jsonl': File too large", "go on with --resume"}, 1);
   expect_resumes(ranks, long_run());

@@ -84,6 +84,9 @@ Program::~Program() {
 }
 
 void Program::prepare_child() const {
+  // The test run itself may be under nohup.
+  for (const int number : {SIGHUP, SIGINT, SIGTERM, SIGUSR1}) std::signal(number, SIG_DFL);
+  for (const int number : launch_.ignored_signals) std::signal(number, SIG_IGN);
   if (!launch_.terminal) {
     if (::setsid() < 0) ::_exit(126);
     redirect(streams_ / "out", STDOUT_FILENO);
@@ -150,6 +153,14 @@ bool Program::ended(int& status) {
   if (terminal_ >= 0) drain_terminal();
   return got == id_;
 }
+
+bool Program::running() const {
+  siginfo_t end{};
+  const int code = ::waitid(P_PID, static_cast<id_t>(id_), &end, WEXITED | WNOHANG | WNOWAIT);
+  return code == 0 && end.si_pid == 0;
+}
+
+std::string Program::err() const { return read_file(streams_ / "err"); }
 
 Outcome Program::wait() {
   Outcome outcome;

@@ -26,8 +26,9 @@ struct Launch {
   std::vector<std::string> command;
   std::filesystem::path folder;  ///< working directory; empty: the test's
   std::vector<std::pair<std::string, std::string>> environment{};
-  bool terminal = false;  ///< all three streams are a pseudo-terminal of 100 columns
-  double timeout = 60.0;  ///< seconds from start to end
+  bool terminal = false;               ///< all three streams are a pseudo-terminal of 100 columns
+  double timeout = 60.0;               ///< seconds from start to end
+  std::vector<int> ignored_signals{};  ///< as nohup leaves SIGHUP; other stop signals are default
 };
 
 /// A running command; ended with the object.
@@ -45,6 +46,10 @@ class Program {
   void signal(int number) const;
   static void signal(pid_t process, int number);
 
+  /// Whether it has not ended; wait() then still tells how.
+  bool running() const;
+  /// What it has written to standard error so far.
+  std::string err() const;
   /// Returns once the command has ended, or has been ended after its time-out.
   Outcome wait();
 

@@ -69,6 +69,23 @@ Record parse(const std::string& line) {
   return record;
 }
 
+std::vector<float> values_of(const NamedTensor& tensor) {
+  std::vector<float> values(static_cast<std::size_t>(tensor.shape.elements()));
+  std::memcpy(values.data(), tensor.data, tensor.bytes());
+  return values;
+}
+
+/// Calls visit(values in a, values in b) for every f32 tensor of two files of the same names.
+template <typename Visit>
+void for_each_pair(const fs::path& a, const fs::path& b, const Visit& visit) {
+  const SafetensorsFile first(a);
+  const SafetensorsFile second(b);
+  EXPECT_EQ(first.tensors().size(), second.tensors().size());
+  for (const NamedTensor& tensor : first.tensors()) {
+    if (tensor.dtype == DType::f32) visit(values_of(tensor), values_of(second.at(tensor.name)));
+  }
+}
+
 }  // namespace
 
 std::vector<Record> read_metrics(const fs::path& folder) {
@@ -120,26 +137,30 @@ void expect_same_checkpoint(const fs::path& a, const fs::path& b) {
 }
 
 double largest_difference(const fs::path& a, const fs::path& b) {
-  const SafetensorsFile first(a);
-  const SafetensorsFile second(b);
-  EXPECT_EQ(first.tensors().size(), second.tensors().size());
   double largest = 0.0;
-  for (const NamedTensor& tensor : first.tensors()) {
-    if (tensor.dtype != DType::f32) continue;
-    const auto count = static_cast<std::size_t>(tensor.shape.elements());
-    std::vector<float> x(count);
-    std::vector<float> y(count);
-    std::memcpy(x.data(), tensor.data, tensor.bytes());
-    std::memcpy(y.data(), second.at(tensor.name).data, tensor.bytes());
+  for_each_pair(a, b, [&](const std::vector<float>& x, const std::vector<float>& y) {
     double scale = 0.0;
     double difference = 0.0;
-    for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t i = 0; i < x.size(); ++i) {
       scale = std::max(scale, std::abs(static_cast<double>(x[i])));
       difference = std::max(difference, std::abs(static_cast<double>(x[i]) - y[i]));
     }
     if (scale > 0.0) largest = std::max(largest, difference / scale);
-  }
+  });
   return largest;
+}
+
+double relative_difference(const fs::path& a, const fs::path& b) {
+  double norm = 0.0;
+  double difference = 0.0;
+  for_each_pair(a, b, [&](const std::vector<float>& x, const std::vector<float>& y) {
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double d = static_cast<double>(x[i]) - y[i];
+      norm += static_cast<double>(x[i]) * x[i];
+      difference += d * d;
+    }
+  });
+  return std::sqrt(difference / norm);
 }
 
 RunTest::RunTest() { write_file(path("run.toml"), config_text); }

@@ -35,6 +35,8 @@ std::filesystem::path checkpoint(const std::filesystem::path& folder, int step);
 void expect_same_checkpoint(const std::filesystem::path& a, const std::filesystem::path& b);
 /// The largest |a - b| / max(|a|) over a tensor, over all f32 tensors of two files.
 double largest_difference(const std::filesystem::path& a, const std::filesystem::path& b);
+/// ||a - b|| / ||a|| over all f32 tensors of two files together.
+double relative_difference(const std::filesystem::path& a, const std::filesystem::path& b);
 
 /// A test with a folder of its own, in which commands run, and a config of a run that takes a
 /// fraction of a second: 32 steps of resnet8 at 8 pixels on synthetic data of four classes, one

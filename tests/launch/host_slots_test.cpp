@@ -150,5 +150,31 @@ TEST(DealSlots, RefusesGpusThatNobodyElseMayUse) {
   EXPECT_EQ(refusal([&] { deal_slots(reuse, list, cores(1)); }), "no error");
 }
 
+TEST(ListOnceFree, WaitsForWhatTheRequestChooses) {
+  GpuList held = gpus(2);
+  held.gpus[1].exclusive = held.gpus[1].busy = true;
+  int looks = 0;
+  const auto freed_at_third_look = [&] {
+    GpuList list = held;
+    list.gpus[1].busy = ++looks < 3;
+    return list;
+  };
+  testing::internal::CaptureStderr();
+  EXPECT_FALSE(list_once_free({}, freed_at_third_look, 60.0).gpus[1].busy);
+  EXPECT_EQ(looks, 3);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "a process still holds GPU-b (Fake GPU), which takes one at a time; waiting for it, "
+            "60 s at most\n")
+      << "said once";
+  // What others hold meanwhile is for deal_slots() to refuse.
+  EXPECT_TRUE(list_once_free(
+                  {}, [&] { return held; }, 0.0)
+                  .gpus[1]
+                  .busy);
+  looks = 0;
+  list_once_free({.gpus = "1"}, freed_at_third_look, 60.0);
+  EXPECT_EQ(looks, 1) << "the other GPU is not asked for";
+}
+
 }  // namespace
 }  // namespace tandem

@@ -48,6 +48,15 @@ TEST(StartCommand, OfSeveralHosts) {
                 rank_words);
 }
 
+TEST(StartCommand, InsideAJobStepOverlapsIt) {
+  LaunchPlan nested = plan();
+  nested.inside_step = true;
+  EXPECT_NE(shell_line(start_command(nested, Starter::srun, false)).find(" --overlap "),
+            std::string::npos);
+  EXPECT_EQ(shell_line(start_command(nested, Starter::mpirun, false)).find("--overlap"),
+            std::string::npos);
+}
+
 TEST(ReadHosts, TakesAListOrAHostfile) {
   EXPECT_EQ(read_hosts("a,b"), (Texts{"a", "b"}));
   const TemporaryFolder folder;

@@ -55,8 +55,8 @@ TEST_F(MpsDaemonTest, AnswersWhileItLivesAndIsGoneBehindIt) {
   {
     const MpsDaemon daemon(pipes(), logs(), "GPU-a,GPU-b");
     EXPECT_TRUE(control.answers());
-    EXPECT_EQ(control.servers().size(), 1U);
-    EXPECT_TRUE(control.clients().empty());
+    EXPECT_EQ(control.servers().value().size(), 1U);
+    EXPECT_TRUE(control.clients().value().empty());
   }
   EXPECT_FALSE(control.answers());
   EXPECT_EQ(journal(),
@@ -65,11 +65,11 @@ TEST_F(MpsDaemonTest, AnswersWhileItLivesAndIsGoneBehindIt) {
 
 TEST_F(MpsDaemonTest, KnowsItsClients) {
   const MpsDaemon daemon(pipes(), logs(), "GPU-a");
-  EXPECT_TRUE(MpsControl(pipes()).clients().empty());
+  EXPECT_TRUE(MpsControl(pipes()).clients().value().empty());
   std::ofstream(pipes() / "clients") << "1\n123456 of some words\n";
   EXPECT_EQ(MpsControl(pipes()).clients(), (std::vector<pid_t>{1, 123456}));
   set("CUDA_MPS_PIPE_DIRECTORY", pipes().string());
-  EXPECT_EQ(MpsControl::of_environment().clients().size(), 2U);
+  EXPECT_EQ(MpsControl::of_environment().clients().value().size(), 2U);
   ::unsetenv("CUDA_MPS_PIPE_DIRECTORY");
   EXPECT_EQ(MpsControl::of_environment().pipe_directory(), "/tmp/nvidia-mps");
 }
@@ -103,6 +103,7 @@ TEST_F(MpsDaemonTest, ThatDoesNotAnswerIsNoDaemon) {
   std::filesystem::create_directory(pipes());
   std::ofstream(pipes() / "nvidia-cuda-mps-control.pid") << "1\n";
   EXPECT_FALSE(MpsControl(pipes(), 0.2).answers());
+  EXPECT_FALSE(MpsControl(pipes(), 0.2).clients().has_value());
 }
 
 TEST(MpsFolderTest, IsThisUsersAlone) {

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <chrono>
+#include <csignal>
+
+namespace tandem {
+
+/// While it lives, the signals by which a job is asked to stop (SIGINT, SIGTERM, SIGHUP, SIGUSR1)
+/// and SIGCHLD do nothing by themselves, but wait to be taken. A stop signal that this process was
+/// started to ignore, as by nohup, stays ignored.
+///
+/// For the thread that runs main(), before others start.
+class StopSignals {
+ public:
+  StopSignals();
+  /// What still waits is dropped: whatever it was to stop has ended.
+  ~StopSignals();
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+  /// The next stop signal; 0 where a child's end comes first, or nothing within the time.
+  int take(std::chrono::milliseconds patience) const;
+
+  /// The signals that were blocked before: for children.
+  const sigset_t& mask_before() const { return before_; }
+
+ private:
+  sigset_t taken_{};
+  sigset_t before_{};
+};
+
+}  // namespace tandem

@@ -1,0 +1,36 @@
+#include "cli/fault_check.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+
+namespace tandem::cli {
+
+Outcome end_after_fault(Program& program) {
+  using Clock = std::chrono::steady_clock;
+  constexpr double gone_seconds = 30.0;
+  const Clock::time_point begin = Clock::now();
+  Outcome outcome = program.wait();
+  EXPECT_FALSE(outcome.timed_out);
+  EXPECT_LT(std::chrono::duration<double>(Clock::now() - begin).count(), gone_seconds);
+  return outcome;
+}
+
+std::string only_error(const Outcome& outcome) {
+  EXPECT_EQ(occurrences(outcome.err, "error: "), 1U) << outcome.err;
+  const std::size_t at = outcome.err.find("error: ");
+  if (at == std::string::npos) return "";
+  return outcome.err.substr(at, outcome.err.find('\n', at) - at);
+}
+
+void expect_gone(pid_t process) {
+  wait_until("the rank's process is gone", 5.0, [&] { return ::kill(process, 0) != 0; });
+  const std::string shared = fmt::format("tandem-{}-", process);
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
+    EXPECT_FALSE(entry.path().filename().string().starts_with(shared)) << entry.path();
+  }
+}
+
+}  // namespace tandem::cli

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include "cli/program.h"
+
+namespace tandem::cli {
+
+/// Waits for the end of a job that has met a fault, which must come soon after now: within 30 s.
+Outcome end_after_fault(Program& program);
+
+/// The only line of standard error with "error: ", from there on; there must be no other.
+std::string only_error(const Outcome& outcome);
+
+/// Expects that the rank's process is gone, or goes now, and left no shared memory.
+void expect_gone(pid_t process);
+
+}  // namespace tandem::cli

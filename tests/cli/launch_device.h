@@ -1,0 +1,25 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tandem::cli {
+
+/// What `tandem launch` finds in a test: two made-up GPUs, GPU-a and GPU-b, whose ranks compute on
+/// the CPU (launch_device_fake.cpp), or this machine's (launch_device_gpu.cpp). A test program is
+/// linked with one of them.
+struct LaunchDevice {
+  std::vector<std::pair<std::string, std::string>> environment;  ///< of every command
+  std::vector<std::string> settings;  ///< of every training, as for --set
+  std::string gpu;                    ///< the first one's UUID
+  int checkpoint_every = 1;           ///< steps; some in a second
+  int steps = 1;               ///< of a run that ends by itself, long behind its first checkpoint
+  double start_seconds = 1.0;  ///< at most, for a job to come to its first checkpoint
+};
+
+/// `folder`: the test's own.
+LaunchDevice launch_device(const std::filesystem::path& folder);
+
+}  // namespace tandem::cli

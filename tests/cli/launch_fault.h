@@ -1,0 +1,25 @@
+#pragma once
+
+#include <vector>
+
+#include "cli/launched_job.h"
+
+namespace tandem::cli {
+
+/// A test of what a fault does to a job whose ranks, four of them, share a GPU.
+class LaunchFault : public LaunchedJob {
+ protected:
+  /// Options of `tandem launch` for it.
+  static Words shared_gpu(Words more = {});
+  static std::string host_name();
+  static std::vector<pid_t> processes_of(const Program& job);
+
+  /// No process, MPS daemon, folder or shared memory is left of the job, and the next one goes on
+  /// from its newest checkpoint.
+  void expect_clean_end(const std::vector<pid_t>& processes) const;
+
+  /// Waits for a checkpoint behind the step.
+  void expect_checkpoint_after(int step) const;
+};
+
+}  // namespace tandem::cli

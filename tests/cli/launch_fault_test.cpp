@@ -1,0 +1,275 @@
+#include "cli/launch_fault.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include "cli/fault_check.h"
+
+// Faults that meet jobs of `tandem launch` whose ranks share a GPU: over made-up GPUs
+// (test_cli_launch_faults) and over a real one (test_cli_launch_faults_gpu). Each ends the whole
+// job soon, says so in one line, leaves nothing behind, and the next job works.
+
+namespace tandem::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int stopped = 75;
+
+struct Deadly {
+  int signal;
+  const char* name;
+};
+
+class LaunchedRank : public LaunchFault, public testing::WithParamInterface<Deadly> {};
+
+TEST_P(LaunchedRank, ThatASignalEndsIsNamedAndTakesTheJobAlong) {
+  const auto job = started(shared_gpu());
+  const std::vector<pid_t> processes = processes_of(*job);
+  Program::signal(processes[1], GetParam().signal);
+  const Outcome outcome = end_after_fault(*job);
+  EXPECT_EQ(outcome.code, 128 + GetParam().signal) << outcome.err;
+  const std::string line = only_error(outcome);
+  const std::string begin =
+      fmt::format("error: rank 1 on {}, {}, step ", host_name(), device().gpu);
+  ASSERT_TRUE(line.starts_with(begin)) << outcome.err;
+  EXPECT_GE(std::stoi(line.substr(begin.size())), device().checkpoint_every) << line;
+  EXPECT_NE(line.find(fmt::format(" was ended by signal {} (", GetParam().signal)),
+            std::string::npos)
+      << line;
+  expect_clean_end(processes);
+}
+
+INSTANTIATE_TEST_SUITE_P(Signals, LaunchedRank,
+                         testing::Values(Deadly{SIGKILL, "Killed"}, Deadly{SIGABRT, "Aborted"}),
+                         [](const auto& each) { return each.param.name; });
+
+TEST_F(LaunchedRank, ThatHangsIsNamedAndEndedWithTheJob) {
+  const auto job = started(shared_gpu(), set({"parallel.timeout_seconds=5"}));
+  const std::vector<pid_t> processes = processes_of(*job);
+  Program::signal(processes[1], SIGSTOP);
+  const Outcome outcome = end_after_fault(*job);
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  const std::string line = only_error(outcome);
+  for (const std::string& part :
+       {std::string("step "), std::string(" for rank 1, which gives no sign of life"),
+        fmt::format("(rank 1 on {}", host_name())}) {
+    EXPECT_NE(line.find(part), std::string::npos) << line << "\nwanted: " << part;
+  }
+  expect_clean_end(processes);
+}
+
+// A rank that ends while it is to write its checkpoint is a fault of its own.
+TEST_P(LaunchedRank, ThatASignalEndsWhileItStopsIsNamed) {
+  const auto job = started(shared_gpu());
+  const pid_t rank = job->rank_process(1);
+  const auto status_of_rank = [&] { return read_file(fmt::format("/proc/{}/status", rank)); };
+  Program::signal(rank, SIGSTOP);
+  // On a busy host the request might be taken before the rank stands still.
+  wait_until("the rank stands still", 20.0,
+             [&] { return status_of_rank().find("State:\tT") != std::string::npos; });
+  job->signal(SIGTERM);
+  wait_until("the request to stop has come", 20.0, [&] {
+    const std::string status = status_of_rank();
+    const std::size_t at = status.find("ShdPnd:\t");
+    return at != std::string::npos &&
+           (std::stoull(status.substr(at + 8, 16), nullptr, 16) >> (SIGUSR1 - 1U) & 1U) != 0;
+  });
+  Program::signal(rank, GetParam().signal);
+  Program::signal(rank, SIGCONT);
+  const Outcome outcome = end_after_fault(*job);
+  EXPECT_NE(only_error(outcome).find(fmt::format(" was ended by signal {} (", GetParam().signal)),
+            std::string::npos)
+      << outcome.err;
+  expect_nothing_left();
+}
+
+class LaunchSignals : public LaunchFault, public testing::WithParamInterface<int> {};
+
+TEST_P(LaunchSignals, LetTheRanksWriteTheirCheckpoint) {
+  const auto job = started(shared_gpu());
+  const std::vector<pid_t> processes = processes_of(*job);
+  job->signal(GetParam());
+  const Outcome outcome = end_after_fault(*job);
+  EXPECT_EQ(outcome.code, stopped) << outcome.err;
+  EXPECT_NE(outcome.err.find("go on with --resume"), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.err.find("error: "), std::string::npos) << outcome.err;
+  expect_clean_end(processes);
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, LaunchSignals, testing::Values(SIGINT, SIGTERM, SIGHUP, SIGUSR1),
+                         [](const auto& each) {
+                           return each.param == SIGINT    ? "Int"
+                                  : each.param == SIGTERM ? "Term"
+                                  : each.param == SIGHUP  ? "Hup"
+                                                          : "Usr1";
+                         });
+
+// As nohup leaves SIGHUP, and a shell without job control SIGINT of what it starts with &.
+TEST_F(LaunchSignals, AreLeftIgnoredWhereTheyWere) {
+  Launch command = launch(shared_gpu(), endless());
+  command.ignored_signals = {SIGHUP, SIGINT};
+  const auto job = started(command);
+  job->signal(SIGHUP);
+  job->signal(SIGINT);
+  expect_checkpoint_after(checkpoint_steps(path("out")).back() + device().checkpoint_every);
+  EXPECT_TRUE(job->running());
+  job->signal(SIGTERM);
+  EXPECT_EQ(job->wait().code, stopped);
+  expect_nothing_left();
+}
+
+// Everything hangs, and behind an mpirun that is out of reach at that.
+TEST_F(LaunchSignals, KillTheRanksThemselvesAtLast) {
+  const auto job = started(with_script(launch(shared_gpu(), endless()), "mpirun", R"(#!/bin/bash
+trap : USR1 TERM
+PATH=${PATH//"${0%/*}":/}
+setsid mpirun "$@" &
+while kill -0 $! 2>/dev/null; do wait $!; done
+wait $!
+)"));
+  const std::vector<pid_t> processes = processes_of(*job);
+  for (const pid_t process : processes) Program::signal(process, SIGSTOP);
+  for (int count = 0; count < 3; ++count) {
+    job->signal(SIGTERM);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+  }
+  EXPECT_EQ(end_after_fault(*job).code, 128 + SIGTERM);
+  for (const pid_t process : processes) expect_gone(process);
+  expect_nothing_left();
+}
+
+TEST_F(LaunchFault, LauncherThatIsKilledTakesRanksAndDaemonAlong) {
+  const auto job = started(shared_gpu());
+  const std::vector<pid_t> processes = processes_of(*job);
+  job->signal(SIGKILL);
+  EXPECT_EQ(job->wait().code, 128 + SIGKILL);
+  expect_nothing_left();
+  expect_clean_end(processes);
+}
+
+TEST_F(LaunchFault, RestartsAndGoesOnBitExactly) {
+  const Words end = set({fmt::format("train.max_steps={}", device().steps)});
+  const Outcome whole = run(launch(shared_gpu(), endless(end), "whole"));
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  const auto job = started(shared_gpu({"--max-restarts", "1"}), end);
+  Program::signal(job->rank_process(1), SIGKILL);
+  const Outcome outcome = job->wait();
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("the job ended with code 137; restart 1 of 1, from step "),
+            std::string::npos)
+      << outcome.err;
+  expect_same_checkpoint(checkpoint(path("out"), device().steps),
+                         checkpoint(path("whole"), device().steps));
+  expect_nothing_left();
+}
+
+// Not a driver's message: a daemon that ends at once.
+TEST_F(LaunchFault, DaemonThatDoesNotStartIsToldOnce) {
+  const Outcome outcome = run(with_script(launch(shared_gpu()), "nvidia-cuda-mps-control",
+                                          "#!/bin/sh\necho no such luck\nexit 3\n"));
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_NE(only_error(outcome).find("the MPS daemon does not start (nvidia-cuda-mps-control ended "
+                                     "with 3): no such luck"),
+            std::string::npos)
+      << outcome.err;
+  EXPECT_FALSE(fs::exists(path("out")));
+  expect_nothing_left();
+}
+
+// A file stands in the place of the daemon's pipe directory, in which not even root can write.
+TEST_F(LaunchFault, DaemonWithoutAPlaceForItsPipesIsToldOnce) {
+  const Outcome outcome =
+      run(with_script(launch(shared_gpu()), "nvidia-cuda-mps-control", R"(#!/bin/bash
+rm -rf "$CUDA_MPS_PIPE_DIRECTORY"
+: > "$CUDA_MPS_PIPE_DIRECTORY"
+PATH=${PATH//"${0%/*}":/}
+exec nvidia-cuda-mps-control "$@"
+)"));
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_NE(only_error(outcome).find("the MPS daemon does not start"), std::string::npos)
+      << outcome.err;
+  EXPECT_FALSE(fs::exists(path("out")));
+  expect_nothing_left();
+}
+
+TEST_F(LaunchFault, RestartWaitsAndIsBrokenOffByAStopSignal) {
+  Program job(
+      with_script(launch(shared_gpu({"--max-restarts", "1000"})), "mpirun", "#!/bin/sh\nexit 3\n"));
+  wait_until("it has failed twice", 40.0,
+             [&] { return job.err().find("; restart 2 of 1000, ") != std::string::npos; });
+  job.signal(SIGUSR1);
+  const Outcome outcome = end_after_fault(job);
+  EXPECT_EQ(outcome.code, 75) << outcome.err;
+  EXPECT_NE(
+      outcome.err.find("the restart is called off; the run can go on from the start: there is "
+                       "no checkpoint yet"),
+      std::string::npos)
+      << outcome.err;
+  // With a second between two of them.
+  EXPECT_LE(static_cast<double>(occurrences(outcome.err, "; restart ")), outcome.seconds + 1.0);
+  expect_nothing_left();
+}
+
+TEST_F(LaunchFault, RunningDaemonIsUsedOnRequestAndLeftAlone) {
+  const fs::path pipes = path("mine");
+  const auto on_daemon = [&](const Words& command) {
+    Launch made = with(with_driver({}), "CUDA_MPS_PIPE_DIRECTORY", pipes.string());
+    made = with(made, "CUDA_MPS_LOG_DIRECTORY", pipes.string());
+    made = with(made, "CUDA_VISIBLE_DEVICES", device().gpu);
+    made.command = command;
+    return run(made).code;
+  };
+  const Launch reusing = with(launch(shared_gpu({"--reuse-mps"}), set({"train.max_steps=3"})),
+                              "CUDA_MPS_PIPE_DIRECTORY", pipes.string());
+  const Outcome none = run(reusing);
+  EXPECT_EQ(none.code, 2) << none.err;
+  EXPECT_NE(none.err.find("--reuse-mps: no MPS daemon answers in '" + pipes.string() + "'"),
+            std::string::npos)
+      << none.err;
+  fs::create_directories(pipes);
+  ASSERT_EQ(on_daemon({"nvidia-cuda-mps-control", "-d"}), 0);
+  const Outcome outcome = run(reusing);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(on_daemon({"sh", "-c", "echo get_server_list | nvidia-cuda-mps-control"}), 0);
+  EXPECT_EQ(on_daemon({"sh", "-c", "echo quit | nvidia-cuda-mps-control"}), 0);
+  expect_nothing_left();
+}
+
+struct Refused {
+  const char* name;
+  Words options;
+  std::string message;
+};
+
+class LaunchRefuses : public LaunchFault, public testing::WithParamInterface<Refused> {};
+
+TEST_P(LaunchRefuses, BeforeAnythingRuns) {
+  const Outcome outcome = run(launch(GetParam().options));
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  EXPECT_NE(outcome.err.find(GetParam().message), std::string::npos) << outcome.err;
+  EXPECT_FALSE(fs::exists(path("out")));
+  expect_nothing_left();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Each, LaunchRefuses,
+    testing::Values(
+        Refused{"NoShare", {"--sm-percent", "0"}, "--sm-percent: Value "},
+        Refused{"TooLargeAShare", {"--sm-percent", "101"}, "--sm-percent: Value "},
+        Refused{"NoRank", {"--ranks-per-gpu", "0"}, "--ranks-per-gpu 0: give a number from 1 on"},
+        Refused{"TooManyRanks", {"--ranks-per-gpu", "61"}, "--ranks-per-gpu 61: CUDA MPS takes "},
+        Refused{"TooManyGpus", {"--gpus", "99"}, "--gpus 99: this host has "},
+        Refused{"AnUnknownGpu", {"--gpus", "GPU-x"}, "--gpus: no GPU 'GPU-x' here"},
+        Refused{"AShareOfOneRankAlone",
+                {"--sm-percent", "50"},
+                "--sm-percent 50: only processes that share a GPU can be limited"},
+        Refused{"OtherHosts", {"--hosts", "node-a"}, "this host is none of the job's"},
+        Refused{"NoHost", {"--hosts", ","}, "no host is named there"}),
+    [](const auto& each) { return each.param.name; });
+
+}  // namespace
+}  // namespace tandem::cli

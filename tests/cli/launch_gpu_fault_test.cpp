@@ -1,0 +1,109 @@
+#include <fmt/format.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <memory>
+
+#include "cli/fault_check.h"
+#include "cli/launch_fault.h"
+
+// Faults that need a GPU: one of the device itself, and memory that does not suffice.
+
+namespace tandem::cli {
+namespace {
+
+constexpr int stopped = 75;
+
+using DeviceFault = LaunchFault;
+
+// How far a fault of one MPS client reaches is the driver's business: it may end the others. Here
+// the client is none of the job's ranks.
+TEST_F(DeviceFault, OfAnotherClientLeavesTheJobAloneOrEndsItWithOneLine) {
+  const auto job = started(shared_gpu(), set({"parallel.timeout_seconds=10"}));
+  const std::vector<pid_t> processes = processes_of(*job);
+  Launch client = with_driver({});
+  client.command = {TANDEM_FAULTY_CLIENT, "fault"};
+  for (const char* name : {"CUDA_MPS_PIPE_DIRECTORY", "CUDA_VISIBLE_DEVICES"}) {
+    client = with(client, name, environment_of(processes[0], name));
+  }
+  const Outcome fault = run(client);
+  ASSERT_EQ(fault.code, 0) << fault.out << fault.err;
+  const int step = checkpoint_steps(path("out")).back();
+  // A rank meets it in its next step; several checkpoints are some hundred steps at least.
+  wait_until("the job has ended or gone on", 30.0, [&] {
+    const std::vector<int> steps = checkpoint_steps(path("out"));
+    return !job->running() ||
+           (!steps.empty() && steps.back() > step + 8 * device().checkpoint_every);
+  });
+  if (job->running()) {
+    job->signal(SIGTERM);
+    EXPECT_EQ(end_after_fault(*job).code, stopped);
+  } else {
+    const Outcome outcome = end_after_fault(*job);
+    EXPECT_NE(outcome.code, 0) << outcome.err;
+    const std::string line = only_error(outcome);
+    for (const std::string& part : {std::string("rank "), host_name(), std::string("step ")}) {
+      EXPECT_NE(line.find(part), std::string::npos) << line << "\nwanted: " << part;
+    }
+  }
+  expect_clean_end(processes);
+}
+
+/// On a GPU whose memory another process holds but for a part: small batches are too large then.
+class TooLargeBatch : public LaunchFault {
+ protected:
+  TooLargeBatch() {
+    constexpr std::size_t left = std::size_t{8} << 30U;
+    holder_ = std::make_unique<Program>(Launch{
+        .command = {TANDEM_FAULTY_CLIENT, "hold", std::to_string(left), path("held").string()},
+        .folder = root(),
+        .timeout = 300.0});
+    wait_until("the memory is held", 30.0, [&] { return std::filesystem::exists(path("held")); });
+  }
+
+  /// Of a job with `batch` images for each rank, one step long.
+  Outcome job_of(std::int64_t batch) const {
+    const std::int64_t global = 4 * batch;
+    return run(launch(shared_gpu(), set({fmt::format("train.global_batch={}", global),
+                                         fmt::format("data.train_size={}", global),
+                                         "train.epochs=1", "train.max_steps=1", "data.height=64",
+                                         "data.width=64", "train.eval_batch=32"})));
+  }
+
+  void expect_refusal(const Outcome& outcome) const {
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_LT(outcome.seconds, 60.0);
+    const std::string line = only_error(outcome);
+    for (const char* part : {"a training step of ", "does not fit the memory of ",
+                             "free for each of the 4 ranks that share it", " samples fit"}) {
+      EXPECT_NE(line.find(part), std::string::npos) << line << "\nwanted: " << part;
+    }
+    expect_nothing_left();
+  }
+
+  /// The number in front of " samples fit".
+  static std::int64_t advised(const std::string& message) {
+    const std::size_t end = message.find(" samples fit");
+    if (end == std::string::npos) return -1;
+    return std::stoll(message.substr(message.rfind(' ', end - 1) + 1));
+  }
+
+ private:
+  std::unique_ptr<Program> holder_;
+};
+
+TEST_F(TooLargeBatch, IsToldOnceWithOneThatFitsForAllRanksOfTheGpu) {
+  const Outcome huge = job_of(2048);
+  expect_refusal(huge);
+  const std::int64_t fits = advised(huge.err);
+  ASSERT_GT(fits, 8);
+  // One rank alone would have the memory, but not four of them.
+  expect_refusal(job_of(4 * fits));
+  const Outcome fitting = job_of(fits / 4 * 3);
+  EXPECT_EQ(fitting.code, 0) << fitting.err;
+  expect_nothing_left();
+}
+
+}  // namespace
+}  // namespace tandem::cli

@@ -1,0 +1,151 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+
+#include "cli/run_folder.h"
+
+// Four data-parallel ranks are the same training wherever they are placed: the same losses, step by
+// step, and the same weights within rounding, with bit-equal replicas after every step. The
+// reference are four MPI processes on the CPU with one flat sum of gradients.
+
+namespace tandem::cli {
+namespace {
+
+using Words = std::vector<std::string>;
+
+constexpr int ranks = 4;
+constexpr int steps = 16;
+/// What 16 steps make of roundings: of a loss, and of a checkpoint's values by their norm.
+constexpr double loss_tolerance = 5e-4;
+constexpr double weight_tolerance = 5e-3;
+
+struct Placement {
+  std::string name;
+  Words launch;         ///< options of tandem launch
+  std::string device;   ///< train.device
+  Words settings = {};  ///< further assignments
+};
+
+void PrintTo(const Placement& placement, std::ostream* out) { *out << placement.name; }
+
+class PlacementTest : public RunTest {
+ protected:
+  PlacementTest() {
+    trained("reference", settings({"train.device=cpu", "parallel.reduction=flat"}), ranks);
+  }
+
+  /// Replicas are compared bit by bit after each step, which ends the run where they differ.
+  static Words settings(Words more) {
+    more.insert(more.end(), {"train.precision=fp32", "parallel.check_every=1", "train.epochs=1",
+                             "train.global_batch=64", "data.train_size=1024", "data.height=16",
+                             "data.width=16", "optimizer.lr=0.005"});
+    return set(more);
+  }
+
+  void train_placed(const Placement& placement) const {
+    Words more{"train.device=" + placement.device};
+    more.insert(more.end(), placement.settings.begin(), placement.settings.end());
+    const Words train = train_command("placed", settings(more));
+    Words words{"launch"};
+    words.insert(words.end(), placement.launch.begin(), placement.launch.end());
+    words.emplace_back("--");
+    words.insert(words.end(), train.begin() + 1, train.end());
+    const Outcome outcome = run({.command = tandem(words), .folder = root(), .timeout = 120.0});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+  }
+
+  double loss_difference(const std::string& out) const {
+    const auto wanted = train_losses(path("reference"));
+    const auto got = train_losses(path(out));
+    EXPECT_EQ(wanted.size(), static_cast<std::size_t>(steps));
+    EXPECT_EQ(got.size(), wanted.size());
+    double largest = 0.0;
+    for (const auto& [step, loss] : wanted) {
+      largest = std::max(largest, std::abs(got.at(step) - loss) / std::abs(loss));
+    }
+    return largest;
+  }
+
+  double weight_difference(const std::string& out) const {
+    return relative_difference(checkpoint(path("reference"), steps), checkpoint(path(out), steps));
+  }
+
+  void expect_the_reference(const Placement& placement) const {
+    train_placed(placement);
+    if (HasFatalFailure()) return;
+    const double losses = loss_difference("placed");
+    const double weights = weight_difference("placed");
+    std::cout << fmt::format("{}: losses differ by {:.1e}, weights by {:.1e}\n", placement.name,
+                             losses, weights);
+    EXPECT_LE(losses, loss_tolerance);
+    EXPECT_LE(weights, weight_tolerance);
+  }
+};
+
+class RanksOfAHost : public PlacementTest, public testing::WithParamInterface<Placement> {};
+class RanksOnOneGpu : public PlacementTest, public testing::WithParamInterface<Placement> {};
+class RanksOnTwoGpus : public PlacementTest, public testing::WithParamInterface<Placement> {};
+class RanksOnFourGpus : public PlacementTest, public testing::WithParamInterface<Placement> {};
+
+TEST_P(RanksOfAHost, TrainAsFourProcesses) { expect_the_reference(GetParam()); }
+TEST_P(RanksOnOneGpu, TrainAsFourProcesses) { expect_the_reference(GetParam()); }
+TEST_P(RanksOnTwoGpus, TrainAsFourProcesses) { expect_the_reference(GetParam()); }
+TEST_P(RanksOnFourGpus, TrainAsFourProcesses) { expect_the_reference(GetParam()); }
+
+/// Else the tests above could not tell ranks from no ranks.
+using OneRank = PlacementTest;
+TEST_F(OneRank, WithTheWholeBatchIsAnotherTraining) {
+  trained("one", settings({"train.device=cpu"}));
+  const double losses = loss_difference("one");
+  const double weights = weight_difference("one");
+  std::cout << fmt::format("one rank: losses differ by {:.1e}, weights by {:.1e}\n", losses,
+                           weights);
+  EXPECT_GT(losses, 20.0 * loss_tolerance);
+  EXPECT_GT(weights, 5.0 * weight_tolerance);
+}
+
+/// Ranks on each GPU, or of each host, as processes and folded.
+Placement processes(const std::string& name, const std::string& gpus, int each,
+                    const std::string& device, Words settings = {}) {
+  return {
+      name, {"--gpus", gpus, "--ranks-per-gpu", std::to_string(each)}, device, std::move(settings)};
+}
+Placement folded(const std::string& name, const std::string& gpus, int each,
+                 const std::string& device) {
+  return {name,
+          {"--gpus", gpus, "--ranks-per-gpu", std::to_string(each), "--colocation", "folded"},
+          device};
+}
+
+std::string name_of(const testing::TestParamInfo<Placement>& test) {
+  std::string name = test.param.name;
+  std::ranges::replace_if(
+      name, [](char c) { return std::isalnum(c) == 0; }, '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, RanksOfAHost,
+                         testing::Values(processes("host, 4 processes", "none", 4, "cpu"),
+                                         folded("host, 4 folded", "none", 4, "cpu"),
+                                         processes("host, 2 processes of 2 folded", "none", 2,
+                                                   "cpu", {"parallel.folded_ranks=2"})),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(
+    All, RanksOnOneGpu,
+    testing::Values(folded("1 GPU, 4 folded", "1", 4, "cuda"),
+                    processes("1 GPU, 4 processes under MPS", "1", 4, "cuda"),
+                    processes("1 GPU, 4 processes under MPS, states of their own", "1", 4, "cuda",
+                              {"parallel.shared_state=false"})),
+    name_of);
+INSTANTIATE_TEST_SUITE_P(All, RanksOnTwoGpus,
+                         testing::Values(processes("2 GPUs, 2 processes each under MPS", "2", 2,
+                                                   "cuda"),
+                                         folded("2 GPUs, 2 folded each", "2", 2, "cuda")),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(All, RanksOnFourGpus,
+                         testing::Values(processes("4 GPUs, 1 each", "4", 1, "cuda")), name_of);
+
+}  // namespace
+}  // namespace tandem::cli
