@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <functional>
 #include <type_traits>
@@ -115,10 +116,8 @@ class Bench {
 
   StepRate rate(const Next& next) {
     const std::int64_t steps = steps_of_stretch(stretch(next, warm_up) / warm_up);
-    std::vector<double> seconds;
-    for (int i = 0; i < stretches; ++i) {
-      seconds.push_back(stretch(next, steps) / static_cast<double>(steps));
-    }
+    std::array<double, stretches> seconds{};
+    for (double& each : seconds) each = stretch(next, steps) / static_cast<double>(steps);
     std::ranges::sort(seconds);
     return {.seconds = seconds[stretches / 2],
             .least_seconds = seconds.front(),

@@ -85,10 +85,11 @@ class StepPlan::Builder {
     // Kernels that compute aside make them live longer.
     lifetimes_.clear();
     targets_.clear();
-    if (bytes <= memory->free) return;
+    const std::size_t room = options_.room.value_or(memory->free);
+    if (bytes <= room) return;
     throw OutOfMemory(
         fmt::format("{} needs at least {}, {} are free on {}; use a smaller batch or model",
-                    purpose(), format_bytes(bytes), format_bytes(memory->free), memory->device),
+                    purpose(), format_bytes(bytes), format_bytes(room), memory->device),
         bytes);
   }
   void request_tensors() {

@@ -43,6 +43,9 @@ struct StepPlanOptions {
   /// Of how many ranks the batch holds the samples; see KernelRequest::batch_groups.
   std::int64_t batch_groups = 1;
   SideWork side_work = SideWork::by_size;
+  /// Bytes of a device's free memory that the plan may have, where others are to have the rest;
+  /// nothing: all of it.
+  std::optional<std::size_t> room = std::nullopt;
   /// Instead of the device's own queue; for tests.
   std::shared_ptr<SideQueue> side_queue = nullptr;
   /// Called after each layer, at construction and in every pass; may be empty. For a rank to say

@@ -13,7 +13,9 @@
 #include "device/pinned_memory.h"
 #include "device/trace_range.h"
 #include "parallel/gather_text.h"
+#include "parallel/shared_choices.h"
 #include "train/memory_need.h"
+#include "train/memory_share.h"
 
 namespace tandem {
 
@@ -24,7 +26,7 @@ Evaluator::Evaluator(const Dataset& dataset, const Transform& transform, const G
       transform_(transform),
       context_(context),
       communicator_(communicator),
-      plan_(make_plan(graph, store, context,
+      plan_(make_plan(graph, store,
                       {.batch = batch,
                        .precision = precision,
                        .after_layer = [&communicator] { communicator.still_working(); }})),
@@ -32,29 +34,37 @@ Evaluator::Evaluator(const Dataset& dataset, const Transform& transform, const G
       workers_(workers),
       skip_bad_(skip_bad) {}
 
-StepPlan Evaluator::make_plan(const Graph& graph, ParameterStore& store, AnyContext& context,
-                              const StepPlanOptions& options) {
+std::unique_ptr<StepPlan> Evaluator::make_plan(const Graph& graph, ParameterStore& store,
+                                               StepPlanOptions options) {
+  const std::optional<MemoryShare> share = measure_memory_share(communicator_, context_);
+  if (share) options.room = share->bytes;
   try {
-    return StepPlan(graph, store, context, options);
+    std::unique_ptr<StepPlan> plan;
+    choose_together(communicator_, kernel_choices(context_),
+                    [&] { plan = std::make_unique<StepPlan>(graph, store, context_, options); });
+    return plan;
   } catch (const OutOfMemory& error) {
-    const std::optional<DeviceMemory> memory = device_memory(context);
-    if (!memory) throw;
+    std::optional<DeviceMemory> memory = device_memory(context_);
+    if (!memory || !share) throw;
+    // Since then the other ranks have allocated too.
+    memory->free = share->bytes;
     throw InputError(out_of_memory_text({.what = "an evaluation step",
                                          .batch = options.batch,
                                          .activations = error.bytes(),
-                                         .memory = *memory},
+                                         .memory = *memory,
+                                         .ranks = share->ranks},
                                         "set train.eval_batch"));
   }
 }
 
 std::unique_ptr<EvaluationInput> Evaluator::make_input(const Shape& image) {
-  Tensor images(nullptr, with_batch(image, plan_.batch()), activation_dtype(plan_.precision()));
+  Tensor images(nullptr, with_batch(image, plan_->batch()), activation_dtype(plan_->precision()));
   if (!is_host(context_)) {
     image_memory_ = Arena(context_, images.bytes(), "an evaluation's images");
     images = Tensor(image_memory_.data(), images.shape(), images.dtype());
   }
   const RawInput raw{RawBatchLayout(transform_.pixel_format(dataset_.extents()),
-                                    static_cast<int>(plan_.batch()), false),
+                                    static_cast<int>(plan_->batch()), false),
                      InputSpec(transform_)};
   return std::visit([&](auto& device) { return make_evaluation_input(device, raw, images); },
                     context_);
@@ -68,11 +78,11 @@ Evaluation Evaluator::run() {
 
 std::optional<LossSums> Evaluator::run_share(const std::function<bool()>& stop) {
   EvaluationSampler sampler({.size = dataset_.size(),
-                             .batch = plan_.batch(),
+                             .batch = plan_->batch(),
                              .world = communicator_.size(),
                              .rank = communicator_.rank()});
   DataLoader loader(dataset_, transform_, evaluation_batches(sampler),
-                    {.batch = static_cast<int>(plan_.batch()),
+                    {.batch = static_cast<int>(plan_->batch()),
                      .workers = workers_,
                      .on_bad_sample = skip_bad_ ? OnBadSample::drop : OnBadSample::fail,
                      .raw = !is_host(context_),
@@ -87,7 +97,7 @@ std::optional<LossSums> Evaluator::run_share(const std::function<bool()>& stop) 
     if (batch->valid == 0) continue;
     const EvaluationInput::View view = input_->put(*batch);
     // Waits for the device, so that the batch may go.
-    mine += plan_.forward(view.images, {view.labels}, batch->valid);
+    mine += plan_->forward(view.images, {view.labels}, batch->valid);
   }
   return std::nullopt;
 }

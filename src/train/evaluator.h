@@ -28,9 +28,9 @@ struct Evaluation {
 /// Runs a model over a whole data set, shared out over the ranks of `communicator`.
 class Evaluator {
  public:
-  /// `batch`: samples a rank takes at once. `skip_bad`: leave out what cannot be read instead of
-  /// throwing. All of these outlive the evaluator. Throws InputError where a device has not the
-  /// memory for such batches.
+  /// Collective. `batch`: samples a rank takes at once. `skip_bad`: leave out what cannot be read
+  /// instead of throwing. All of these outlive the evaluator. Throws InputError where a device has
+  /// not the memory for such batches.
   Evaluator(const Dataset& dataset, const Transform& transform, const Graph& graph,
             ParameterStore& store, AnyContext& context, Communicator& communicator,
             std::int64_t batch, int workers, bool skip_bad = false,
@@ -45,11 +45,11 @@ class Evaluator {
   /// What this rank skipped in its last run().
   const std::vector<BadSample>& bad_samples() const { return bad_; }
 
-  std::size_t activation_bytes() const { return plan_.activation_bytes(); }
+  std::size_t activation_bytes() const { return plan_->activation_bytes(); }
 
  private:
-  static StepPlan make_plan(const Graph& graph, ParameterStore& store, AnyContext& context,
-                            const StepPlanOptions& options);
+  std::unique_ptr<StepPlan> make_plan(const Graph& graph, ParameterStore& store,
+                                      StepPlanOptions options);
   std::unique_ptr<EvaluationInput> make_input(const Shape& image);
   /// This rank's share; nothing where `stop` came before its end.
   std::optional<LossSums> run_share(const std::function<bool()>& stop);
@@ -58,7 +58,7 @@ class Evaluator {
   const Transform& transform_;
   AnyContext& context_;
   Communicator& communicator_;
-  StepPlan plan_;
+  std::unique_ptr<StepPlan> plan_;
   Arena image_memory_;  // a device's
   std::unique_ptr<EvaluationInput> input_;
   int workers_;

@@ -19,18 +19,23 @@ std::int64_t fitting_batch(const MemoryNeed& need) {
 
 std::string out_of_memory_text(const MemoryNeed& need, std::string_view advice) {
   const DeviceMemory& memory = need.memory;
-  std::string text = fmt::format(
-      "{} of {} samples at once does not fit the memory of {}: it needs at least {} of activations",
-      need.what, need.batch, memory.device, format_bytes(need.activations));
+  std::string text =
+      fmt::format("{} of {} samples at once does not fit the memory of {}: it needs at least ",
+                  need.what, need.batch, memory.device);
+  if (need.activations > 0)
+    text += fmt::format("{} of activations", format_bytes(need.activations));
+  if (need.activations > 0 && need.state > 0) text += " and ";
   if (need.state > 0) {
-    text += fmt::format(" and {} of parameters, gradients and optimizer state",
-                        format_bytes(need.state));
+    text +=
+        fmt::format("{} of parameters, gradients and optimizer state", format_bytes(need.state));
   }
   text += fmt::format(", but of {} there are {} free", format_bytes(memory.total),
                       format_bytes(memory.free));
+  if (need.ranks > 1) text += fmt::format(" for each of the {} ranks that share it", need.ranks);
   // The driver and the libraries take some of it in any case, and from an evaluation its own run.
-  const bool shared = need.state > 0 && memory.free < memory.total / 10 * 9;
-  if (shared && need.state + need.activations <= memory.total) {
+  const std::size_t part = memory.total / static_cast<std::size_t>(need.ranks);
+  const bool shared = need.state > 0 && memory.free < part / 10 * 9;
+  if (shared && need.state + need.activations <= part) {
     text += " (nvidia-smi shows who has the rest)";
   }
   const std::int64_t fits = fitting_batch(need);

@@ -11,12 +11,15 @@ namespace tandem {
 
 /// What a step needs of a device that has not so much, in bytes.
 struct MemoryNeed {
-  std::string_view what;        ///< "a training step"
-  std::int64_t batch = 1;       ///< samples that it takes at once
-  std::size_t state = 0;        ///< parameters, gradients, optimizer state, averages
-  std::size_t activations = 0;  ///< what grows with the batch; at least
+  std::string_view what;   ///< "a training step"
+  std::int64_t batch = 1;  ///< samples that it takes at once
+  std::size_t state = 0;   ///< parameters, gradients, optimizer state, averages
+  /// What grows with the batch, at least; 0: the state alone is too much.
+  std::size_t activations = 0;
   /// `free`: what this step could have; for training, memory that the run has already included.
+  /// Where ranks share the device, one rank's part.
   DeviceMemory memory;
+  int ranks = 1;  ///< that share the device
 };
 
 /// About how many samples fit at once: activations grow with their number, and a tenth of the

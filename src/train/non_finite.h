@@ -11,9 +11,10 @@ namespace tandem {
 /// Which parameters are NaN or infinite after step `step`, and where that came from, as a phrase
 /// for a message; empty where all are finite.
 ///
-/// The gradient arena must still hold the gradients of that step. Parameters lie in the order of
-/// backward, so that the first one whose gradient is not finite is where backward went wrong.
-std::string non_finite_weights(const ParameterStore& store, std::int64_t step);
+/// `gradients_kept`: whether the gradient arena still holds the gradients of that step. Parameters
+/// lie in the order of backward, so that the first one whose gradient is not finite is then where
+/// backward went wrong; else nothing is known but that the step's update did it.
+std::string non_finite_weights(const ParameterStore& store, std::int64_t step, bool gradients_kept);
 
 /// The same for the running statistics.
 std::string non_finite_statistics(const ParameterStore& store);

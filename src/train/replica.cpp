@@ -8,10 +8,12 @@
 
 #include "base/error.h"
 #include "device/memory.h"
+#include "device/open_context.h"
 #include "device/out_of_memory.h"
 #include "graph/fusion.h"
 #include "parallel/gather_text.h"
 #include "parallel/replica_check.h"
+#include "parallel/shared_choices.h"
 #include "tensor/host_tensor.h"
 #include "train/memory_need.h"
 #include "train/shared_state.h"
@@ -42,8 +44,10 @@ std::vector<ParameterSlice> slices_of(std::span<const Parameter> parameters) {
   return slices;
 }
 
-BucketOptions bucket_options(const RunConfig& config) {
-  return {.first_bytes = config.first_bucket_bytes, .bytes = config.bucket_bytes};
+BucketOptions bucket_options(const RunConfig& config, const Communicator& reduction) {
+  return {.first_bytes = config.first_bucket_bytes,
+          .bytes = config.bucket_bytes,
+          .taper = config.taper_buckets.value_or(reduction.sums_by_copy_engines())};
 }
 
 /// What the bucketer needs to compress gradients; empty where it does not.
@@ -52,7 +56,7 @@ Arena compression_scratch(const RunConfig& config, AnyContext& context,
                           std::span<const ParameterSlice> gradients) {
   if (config.gradient_compression == GradientCompression::none) return {};
   const std::int64_t elements =
-      bf16_scratch(reduction, cut_buckets(gradients, bucket_options(config)));
+      bf16_scratch(reduction, cut_buckets(gradients, bucket_options(config, reduction)));
   if (elements == 0) return {};  // nothing travels
   return {context, static_cast<std::size_t>(elements) * size_of(DType::bf16),
           "compressed gradients"};
@@ -103,9 +107,10 @@ Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro
       optimizer_(make_optimizer(config, store_, shared_)),
       average_(make_average(config, graph_, context)),
       compression_(compression_scratch(config, context, reduction, slices_of(store_.trained()))),
-      plan_(make_plan(config, micro_batch)),
-      bucketer_(reduction, store_.all_gradients(), slices_of(store_.trained()),
-                bucket_options(config), as_bf16(compression_)) {
+      bucketer_(make_bucketer(config, micro_batch, reduction)) {
+  share_ = measure_memory_share(communicator, context);
+  exchange_bytes_ = sums_aside_bytes();
+  plan_ = make_plan(config, micro_batch);
   check_same_plan(communicator, plan_entries(store_, bucketer_.buckets()));
   store_.initialize(config.seed);
   if (shared_ != nullptr) communicator.barrier();  // nobody initialises what another goes on with
@@ -115,7 +120,7 @@ Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro
                         .context = context,
                         .communicator = reduction,
                         .store = store_,
-                        .plan = plan_,
+                        .plan = *plan_,
                         .optimizer = *optimizer_,
                         .average = average_ ? &*average_ : nullptr,
                         .bucketer = bucketer_,
@@ -124,8 +129,8 @@ Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro
   try {
     runner_ = std::visit([&](auto& device) { return make_step_runner(device, parts); }, context);
   } catch (const OutOfMemory& error) {
-    does_not_fit(micro_batch, plan_.activation_bytes() + error.bytes(),
-                 state_bytes() + plan_.activation_bytes());
+    does_not_fit(micro_batch, plan_->activation_bytes() + error.bytes(),
+                 state_bytes() + plan_->activation_bytes());
     throw;
   }
 }
@@ -140,12 +145,37 @@ StepPlanOptions Replica::plan_options(const RunConfig& config, std::int64_t micr
           .rank_sum = rank_sum_.get(),
           .batch_groups = config.folded_ranks,
           .side_work = config.side_work,
+          .room = share_ ? std::optional(share_->bytes) : std::nullopt,
           .after_layer = [this] { end_layer(); }};
 }
 
-StepPlan Replica::make_plan(const RunConfig& config, std::int64_t micro_batch) {
+GradientBucketer Replica::make_bucketer(const RunConfig& config, std::int64_t micro_batch,
+                                        Communicator& reduction) {
   try {
-    return StepPlan(graph_, store_, store_.context(), plan_options(config, micro_batch));
+    return {reduction, store_.all_gradients(), slices_of(store_.trained()),
+            bucket_options(config, reduction), as_bf16(compression_)};
+  } catch (const OutOfMemory& error) {
+    const std::size_t allocated = state_bytes();
+    exchange_bytes_ = error.bytes();
+    does_not_fit(micro_batch, 0, allocated);
+    throw;
+  }
+}
+
+std::size_t Replica::sums_aside_bytes() const {
+  const Tensor& sums = bucketer_.sums();
+  if (!share_ || sums.raw() == store_.all_gradients().raw()) return 0;
+  return sums.bytes() / static_cast<std::size_t>(share_->ranks);
+}
+
+std::unique_ptr<StepPlan> Replica::make_plan(const RunConfig& config, std::int64_t micro_batch) {
+  try {
+    std::unique_ptr<StepPlan> plan;
+    choose_together(communicator_, kernel_choices(store_.context()), [&] {
+      plan = std::make_unique<StepPlan>(graph_, store_, store_.context(),
+                                        plan_options(config, micro_batch));
+    });
+    return plan;
   } catch (const OutOfMemory& error) {
     does_not_fit(micro_batch, std::max(error.bytes(), activations_by_few(config, micro_batch)),
                  state_bytes());
@@ -169,12 +199,15 @@ void Replica::does_not_fit(std::int64_t micro_batch, std::size_t activations,
                            std::size_t allocated) const {
   std::optional<DeviceMemory> memory = device_memory(store_.context());
   if (!memory) return;
-  memory->free += allocated;
+  const bool shared = share_ && share_->ranks > 1;
+  // The other ranks have allocated too by now, each for itself.
+  memory->free = shared ? share_->bytes + state_bytes() : memory->free + allocated;
   throw InputError(out_of_memory_text({.what = "a training step",
                                        .batch = micro_batch,
                                        .state = state_bytes(),
                                        .activations = activations,
-                                       .memory = *memory},
+                                       .memory = *memory,
+                                       .ranks = shared ? share_->ranks : 1},
                                       "lower train.global_batch or raise train.accumulate"));
 }
 
@@ -223,7 +256,8 @@ std::size_t Replica::state_bytes() const {
   const bool rounded = weights.raw() != store_.all_values().raw();
   const std::size_t values = store_.all_values().bytes() + (rounded ? weights.bytes() : 0);
   return values * (average_ ? 2 : 1) +
-         store_.all_gradients().bytes() * (1 + optimizer_->state().size()) + compression_.bytes();
+         store_.all_gradients().bytes() * (1 + optimizer_->state().size()) + compression_.bytes() +
+         exchange_bytes_;
 }
 
 void Replica::check_bits() {

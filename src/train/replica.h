@@ -15,6 +15,7 @@
 #include "optim/optimizer.h"
 #include "parallel/gradient_bucketer.h"
 #include "train/communicator_sum.h"
+#include "train/memory_share.h"
 #include "train/run_config.h"
 #include "train/step_runner.h"
 #include "train/weight_average.h"
@@ -25,12 +26,12 @@ namespace tandem {
 /// It lies in the memory of the context that it is given, and so does what the ranks reduce.
 class Replica {
  public:
-  /// Collective. Lays out and initialises the model (by seed, the same on every rank), checks that
-  /// all ranks have the same plan. `communicator` takes host memory, `reduction` the context's: the
-  /// same ranks, and the same object on the CPU. Context and communicators outlive it. `raw`: what
-  /// batches are where the context is a device, which takes raw ones. Throws
-  /// InputError where train.freeze or train.init_skip names nothing of the model, or nothing is
-  /// left to train.
+  /// Collective. Lays out and initialises the model (by seed, the same on every rank), chooses
+  /// kernels (parallel/shared_choices.h), checks that all ranks have the same plan. `communicator`
+  /// takes host memory, `reduction` the context's: the same ranks, and the same object on the CPU.
+  /// Context and communicators outlive it. `raw`: what batches are where the context is a device,
+  /// which takes raw ones. Throws InputError where train.freeze or train.init_skip names nothing of
+  /// the model, or nothing is left to train.
   Replica(const RunConfig& config, const Graph& graph, std::int64_t micro_batch,
           AnyContext& context, Communicator& communicator, Communicator& reduction,
           const std::optional<RawInput>& raw = {});
@@ -76,19 +77,24 @@ class Replica {
   WeightAverage* average() { return average_ ? &*average_ : nullptr; }
   /// What is evaluated: the average where there is one.
   ParameterStore& evaluated_store() { return average_ ? average_->store() : store_; }
-  /// Bytes of parameters, gradients, optimizer state and averages.
+  /// Bytes of parameters, gradients, optimizer state and averages; of gradients' sums that lie
+  /// aside for all ranks of a device, this rank's part.
   std::size_t state_bytes() const;
 
-  const StepPlan& plan() const { return plan_; }
+  const StepPlan& plan() const { return *plan_; }
   GradientBucketer& bucketer() { return bucketer_; }
   const GradientBucketer& bucketer() const { return bucketer_; }
 
  private:
   StepPlanOptions plan_options(const RunConfig& config, std::int64_t micro_batch);
-  StepPlan make_plan(const RunConfig& config, std::int64_t micro_batch);
+  std::unique_ptr<StepPlan> make_plan(const RunConfig& config, std::int64_t micro_batch);
   /// Bytes of activations for so many samples, by what a plan for a few of them takes: what kernels
   /// need is known only once they are chosen. 0 where that cannot be told.
   std::size_t activations_by_few(const RunConfig& config, std::int64_t micro_batch);
+  /// Throws InputError where the device has not the memory for what exchanging gradients takes.
+  GradientBucketer make_bucketer(const RunConfig& config, std::int64_t micro_batch,
+                                 Communicator& reduction);
+  std::size_t sums_aside_bytes() const;
   /// Throws InputError that says so, where the context is a device; `allocated`: bytes that this
   /// replica holds already.
   void does_not_fit(std::int64_t micro_batch, std::size_t activations, std::size_t allocated) const;
@@ -103,8 +109,12 @@ class Replica {
   std::unique_ptr<CommunicatorSum> rank_sum_;  // null without synchronised batch normalisation
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<WeightAverage> average_;
-  Arena compression_;  // bf16 copies of gradients under way; empty without compression
-  StepPlan plan_;      // behind the state, so that it knows what is left of a device's memory
+  Arena compression_;               // bf16 copies of gradients under way; empty without compression
+  std::size_t exchange_bytes_ = 0;  // a part of state_bytes()
+  std::optional<MemoryShare> share_;  // of a device's memory, once the state has its own
+  // Made behind the bucketer, to have what that leaves, but destroyed after it: freeing waits for
+  // the device, which after an error goes on only once the bucketer has given the ranks up.
+  std::unique_ptr<StepPlan> plan_;
   GradientBucketer bucketer_;
   std::unique_ptr<StepRunner> runner_;
 };

@@ -115,6 +115,10 @@ DeviceLinkOptions read_device_link(const ConfigTable& table) {
     options.cga_cluster_size =
         static_cast<int>(table.get_int(cluster, 0, DeviceLinkOptions::largest_cga_cluster));
   }
+  static const std::vector<std::string> exchanges{"auto", "nccl", "copy"};
+  const std::string exchange = table.get_choice_or("exchange", exchanges[0], exchanges);
+  options.exchange =
+      static_cast<ExchangeKind>(std::ranges::find(exchanges, exchange) - exchanges.begin());
   return options;
 }
 
@@ -125,6 +129,7 @@ void read_parallel(const ConfigTable& table, RunConfig& config) {
   };
   config.first_bucket_bytes = bytes("first_bucket_mib", 1.0);
   config.bucket_bytes = bytes("bucket_mib", 25.0);
+  if (table.has("taper_buckets")) config.taper_buckets = table.get_bool("taper_buckets");
   config.gradient_compression = read_gradient_compression(table);
   config.reduction = read_reduction(table);
   const bool lars = std::holds_alternative<LarsOptions>(config.optimizer.rule);
@@ -135,6 +140,14 @@ void read_parallel(const ConfigTable& table, RunConfig& config) {
                "leave this out or choose another optimizer.kind");
   }
   config.device_link = read_device_link(table);
+  if (config.gradient_compression != GradientCompression::none) {
+    if (config.device_link.exchange == ExchangeKind::copy) {
+      table.fail("exchange",
+                 "gradients that travel as bf16 go through NCCL; leave this out, or "
+                 "gradient_compression");
+    }
+    config.device_link.exchange = ExchangeKind::nccl;
+  }
   config.folded_ranks = static_cast<int>(table.get_int_or("folded_ranks", 1, 1, 4096));
   config.check_every = table.get_int_or("check_every", 500, 0, many);
   config.timeout_seconds = table.get_real_or("timeout_seconds", 20.0, 0.0, 1e6);

@@ -65,10 +65,15 @@ namespace tandem {
 /// | checkpoint.every_epochs | default 1; evaluations and the last epoch always have one |
 /// | checkpoint.keep | how many step checkpoints stay, default 3 |
 /// | parallel.first_bucket_mib, parallel.bucket_mib | MiB, default 1 and 25 |
+/// | parallel.taper_buckets | buckets shrink towards the end of backward; default: where gradients
+///   are summed by copy engines |
 /// | parallel.gradient_compression | "none" (default), or "bf16": gradients travel between ranks as
 ///   bf16, and are added up in fp32 |
 /// | parallel.reduction | "flat", "two_level" (within each device, then among one rank of each), or
 ///   "auto", the default: two_level where ranks share a device |
+/// | parallel.exchange | how ranks with a GPU each exchange gradients: "nccl", "copy" (the GPUs'
+///   copy engines), or "auto", the default: copy where their GPUs reach each other's memory and
+///   nothing travels as bf16 |
 /// | parallel.nccl_max_ctas | multiprocessors at most that NCCL takes from computing, default 0: as
 ///   many as it likes |
 /// | parallel.nccl_cga_cluster_size | how many of NCCL's blocks start together, 0 to 8; default:
@@ -116,6 +121,7 @@ struct RunConfig {
 
   std::int64_t first_bucket_bytes = 1 << 20;
   std::int64_t bucket_bytes = 25 << 20;
+  std::optional<bool> taper_buckets{};  ///< absent: as the exchange likes it
   GradientCompression gradient_compression = GradientCompression::none;
   bool shared_state = true;  ///< one state for the ranks of a GPU
   ReductionKind reduction = ReductionKind::automatic;

@@ -10,8 +10,8 @@
 #include "layers/pool2d.h"
 #include "plain_blocks.h"
 
-// The worked example of CONTRIBUTING.md: the block in examples/custom_block, and that the document
-// shows the files as they are.
+// The worked example of docs/extending.md: the block in examples/custom_block, and that the
+// document shows the files as they are.
 
 namespace tandem {
 namespace {
@@ -72,7 +72,7 @@ TEST(CustomBlock, MakesTheModelThatTheDocumentSays) {
 }
 
 TEST(CustomBlock, StandsInTheDocumentAsItIs) {
-  const std::string document = read("CONTRIBUTING.md");
+  const std::string document = read("docs/extending.md");
   for (const char* file : {"plain_blocks.h", "plain_blocks.cpp"}) {
     std::string text = read(std::string("examples/custom_block/") + file);
     const std::string own = "#include \"plain_blocks.h\"";

@@ -1,9 +1,16 @@
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <memory>
+#include <optional>
+#include <string>
 
+#include "device/kernel_choices.h"
+#include "device/open_context.h"
 #include "parallel/device_communicator.h"
 #include "parallel/device_test.h"
+#include "parallel/gather_text.h"
+#include "support/temporary_folder.h"
 #include "train/data_parallel_run.h"
 
 // The key invariant on GPUs, one for each rank or shared by several: captured steps, raw input and
@@ -15,10 +22,11 @@ namespace {
 /// What training on this rank's GPU needs. (The reduction is Self for one rank.)
 class GpuPlace {
  public:
-  GpuPlace()
+  explicit GpuPlace(const DeviceLinkOptions& link = {})
       : context_(std::in_place_type<CudaContext>, gpu().device().index),
-        reduction_(make_device_communicator(context_, hosts())) {}
+        reduction_(make_device_communicator(context_, hosts(), link)) {}
   ReplicaPlace place() { return {context_, hosts(), *reduction_}; }
+  KernelChoices& choices() { return *kernel_choices(context_); }
 
  private:
   AnyContext context_;
@@ -60,11 +68,60 @@ TEST(DataParallelCuda, Bf16) {
   expect_reference({.accumulate = up_to_four(), .precision = Precision::bf16}, bf16_bounds);
 }
 
+TEST(DataParallelCuda, GradientsThatCopyEnginesExchange) {
+  if (devices_of_ranks().size() < static_cast<std::size_t>(world().size())) return;
+  for (const int accumulate : {1, 2}) {
+    // The model is small: without that all of it would be summed by the kernel.
+    for (const std::int64_t most_direct : {std::int64_t{0}, std::int64_t{1} << 40}) {
+      GpuPlace gpu({.exchange = ExchangeKind::copy, .most_direct = most_direct});
+      expect_reference({.accumulate = accumulate}, gpu.place(), fp32_bounds);
+    }
+  }
+}
+
 TEST(DataParallelCuda, EveryRankHasTheSameBitsInWeightsAndLosses) {
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
     GpuPlace gpu;
     expect_same_on_all_ranks({.precision = precision}, gpu.place());
     expect_same_on_all_ranks({.folded = 2, .precision = precision}, gpu.place());
+  }
+}
+
+/// For its life, each rank keeps its chosen kernels in a folder of its own, as on hosts of their
+/// own.
+class OwnCache {
+ public:
+  OwnCache() {
+    if (const char* before = std::getenv(variable)) before_ = before;
+    ::setenv(variable, folder_.path().c_str(), 1);
+  }
+  ~OwnCache() { before_ ? ::setenv(variable, before_->c_str(), 1) : ::unsetenv(variable); }
+  OwnCache(const OwnCache&) = delete;
+  OwnCache& operator=(const OwnCache&) = delete;
+
+ private:
+  static constexpr const char* variable = "TANDEM_CACHE_DIR";
+  TemporaryFolder folder_;
+  std::optional<std::string> before_;
+};
+
+TEST(DataParallelCuda, AColdStartIsAWarmOneToTheBit) {
+  const OwnCache cache;
+  std::optional<Trajectory> cold;
+  std::string chosen;
+  for (const bool warm : {false, true}) {
+    GpuPlace gpu;
+    const Trajectory run = train_together({.precision = Precision::bf16}, gpu.place());
+    for (const std::string& other : all_gather_text(hosts(), gpu.choices().text())) {
+      EXPECT_EQ(other, warm ? chosen : gpu.choices().text());
+    }
+    EXPECT_EQ(gpu.choices().made() > 0, !warm && hosts().rank() == 0);
+    chosen = gpu.choices().text();
+    EXPECT_NE(chosen, "");
+    if (warm) {
+      EXPECT_EQ(difference(run, *cold), 0.0);
+    }
+    cold = run;
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include "device/arena.h"
 #include "device/open_context.h"
+#include "device/out_of_memory.h"
 #include "graph/fusion.h"
 #include "support/message.h"
 #include "train/device_run.h"
@@ -62,6 +63,17 @@ TEST(DeviceMemoryMessage, AdvisesWhatDoesFitWhereOthersFillTheDevice) {
   EXPECT_NE(message.find("nvidia-smi shows who has the rest"), std::string::npos) << message;
   // About: kernels' scratch is not known before they are chosen.
   EXPECT_EQ(message_for(gpu, fits / 4 * 3), "nothing was thrown");
+}
+
+TEST(DeviceMemoryMessage, AShareOfNothingIsNotAllOfTheMemory) {
+  AnyContext gpu = open_gpu(0);
+  const RunConfig config = run_with({});
+  const Graph graph = fuse(smooth_graph(config, 4));
+  ParameterStore store(graph, gpu, false, {}, config.precision);
+  StepPlanOptions options{.precision = config.precision};
+  EXPECT_NO_THROW(StepPlan(graph, store, gpu, options));
+  options.room = 0;
+  EXPECT_THROW(StepPlan(graph, store, gpu, options), OutOfMemory);
 }
 
 }  // namespace

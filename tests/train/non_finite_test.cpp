@@ -90,16 +90,25 @@ TEST_F(NonFinite, WeightsByTheGradientThatBackwardReachesFirst) {
             "first so was the gradient of 'layer2.0.bn1.bias', in backward of step 1");
 }
 
+TEST_F(NonFinite, WeightsWithoutTheGradientsOfTheirStep) {
+  gradient("layer2.0.bn1.bias")[0] = nan;
+  weight("conv1.weight")[0] = nan;
+  EXPECT_EQ(non_finite_weights(replica_.store(), 7, true),
+            "first so was the gradient of 'layer2.0.bn1.bias', in backward of step 7");
+  EXPECT_EQ(non_finite_weights(replica_.store(), 7, false),
+            "the update of step 7 made 'conv1.weight' so");
+}
+
 TEST_F(NonFinite, WeightsByTheUpdate) {
   weight("layer1.0.conv1.weight")[3] = nan;
   EXPECT_EQ(explanation(), "the update of step 1 made 'layer1.0.conv1.weight' so");
 }
 
 TEST_F(NonFinite, Statistics) {
-  EXPECT_EQ(non_finite_weights(replica_.store(), 1), "");
+  EXPECT_EQ(non_finite_weights(replica_.store(), 1, true), "");
   EXPECT_EQ(non_finite_statistics(replica_.store()), "");
   replica_.store().buffer("layer1.0.bn2.running_var").span<float>()[0] = nan;
-  EXPECT_EQ(non_finite_weights(replica_.store(), 1), "");
+  EXPECT_EQ(non_finite_weights(replica_.store(), 1, true), "");
   EXPECT_EQ(non_finite_statistics(replica_.store()), "first so is 'layer1.0.bn2.running_var'");
 }
 

@@ -69,9 +69,11 @@ keep = 18
 [parallel]
 first_bucket_mib = 0.5
 bucket_mib = 2
+taper_buckets = true
 gradient_compression = "bf16"
 shared_state = false
 reduction = "two_level"
+exchange = "nccl"
 nccl_max_ctas = 20
 nccl_cga_cluster_size = 2
 check_every = 19
@@ -126,6 +128,8 @@ TEST(RunConfig, EveryKeyIsRead) {
   EXPECT_EQ(config.gradient_compression, GradientCompression::bf16);
   EXPECT_FALSE(config.shared_state);
   EXPECT_EQ(config.reduction, ReductionKind::two_level);
+  EXPECT_EQ(config.taper_buckets, true);
+  EXPECT_EQ(config.device_link.exchange, ExchangeKind::nccl);
   EXPECT_EQ(config.device_link.max_ctas, 20);
   EXPECT_EQ(config.device_link.cga_cluster_size, 2);
   EXPECT_EQ(config.check_every, 19);
@@ -157,6 +161,8 @@ TEST(RunConfig, DefaultsAreThoseOfTheTableAndAreRecorded) {
   EXPECT_EQ(config.gradient_compression, GradientCompression::none);
   EXPECT_TRUE(config.shared_state);
   EXPECT_EQ(config.reduction, ReductionKind::automatic);
+  EXPECT_EQ(config.taper_buckets, std::nullopt);
+  EXPECT_EQ(config.device_link.exchange, ExchangeKind::automatic);
   EXPECT_EQ(config.device_link.max_ctas, 0);
   EXPECT_FALSE(config.device_link.cga_cluster_size.has_value());
   EXPECT_EQ(config.check_every, 500);
@@ -190,6 +196,17 @@ TEST(RunConfig, LarsHasNoSharedState) {
             std::string::npos)
       << message(asked);
   EXPECT_FALSE(read(replaced(text, "shared_state = false\n", "")).shared_state);
+}
+
+TEST(RunConfig, GradientsThatTravelAsBf16GoThroughNccl) {
+  const std::string text = replaced(everything, "exchange = \"nccl\"\n", "");
+  EXPECT_EQ(read(text).device_link.exchange, ExchangeKind::nccl);
+  EXPECT_EQ(read(replaced(text, "\"bf16\"", "\"none\"")).device_link.exchange,
+            ExchangeKind::automatic);
+  const std::string asked = message(replaced(everything, "\"nccl\"", "\"copy\""));
+  EXPECT_NE(asked.find("parallel.exchange: gradients that travel as bf16 go through NCCL"),
+            std::string::npos)
+      << asked;
 }
 
 TEST(RunConfig, UnknownKeysAreNamedWithTheNearest) {
@@ -235,14 +252,16 @@ TEST(RunConfig, WrongValuesAreNamed) {
   EXPECT_EQ(with("keep = 18", "keep = 0"),
             "run.toml:41: checkpoint.keep: 0 is too small; the least is 1");
   EXPECT_EQ(with("nccl_max_ctas = 20", "nccl_max_ctas = 65"),
-            "run.toml:48: parallel.nccl_max_ctas: 65 is too large; the most is 64");
+            "run.toml:50: parallel.nccl_max_ctas: 65 is too large; the most is 64");
   EXPECT_EQ(with("nccl_cga_cluster_size = 2", "nccl_cga_cluster_size = 9"),
-            "run.toml:49: parallel.nccl_cga_cluster_size: 9 is too large; the most is 8");
+            "run.toml:51: parallel.nccl_cga_cluster_size: 9 is too large; the most is 8");
   const std::string compression = with("\"bf16\"", "\"fp16\"");
-  EXPECT_NE(compression.find("run.toml:45: parallel.gradient_compression:"), std::string::npos)
+  EXPECT_NE(compression.find("run.toml:46: parallel.gradient_compression:"), std::string::npos)
       << compression;
   const std::string reduction = with("\"two_level\"", "\"three_level\"");
-  EXPECT_NE(reduction.find("run.toml:47: parallel.reduction:"), std::string::npos) << reduction;
+  EXPECT_NE(reduction.find("run.toml:48: parallel.reduction:"), std::string::npos) << reduction;
+  const std::string exchange = with("\"nccl\"", "\"copies\"");
+  EXPECT_NE(exchange.find("run.toml:49: parallel.exchange:"), std::string::npos) << exchange;
   EXPECT_EQ(with("label_smoothing = 0.125", "label_smoothing = 1"),
             "run.toml:14: train.label_smoothing: 1 is out of range; expected 0 to 0.99");
   EXPECT_EQ(with("ema_decay = 0.75", "ema_decay = 1"),
