@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "parallel/communicator.h"
@@ -39,6 +40,15 @@ inline void expect_same_everywhere(std::string_view text) {
 template <typename T>
 Tensor view(std::vector<T>& values) {
   return {values.data(), {static_cast<std::int64_t>(values.size())}, DTypeOf<T>::value};
+}
+
+/// Something that lives to the end of the program, and beyond MPI's. MPI cannot take back an
+/// operation that timed out: it still writes to its tensors, and needs its communicator, whenever
+/// the silent rank comes along.
+template <typename T, typename... Arguments>
+T& outliving_operations(Arguments&&... arguments) {
+  static auto& all = *new std::vector<T*>;  // keeps them reachable for leak checkers
+  return *all.emplace_back(new T(std::forward<Arguments>(arguments)...));
 }
 
 /// Element i that `rank` contributes: small whole numbers, so that sums are exact in every type and

@@ -10,13 +10,14 @@ namespace tandem {
 namespace {
 
 constexpr double timeout = 1.5;
+constexpr MpiOptions with_timeout{.timeout_seconds = timeout};
 
 void sleep(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
 TEST(MpiWatch, NamesTheSilentRankAndTheOperation) {
   if (world().size() > 1) {
-    MpiCommunicator group({.timeout_seconds = timeout});
-    std::vector<float> values(1234);
+    auto& group = outliving_operations<MpiCommunicator>(with_timeout);
+    auto& values = outliving_operations<std::vector<float>>(1234);
     const int silent = group.size() - 1;
     if (group.rank() == silent) {
       sleep(2.5 * timeout);
@@ -32,7 +33,7 @@ TEST(MpiWatch, NamesTheSilentRankAndTheOperation) {
 }
 
 TEST(MpiWatch, WaitsForRanksThatSayThatTheyWork) {
-  MpiCommunicator group({.timeout_seconds = timeout});
+  MpiCommunicator group(with_timeout);
   std::vector<float> values{1.0F};
   if (group.rank() == 0) run_announced(group, [] { sleep(3.0 * timeout); });
   group.all_reduce(view(values), ReduceOp::sum);
@@ -64,7 +65,7 @@ TEST(MpiWatch, WaitsUntilWhateverItIsAskedForIsDone) {
 
 TEST(MpiWatch, NamesWhatItWasAskedToWaitFor) {
   if (world().size() > 1) {
-    MpiCommunicator group({.timeout_seconds = timeout});
+    MpiCommunicator group(with_timeout);
     const int silent = group.size() - 1;
     if (group.rank() == silent) {
       sleep(2.5 * timeout);
@@ -81,8 +82,8 @@ TEST(MpiWatch, NamesWhatItWasAskedToWaitFor) {
 
 TEST(MpiWatch, NamesTheLabelOfAnOperation) {
   if (world().size() > 1) {
-    MpiCommunicator group({.timeout_seconds = timeout});
-    std::vector<float> values(1234);
+    auto& group = outliving_operations<MpiCommunicator>(with_timeout);
+    auto& values = outliving_operations<std::vector<float>>(1234);
     const auto reduce = [&] {
       group.all_reduce_async(view(values), ReduceOp::sum, "gradient bucket 1 of 3")->wait();
     };

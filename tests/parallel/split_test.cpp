@@ -68,9 +68,10 @@ TEST(Split, SplitsMessagesAsTheWholeDoes) {
 TEST(Split, TimeOutsNameRanksOfTheWholeJob) {
   if (world().size() < 3) return;
   constexpr double timeout = 1.5;
-  MpiCommunicator whole({.timeout_seconds = timeout});
+  auto& whole = outliving_operations<MpiCommunicator>(MpiOptions{.timeout_seconds = timeout});
   const int silent = whole.size() - 1;
-  const auto part = whole.split(whole.rank() == 0 ? 0 : 1);
+  const auto& part =
+      outliving_operations<std::unique_ptr<Communicator>>(whole.split(whole.rank() == 0 ? 0 : 1));
   if (whole.rank() == silent) {
     std::this_thread::sleep_for(std::chrono::duration<double>(2.5 * timeout));
     part->barrier();
