@@ -80,11 +80,14 @@ Image read_window(JpegSession& session, const PixelRect& window, const std::stri
   const std::size_t skipped = (static_cast<std::size_t>(window.left) - left) * channels;
   Image image{window.height, window.width, info.output_components,
               std::vector<std::uint8_t>(row_bytes * static_cast<std::size_t>(window.height))};
-  std::vector<std::uint8_t> row(std::size_t{info.output_width} * channels);
+  // libjpeg-turbo stores past the caches to rows that are aligned for its vectors, and what is
+  // copied right after would be read from memory.
+  constexpr std::size_t unaligned = 1;
+  std::vector<std::uint8_t> row(std::size_t{info.output_width} * channels + unaligned);
   std::uint8_t* out = image.pixels.data();
   const bool good = guarded(session, [&] {
     for (; info.output_scanline < end; out += row_bytes) {
-      JSAMPROW line = row.data();
+      JSAMPROW line = row.data() + unaligned;
       static_cast<void>(jpeg_read_scanlines(&info, &line, 1));
       std::memcpy(out, line + skipped, row_bytes);
     }
