@@ -22,6 +22,7 @@
 #include "base/philox.h"
 #include "device/any_context.h"
 #include "graph/model_file.h"
+#include "parallel/colocated/host_reduction.h"
 #include "parallel/mpi_session.h"
 #include "train/replica.h"
 
@@ -92,7 +93,9 @@ void run(const Options& options, Communicator& world) {
       .learning_rate = 0.01, .weight_decay = 1e-4, .rule = SgdOptions{.momentum = 0.9F}};
   const Graph graph =
       load_model(find_model(options.model), {.classes = options.classes, .size = options.size});
-  Replica replica(config, graph, batch, context, world);
+  const std::unique_ptr<Communicator> reduction =
+      make_host_reduction(world, RankTopology::gather(world), config.reduction);
+  Replica replica(config, graph, batch, context, world, reduction ? *reduction : world);
   replica.broadcast_from_root();
   const NoiseBatch noise(options, batch, world.rank());
   const double ready = process_age();

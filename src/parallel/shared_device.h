@@ -4,7 +4,7 @@
 
 namespace tandem {
 
-/// The ranks that share a device, as far as they can keep what they have in common once: memory
+/// The ranks that share a device, or a host whose CPUs compute, as far as they can keep what they have in common once: memory
 /// that all of them use, and the order of its use.
 class SharedDevice {
  public:
@@ -14,6 +14,9 @@ class SharedDevice {
   /// How many ranks share the device, and this one's place among them.
   virtual int members() const = 0;
   virtual int member() const = 0;
+  /// Collective over all ranks of the communicator: whether `bytes` in all can be allocated, as far
+  /// as that can be told before. True where only trying tells.
+  virtual bool has_room(std::size_t /*bytes*/) { return true; }
   /// Collective over all ranks of the communicator: zeroed memory, 256-byte aligned, that all
   /// members use. It is the communicator's and lives as long.
   virtual std::byte* allocate(std::size_t bytes) = 0;

@@ -114,6 +114,7 @@ class HostStep final : public StepRunner {
       settings.gradient_scale *= static_cast<float>(clip_factor(*norm, clip_norm_));
     }
     parts_.optimizer.step(parts_.store.trained_values(), gradients, settings);
+    if (parts_.shared != nullptr) parts_.shared->wait_for_each_other();
     if (parts_.average != nullptr) {
       parts_.average->update(parts_.store, parts_.optimizer.steps_taken());
     }

@@ -123,7 +123,7 @@ struct RunConfig {
   std::int64_t bucket_bytes = 25 << 20;
   std::optional<bool> taper_buckets{};  ///< absent: as the exchange likes it
   GradientCompression gradient_compression = GradientCompression::none;
-  bool shared_state = true;  ///< one state for the ranks of a GPU
+  bool shared_state = true;  ///< one state for the ranks of a GPU or host
   ReductionKind reduction = ReductionKind::automatic;
   DeviceLinkOptions device_link;
   int folded_ranks = 1;

@@ -1,5 +1,7 @@
 #include "train/shared_state.h"
 
+#include "base/log.h"
+#include "base/text.h"
 #include "optim/update_blocks.h"
 #include "parallel/colocated/slice_share.h"
 #include "train/parameter_groups.h"
@@ -16,7 +18,19 @@ ArenaSource arenas_of(SharedDevice& device) {
 SharedDevice* share_values(const RunConfig& config, Communicator& reduction,
                            ParameterStore& store) {
   SharedDevice* device = config.shared_state ? reduction.shared_device() : nullptr;
-  if (device != nullptr) store.place_values(arenas_of(*device));
+  if (device == nullptr) return nullptr;
+  // The values, and an optimizer's two arenas of their size at most.
+  const std::size_t most = 3 * store.all_values().bytes();
+  if (!device->has_room(most)) {
+    if (reduction.rank() == 0) {
+      log_info(
+          "each rank keeps weights and optimizer state of its own: /dev/shm has no {} free for "
+          "what ranks can share",
+          format_bytes(most));
+    }
+    return nullptr;
+  }
+  store.place_values(arenas_of(*device));
   return device;
 }
 

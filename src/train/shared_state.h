@@ -9,9 +9,10 @@
 
 namespace tandem {
 
-// One state for the ranks of a device (parallel.shared_state): values, weights and the optimizer's
-// state lie once in the device's memory, each rank updates its share of them, and all read the
-// whole. BatchNorm's running statistics, gradients and averages stay each rank's own.
+// One state for the ranks of a device, or of a host whose CPUs compute (parallel.shared_state):
+// values, weights and the optimizer's state lie once in its memory, each rank updates its share of
+// them, and all read the whole. BatchNorm's running statistics, gradients and averages stay each
+// rank's own.
 //
 // Readers and writers are kept apart thus. Backward reads weights up to the gradient that completes
 // the last bucket, and no rank has that bucket's sums before all ranks of the device have their
@@ -20,7 +21,7 @@ namespace tandem {
 // updated. All ranks decide alike whether a step is skipped, since they see the same sums.
 
 /// Collective, before the store is used: moves its values to shared memory where the run wants that
-/// and `reduction` has such. Returns the device then, else null.
+/// and `reduction` has such, with room for all of the state. Returns the device then, else null.
 SharedDevice* share_values(const RunConfig& config, Communicator& reduction, ParameterStore& store);
 
 /// Collective: the run's optimizer over the store; on a shared device of this rank's share of it

@@ -68,6 +68,20 @@ TEST(DataParallel, ReducingOnTwoLevels) {
   }
 }
 
+TEST(DataParallel, OneStatePerHostChangesNoBit) {
+  AnyContext context(CpuContext(1));
+  for (const int hosts : {1, 2}) {
+    SCOPED_TRACE(hosts);
+    SharedMemoryCommunicator reduction(world(), spread_over(hosts));
+    const ReplicaPlace place{context, world(), reduction};
+    const SmallRun apart{.accumulate = 2};
+    SmallRun shared = apart;
+    shared.shared_state = true;
+    EXPECT_EQ(difference(train_together(shared, place), train_together(apart, place)), 0.0);
+    expect_same_on_all_ranks(shared, place);
+  }
+}
+
 TEST(DataParallel, CompressedGradientsLeadNearlyTheSameWay) {
   AnyContext context(CpuContext(1));
   expect_compression_to_change_little({context, world(), world()}, bounds.right);

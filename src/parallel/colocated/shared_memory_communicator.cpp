@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "parallel/bf16_sum.h"
+#include "parallel/colocated/shared_host.h"
 #include "parallel/colocated/shared_segment.h"
 #include "parallel/colocated/shared_sum.h"
 
@@ -69,7 +70,8 @@ std::unique_ptr<Communicator> split_leaders(Communicator& world, const RankTopol
 
 struct SharedMemoryCommunicator::Parts {
   Parts(Communicator& world, const RankTopology& topology, const SharedMemoryOptions& options)
-      : layout(layout_of(topology, options)),
+      : host(world, topology),
+        layout(layout_of(topology, options)),
         segment(world, topology,
                 {.fixed = layout.counter_bytes(),
                  .each = layout.window_bytes(),
@@ -86,6 +88,7 @@ struct SharedMemoryCommunicator::Parts {
     return layout;
   }
 
+  SharedHost host;
   SharedSumLayout layout;
   SharedSegment segment;
   std::unique_ptr<Communicator> leaders;
@@ -107,6 +110,8 @@ SharedMemoryCommunicator::~SharedMemoryCommunicator() = default;
 std::string_view SharedMemoryCommunicator::name() const {
   return hosts_ == 1 ? "colocated" : "hierarchical";
 }
+
+SharedDevice* SharedMemoryCommunicator::shared_device() { return &parts_->host; }
 
 std::int64_t SharedMemoryCommunicator::bf16_scratch(std::int64_t elements) const {
   if (hosts_ == 1) return 0;

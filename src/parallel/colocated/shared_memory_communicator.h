@@ -41,6 +41,7 @@ class SharedMemoryCommunicator final : public Communicator {
   /// "colocated" where all ranks are on one host, "hierarchical" where there are several.
   std::string_view name() const override;
   std::int64_t bf16_scratch(std::int64_t elements) const override;
+  SharedDevice* shared_device() override;
   void still_working() override { world_.still_working(); }
   void wait_until(const std::function<bool()>& done,
                   const std::function<std::string()>& what) override {

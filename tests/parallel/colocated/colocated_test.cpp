@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -143,6 +144,27 @@ TEST(Colocated, TimeOutsNameTheSilentRank) {
   world().barrier();
   if (group.rank() == silent) request = begin();
   request->wait();
+}
+
+TEST(Colocated, RanksOfAHostShareMemoryAndWaitForEachOther) {
+  SharedDevice* host = world().shared_device();
+  ASSERT_NE(host, nullptr);
+  EXPECT_TRUE(host->has_room(1 << 20));
+  EXPECT_FALSE(host->has_room(std::size_t{1} << 50));
+  constexpr std::size_t each = 1000;
+  const std::size_t members = static_cast<std::size_t>(host->members());
+  auto* values =
+      reinterpret_cast<std::int64_t*>(host->allocate(members * each * sizeof(std::int64_t)));
+  const std::size_t mine = static_cast<std::size_t>(host->member()) * each;
+  std::int64_t wrong = 0;
+  for (std::int64_t round = 1; round <= 200; ++round) {
+    for (std::size_t i = 0; i < each; ++i) wrong += values[mine + i] != round - 1 ? 1 : 0;
+    std::fill_n(values + mine, each, round);
+    host->wait_for_each_other();
+    for (std::size_t i = 0; i < members * each; ++i) wrong += values[i] != round ? 1 : 0;
+    host->wait_for_each_other();
+  }
+  EXPECT_EQ(wrong, 0);
 }
 
 TEST(Colocated, SaysWhereThereIsNoRoom) {
