@@ -200,6 +200,8 @@ void add_slot_options(CLI::App& command, SlotRequest& slot) {
                    "Use your MPS daemon that runs already (CUDA_MPS_PIPE_DIRECTORY) instead of a "
                    "private one");
 }
+  command.add_flag("--oversubscribe", slot.oversubscribe,
+                   "Start more ranks on a host without GPUs than it has CPUs");
 
 }  // namespace
 

@@ -71,6 +71,17 @@ void check_clients(const SlotRequest& request, const GpuList& host) {
       request.processes_per_gpu, limit);
 }
 
+/// As with mpirun, whose word for it is the same. Hardware threads count: a core may have two.
+void check_cpus(const SlotRequest& request, const std::vector<CpuSet>& cores) {
+  std::size_t cpus = 0;
+  for (const CpuSet& core : cores) cpus += core.size();
+  if (request.oversubscribe || static_cast<std::size_t>(request.processes_per_gpu) <= cpus) return;
+  input_error(
+      "--ranks-per-gpu {}: the ranks compute on the CPU, and this host has {} CPU{} for them; ask "
+      "for as many or fewer, use --colocation folded, or say with --oversubscribe that it is meant",
+      request.processes_per_gpu, cpus, cpus == 1 ? "" : "s");
+}
+
 }  // namespace
 
 std::vector<GpuInfo> choose_gpus(const std::string& gpus, const GpuList& host) {
@@ -148,6 +159,7 @@ HostSlots deal_slots(const SlotRequest& request, const GpuList& host,
   HostSlots result;
   std::vector<CpuSet> near;
   if (gpus.empty()) {
+    check_cpus(request, cores);
     result.slots.resize(static_cast<std::size_t>(each));
     near.resize(static_cast<std::size_t>(each));
   }

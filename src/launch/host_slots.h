@@ -15,6 +15,7 @@ struct SlotRequest {
   int processes_per_gpu = 1;  ///< or per host, where it computes on CPUs
   int sm_percent = 0;         ///< of each process, 1 to 100; 0: not limited
   bool reuse_mps = false;     ///< the user's running MPS daemon, instead of a private one
+  bool oversubscribe = false;  ///< more processes on CPUs than a host has are meant
 };
 
 /// Where one process of a host runs.
@@ -56,7 +57,8 @@ int mps_client_limit(int cuda_version);
 
 /// Deals a host's GPUs and cores: processes_per_gpu neighbours on each GPU, each bound to its share
 /// of the cores near that GPU. Throws InputError where the host cannot hold them: an MPS server
-/// takes fewer clients, or a GPU's compute mode is against it.
+/// takes fewer clients, a GPU's compute mode is against it, or it has fewer CPUs than processes
+/// that compute on them.
 HostSlots deal_slots(const SlotRequest& request, const GpuList& host,
                      const std::vector<CpuSet>& cores, const std::filesystem::path& root = "/");
 

@@ -94,6 +94,7 @@ std::vector<std::string> rank_command(const std::string& program, const RankRequ
     command.insert(command.end(), {"--sm-percent", fmt::format("{}", request.slot.sm_percent)});
   }
   if (request.slot.reuse_mps) command.emplace_back("--reuse-mps");
+  if (request.slot.oversubscribe) command.emplace_back("--oversubscribe");
   command.emplace_back("--");
   command.insert(command.end(), request.command.begin(), request.command.end());
   return command;

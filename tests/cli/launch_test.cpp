@@ -1,7 +1,9 @@
 #include <fmt/format.h>
+#include <sched.h>
 
 #include <csignal>
 #include <filesystem>
+#include <stdexcept>
 
 #include "cli/launched_job.h"
 #include "cli/message_check.h"
@@ -14,6 +16,16 @@ namespace tandem::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// The command on the first CPU that this test may use alone.
+Launch on_one_cpu(Launch launch) {
+  cpu_set_t usable;
+  if (::sched_getaffinity(0, sizeof usable, &usable) != 0) throw std::runtime_error("no CPUs");
+  int cpu = 0;
+  while (!CPU_ISSET(cpu, &usable)) ++cpu;
+  launch.command.insert(launch.command.begin(), {"taskset", "-c", std::to_string(cpu)});
+  return launch;
+}
 
 class LaunchTest : public LaunchedJob {
  protected:
@@ -28,7 +40,8 @@ class LaunchTest : public LaunchedJob {
 };
 
 TEST_F(LaunchTest, TrainsOnTheHostWhereThereIsNoGpu) {
-  const Outcome outcome = run(with(launch({"--ranks-per-gpu", "2"}), "FAKE_GPUS", ""));
+  const Outcome outcome =
+      run(with(launch({"--ranks-per-gpu", "2", "--oversubscribe"}), "FAKE_GPUS", ""));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.err.find("2 ranks on 1 host"), std::string::npos) << outcome.err;
   EXPECT_EQ(journal(), "");
@@ -108,8 +121,9 @@ TEST_F(LaunchTest, RestartsFromTheStartWhereThereIsNoCheckpoint) {
 }
 
 TEST_F(LaunchTest, DoesNotRestartWhatTheUserMustMend) {
-  const Outcome outcome = run(launch(
-      {"--gpus", "none", "--ranks-per-gpu", "2", "--max-restarts", "5"}, set({"train.epochz=3"})));
+  const Outcome outcome = run(
+      launch({"--gpus", "none", "--ranks-per-gpu", "2", "--oversubscribe", "--max-restarts", "5"},
+             set({"train.epochz=3"})));
   EXPECT_EQ(outcome.code, 2) << outcome.err;
   EXPECT_NE(outcome.err.find("train.epochz: unknown key"), std::string::npos) << outcome.err;
   EXPECT_EQ(outcome.err.find("restart"), std::string::npos) << outcome.err;
@@ -183,6 +197,19 @@ TEST_F(LaunchTest, TakesWhatTheTunerChose) {
             std::string::npos)
       << not_tuned.err;
   EXPECT_NE(not_tuned.out.find("2 processes on 1 host"), std::string::npos) << not_tuned.out;
+}
+
+TEST_F(LaunchTest, StartsNoMoreRanksThanCpusUnlessTheyAreMeant) {
+  const Outcome refused = run(on_one_cpu(launch({"--gpus", "none", "--ranks-per-gpu", "2"})));
+  expect_one_message(refused, {"--ranks-per-gpu 2: the ranks compute on the CPU, and this "
+                               "host has 1 CPU for them",
+                               "--oversubscribe"});
+  EXPECT_FALSE(fs::exists(path("out")));
+  // The processes look at their host again.
+  const Outcome outcome = run(on_one_cpu(launch(
+      {"--gpus", "none", "--ranks-per-gpu", "2", "--oversubscribe"}, set({"train.max_steps=1"}))));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("2 ranks on 1 host"), std::string::npos) << outcome.err;
 }
 
 TEST_F(LaunchTest, StartsTrainingCommandsAlone) {

@@ -124,8 +124,24 @@ TEST(DealSlots, RefusesMoreProcessesThanMpsTakes) {
   list.cuda_version = 13010;
   EXPECT_EQ(deal_slots({.processes_per_gpu = 60}, list, cores(1)).slots.size(), 60U);
   EXPECT_NE(refusal([&] { deal_slots({.processes_per_gpu = 61}, list, cores(1)); }), "no error");
-  // No MPS, no limit.
-  EXPECT_EQ(deal_slots({.processes_per_gpu = 61}, {}, cores(1)).slots.size(), 61U);
+}
+
+TEST(DealSlots, RefusesMoreProcessesThanCpusUnlessTheyAreMeant) {
+  const auto refused = [](int processes, const std::vector<CpuSet>& here) {
+    return refusal([&] { deal_slots({.processes_per_gpu = processes}, {}, here); });
+  };
+  EXPECT_EQ(refused(1000, cores(2)),
+            "--ranks-per-gpu 1000: the ranks compute on the CPU, and this host has 2 CPUs for "
+            "them; ask for as many or fewer, use --colocation folded, or say with --oversubscribe "
+            "that it is meant");
+  EXPECT_EQ(refused(2, cores(2)), "no error");
+  // A core of two hardware threads, as nproc counts them.
+  EXPECT_EQ(refused(2, {{0, 4}}), "no error");
+  EXPECT_NE(refused(3, {{0, 4}}), "no error");
+  EXPECT_EQ(deal_slots({.processes_per_gpu = 61, .oversubscribe = true}, {}, cores(1)).slots.size(),
+            61U);
+  // On GPUs the cores are no limit.
+  EXPECT_EQ(deal_slots({.processes_per_gpu = 4}, gpus(2), cores(1)).slots.size(), 8U);
 }
 
 TEST(DealSlots, RefusesGpusThatNobodyElseMayUse) {
