@@ -25,7 +25,8 @@ std::filesystem::path target_of(std::filesystem::path path) {
     fail("cannot follow the link", path, code.value());
   }
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
-    input_error("'{}' exists and is no ordinary file; choose another name", path.string());
+    input_error("'{}' exists and is no ordinary file{}; choose another name", path.string(),
+                std::filesystem::is_directory(status) ? " but a folder" : "");
   }
   // By hand, because the last link may point to nothing yet. status() has seen that there is no
   // loop.

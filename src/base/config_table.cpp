@@ -104,6 +104,11 @@ ConfigTable ConfigTable::from_file(const std::filesystem::path& file) {
   if (!std::filesystem::is_regular_file(file, code)) {
     input_error("{}: no such file; give the path of a TOML file", file.string());
   }
+  if (std::filesystem::is_directory(file, code)) {
+    const std::filesystem::path inside = file / "config.toml";  // as a run's folder has
+    input_error("{}: a folder; give the path of a TOML file{}", file.string(),
+                std::filesystem::exists(inside, code) ? ", as " + inside.string() : "");
+  }
   std::string text;
   {
     const std::unique_ptr<std::FILE, int (*)(std::FILE*)> stream(std::fopen(file.c_str(), "rb"),

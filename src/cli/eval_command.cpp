@@ -41,6 +41,12 @@ int evaluate(const EvalArguments& arguments, const MpiSession& session) {
   const bool is_run = fs::is_directory(arguments.target, code);
   const fs::path target(arguments.target);
   ConfigTable table = ConfigTable::from_file(is_run ? target / "config.toml" : target);
+  if (is_run && !fs::exists(target / "config.toml", code)) {
+    input_error(
+        "eval {}: a folder without config.toml, so no run's; give a run's folder, or a config with "
+        "--weights FILE",
+        arguments.target);
+  }
   for (const std::string& assignment : arguments.overrides) table.override_key(assignment);
   const RunConfig config = read_run_config(table);
   if (!is_run && arguments.weights.empty()) {

@@ -25,6 +25,9 @@ int get_small(const ConfigTable& table, std::string_view key, int fallback, int 
 /// `path`, which `key` led to, must be a file or a folder.
 void require_file(const ConfigTable& table, std::string_view key, const fs::path& path) {
   std::error_code code;
+  if (fs::is_directory(path, code)) {
+    table.fail(key, fmt::format("{}: a folder; give the path of a file", path.string()));
+  }
   if (!fs::is_regular_file(path, code)) {
     table.fail(key, fmt::format("{}: no such file{}", path.string(),
                                 path.is_relative() ? fmt::format(" (looked in {})",

@@ -32,7 +32,8 @@ FileHandle open_for_reading(const std::filesystem::path& path, std::uint64_t& si
   }
   // Before it is opened: opening a pipe waits for a writer.
   if (!std::filesystem::is_regular_file(status)) {
-    input_error("{}: not a regular file; check the path", path.string());
+    input_error("{}: not a regular file{}; check the path", path.string(),
+                std::filesystem::is_directory(status) ? " but a folder" : "");
   }
   size = std::filesystem::file_size(path, code);
   FileHandle file(std::fopen(path.c_str(), "rb"));

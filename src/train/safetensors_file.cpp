@@ -1,3 +1,7 @@
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
 #include "base/error.h"
 #include "base/text.h"
 #include "train/safetensors.h"
@@ -5,9 +9,23 @@
 #include "train/safetensors_header.h"
 
 namespace tandem {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The path, which is no folder's. For a run's folder the message names a file in it.
+fs::path expect_no_folder(fs::path path) {
+  std::error_code code;
+  if (!fs::is_directory(path, code)) return path;
+  const fs::path best = path / "checkpoints" / "best.safetensors";
+  input_error("'{}' is a folder; give a checkpoint or a weights file (.safetensors){}",
+              path.string(), fs::exists(best, code) ? ", as " + best.string() : "");
+}
+
+}  // namespace
 
 SafetensorsFile::SafetensorsFile(std::filesystem::path path, ReadChecksum checksum)
-    : path_(std::move(path)), file_(path_) {
+    : path_(expect_no_folder(std::move(path))), file_(path_) {
   SafetensorsHeader header = read_safetensors_header(file_.bytes(), path_);
   metadata_ = std::move(header.metadata);
   tensors_ = std::move(header.tensors);

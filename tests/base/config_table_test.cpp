@@ -261,6 +261,36 @@ TEST(ConfigTable, ReadsFilesAndNamesThem) {
   EXPECT_EQ(config.where("epochs"), file + ":1");
   EXPECT_EQ(rejected([&] { ConfigTable::from_file(folder / "none.toml"); }),
             (folder / "none.toml").string() + ": no such file; give the path of a TOML file");
+  EXPECT_EQ(rejected([&] { ConfigTable::from_file(folder.path()); }),
+            folder.path().string() + ": a folder; give the path of a TOML file");
+  std::ofstream(folder / "config.toml") << "epochs = 3\n";
+  EXPECT_EQ(rejected([&] { ConfigTable::from_file(folder.path()); }),
+            folder.path().string() + ": a folder; give the path of a TOML file, as " +
+                (folder / "config.toml").string());
+}
+
+TEST(ConfigTable, NumbersBeyondTheirRangeAreNoStrings) {
+  const auto message = [](const std::string& value) {
+    ConfigTable config = ConfigTable::from_text("", "x");
+    config.override_key("a=" + value);
+    return rejected([&] { static_cast<void>(config.get_real("a", 0.0, 1.0)); });
+  };
+  EXPECT_EQ(message("1e400"),
+            "--set a=1e400: a: 1e400 is out of range; expected a number of 64 "
+            "bits");
+  EXPECT_NE(message("+1e400").find("+1e400 is out of range"), std::string::npos);
+  EXPECT_NE(message("-1e400").find("-1e400 is out of range"), std::string::npos);
+  for (const char* string : {"1e400x", "abc", "+", "''", ".5"}) {
+    EXPECT_NE(message(string).find("expected a number, found a string"), std::string::npos)
+        << string;
+  }
+  ConfigTable config = ConfigTable::from_text("", "x");
+  config.override_key("a=99999999999999999999");
+  EXPECT_NE(rejected([&] {
+              static_cast<void>(config.get_int("a", 0, 1));
+            }).find("99999999999999999999 is out of range; expected an integer of 64 bits"),
+            std::string::npos);
+  EXPECT_EQ(config.get_string("a"), "99999999999999999999");
 }
 
 }  // namespace

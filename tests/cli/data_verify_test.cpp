@@ -97,7 +97,7 @@ TEST_F(DataVerify, TellsWhatIsNoFile) {
   EXPECT_EQ(outcome.code, 2);
   for (const char* part :
        {"unreadable: photos/train/cat/link.jpg: a link that cannot be followed (No such file",
-        "unreadable: photos/train/dog/folder.jpg: not a regular file",
+        "unreadable: photos/train/dog/folder.jpg: not a regular file but a folder",
         "unreadable: photos/val/cat/pipe.jpg: not a regular file", "3 unreadable, 0 groups"}) {
     EXPECT_NE(outcome.out.find(part), std::string::npos) << part << " in: " << outcome.out;
   }
