@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cstdlib>
 #include <map>
 #include <set>
 #include <sstream>
+#include <system_error>
+#include <type_traits>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -101,13 +104,13 @@ ConfigTable ConfigTable::from_text(std::string_view text, std::string_view origi
 
 ConfigTable ConfigTable::from_file(const std::filesystem::path& file) {
   std::error_code code;
-  if (!std::filesystem::is_regular_file(file, code)) {
-    input_error("{}: no such file; give the path of a TOML file", file.string());
-  }
   if (std::filesystem::is_directory(file, code)) {
     const std::filesystem::path inside = file / "config.toml";  // as a run's folder has
     input_error("{}: a folder; give the path of a TOML file{}", file.string(),
                 std::filesystem::exists(inside, code) ? ", as " + inside.string() : "");
+  }
+  if (!std::filesystem::is_regular_file(file, code)) {
+    input_error("{}: no such file; give the path of a TOML file", file.string());
   }
   std::string text;
   {
@@ -210,11 +213,29 @@ void ConfigTable::fail(std::string_view key, std::string_view message) const {
 
 namespace {
 
+/// Whether the text is a number beyond the range of T: TOML has none such, so that --set takes it
+/// for a string.
+template <typename T>
+bool is_beyond(const toml::node& node) {
+  const std::optional<std::string_view> text = node.value_exact<std::string_view>();
+  if (!text) return false;
+  const char* const end = text->data() + text->size();
+  T value{};
+  const auto [stop, code] = std::from_chars(text->data() + text->starts_with('+'), end, value);
+  return code == std::errc::result_out_of_range && stop == end;
+}
+
 /// Reads `key` as T or calls `fail` with what was expected.
 template <typename T, typename Fail>
 T value_of(const toml::node* node, std::string_view expected, Fail&& fail) {
   if (node == nullptr) fail(fmt::format("missing; expected {}", expected));
   if (const std::optional<T> value = node->value_exact<T>()) return *value;
+  if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) {
+    if (is_beyond<T>(*node)) {
+      fail(fmt::format("{} is out of range; expected {} of 64 bits",
+                       *node->value_exact<std::string_view>(), expected));
+    }
+  }
   fail(fmt::format("expected {}, found {}", expected, type_name(*node)));
   throw Error("unreachable");
 }
