@@ -45,8 +45,7 @@ AtomicFile::AtomicFile(std::filesystem::path path)
   temporary_ += ".tmp." + std::to_string(::getpid());
   descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (descriptor_ < 0) {
-    input_error("cannot create '{}': {}", temporary_.string(),
-                std::generic_category().message(errno));
+    input_error("cannot create '{}': {}", path_.string(), std::generic_category().message(errno));
   }
 }
 
@@ -62,7 +61,7 @@ void AtomicFile::write(const void* data, std::size_t bytes) {
     const ssize_t written = ::write(descriptor_, cursor, bytes);
     if (written < 0) {
       if (errno == EINTR) continue;
-      fail("cannot write", temporary_, errno);
+      fail("cannot write", path_, errno);
     }
     cursor += written;
     bytes -= static_cast<std::size_t>(written);
@@ -70,7 +69,7 @@ void AtomicFile::write(const void* data, std::size_t bytes) {
 }
 
 void AtomicFile::commit() {
-  if (::fsync(descriptor_) != 0) fail("cannot sync", temporary_, errno);
+  if (::fsync(descriptor_) != 0) fail("cannot sync", path_, errno);
   const int closed = ::close(std::exchange(descriptor_, -1));
   if (closed != 0 || ::rename(temporary_.c_str(), path_.c_str()) != 0) {
     const int code = errno;

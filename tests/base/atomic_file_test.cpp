@@ -81,7 +81,10 @@ TEST(AtomicFile, NamesTheDeviceThatIsFull) {
                                   folder / ("state.tmp." + std::to_string(::getpid())));
   AtomicFile file(folder / "state");
   const std::string message = message_of<SystemError>([&] { file.write("text"); });
-  EXPECT_NE(message.find("No space left on device"), std::string::npos) << message;
+  EXPECT_EQ(message, "cannot write '" + (folder / "state").string() + "': No space left on device");
+  const std::string nowhere = (folder / "nowhere" / "state").string();
+  EXPECT_EQ(message_of<InputError>([&] { AtomicFile lost(nowhere); }),
+            "cannot create '" + nowhere + "': No such file or directory");
 }
 
 TEST(AtomicFile, RefusesToReplaceWhatIsNoOrdinaryFile) {
