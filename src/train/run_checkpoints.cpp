@@ -103,6 +103,12 @@ void RunCheckpoints::save(Replica& replica, TrainingPosition position, bool best
   store_.keep_last(config_.checkpoint_keep);
 }
 
+std::string RunCheckpoints::way_on() const {
+  const std::string newest = newest_hint();
+  return newest.empty() ? "start again: there is no checkpoint yet"
+                        : "go on with --resume" + newest;
+}
+
 std::string RunCheckpoints::newest_hint() const {
   const std::vector<StepCheckpoint> saved = store_.list();
   return saved.empty() ? ""

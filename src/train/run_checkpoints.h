@@ -36,6 +36,9 @@ class RunCheckpoints {
   /// Writes a checkpoint, to be called with finite weights alone. Throws InputError where that
   /// fails.
   void save(Replica& replica, TrainingPosition position, bool best) const;
+  /// How a run that failed goes on once the cause is mended: with --resume where the folder holds a
+  /// checkpoint, else from the start. For messages.
+  std::string way_on() const;
   /// "; the last checkpoint is PATH", or nothing.
   std::string newest_hint() const;
 

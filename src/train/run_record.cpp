@@ -4,6 +4,7 @@
 
 #include <array>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/atomic_file.h"
@@ -59,8 +60,8 @@ void add_gpu(const GpuStretch& stretch, double samples, JsonLine& line,
 }  // namespace
 
 RunRecord::RunRecord(const std::filesystem::path& folder, const RunConfig& config, bool speaker,
-                     std::int64_t first_step)
-    : skips_bad_samples_(config.data.skip_bad_samples) {
+                     std::int64_t first_step, std::function<std::string()> way_on)
+    : way_on_(std::move(way_on)), skips_bad_samples_(config.data.skip_bad_samples) {
   if (!speaker) return;
   open_log_file(folder / "train.log");
   AtomicFile resolved(folder / "config.toml");
@@ -81,11 +82,11 @@ void RunRecord::write(const JsonLine& record, std::int64_t step,
     metrics_->write(record);
     if (events_ && !scalars.empty()) events_->write(step, scalars);
   } catch (const SystemError& error) {
-    system_error("{}; mend that and go on with --resume", error.what());
+    system_error("{}; mend that and {}", error.what(), way_on_());
   }
   const std::string failure = log_file_failure();
   if (!failure.empty()) {
-    system_error("cannot write the log: {}; mend that and go on with --resume", failure);
+    system_error("cannot write the log: {}; mend that and {}", failure, way_on_());
   }
 }
 

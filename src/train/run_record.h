@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -46,9 +47,9 @@ class RunRecord {
  public:
   /// The folder is there. `first_step`: the step that the run goes on from, 0 for a new one;
   /// records of later steps are dropped. The log stays open for what is said after the run, errors
-  /// included.
+  /// included. `way_on` says what to do once what cannot be written is mended.
   RunRecord(const std::filesystem::path& folder, const RunConfig& config, bool speaker,
-            std::int64_t first_step);
+            std::int64_t first_step, std::function<std::string()> way_on);
   RunRecord(const RunRecord&) = delete;
   RunRecord& operator=(const RunRecord&) = delete;
 
@@ -71,6 +72,7 @@ class RunRecord {
   void write(const JsonLine& record, std::int64_t step = 0,
              std::span<const EventScalar> scalars = {});
 
+  std::function<std::string()> way_on_;
   std::optional<MetricsWriter> metrics_;
   std::optional<EventWriter> events_;
   bool skips_bad_samples_;

@@ -56,7 +56,8 @@ class Trainer::Run {
     if (speaks()) lock_.emplace(place.folder);
     restore();
     run_announced(communicator_, [&] {
-      record_.emplace(place.folder, config, speaks(), position_.step);
+      record_.emplace(place.folder, config, speaks(), position_.step,
+                      [this] { return checkpoints_.way_on(); });
       if (speaks()) checkpoints_.open(position_);
     });
     share_position();
@@ -68,11 +69,10 @@ class Trainer::Run {
       return train();
     } catch (const CommunicationTimeout& error) {
       const std::string places = parts_.places.places_text(error.silent_ranks());
-      throw CommunicationTimeout(fmt::format(
-          "step {}: {}{}; look at the hosts, or raise parallel.timeout_seconds, and go on "
-          "with --resume{}",
-          position_.step + 1, error.what(), places.empty() ? "" : " (" + places + ")",
-          checkpoints_.newest_hint()));
+      throw CommunicationTimeout(
+          fmt::format("step {}: {}{}; look at the hosts, or raise parallel.timeout_seconds, and {}",
+                      position_.step + 1, error.what(), places.empty() ? "" : " (" + places + ")",
+                      checkpoints_.way_on()));
     }
   }
 
@@ -333,8 +333,7 @@ class Trainer::Run {
     try {
       run_announced(communicator_, [&] { checkpoints_.save(replica_, position_, best); });
     } catch (const SystemError& error) {
-      system_error("{}; mend that and go on with --resume{}", error.what(),
-                   checkpoints_.newest_hint());
+      system_error("{}; mend that and {}", error.what(), checkpoints_.way_on());
     }
   }
 

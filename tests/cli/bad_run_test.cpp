@@ -147,9 +147,10 @@ TEST_P(BadRun, LossThatIsNotFiniteNamesTheLayer) {
     tensor.data = huge.data();
   }
   write_safetensors(path("huge.safetensors"), tensors);
-  expect_one_message(train("out", set({"train.init=huge.safetensors"}), ranks),
-                     {"the loss is not finite at step 1: first so is the output of layer "
-                      "'layer2.0.conv1'"});
+  const Outcome outcome = train("out", set({"train.init=huge.safetensors"}), ranks);
+  expect_one_message(outcome, {"the loss is not finite at step 1: first so is the output of layer "
+                               "'layer2.0.conv1'"});
+  EXPECT_EQ(outcome.err.find("--resume"), std::string::npos) << "there is no checkpoint";
   EXPECT_TRUE(checkpoint_steps(path("out")).empty());
 }
 
