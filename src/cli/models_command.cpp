@@ -18,18 +18,20 @@ int list_models(const ModelOptions& options, const std::string& only) {
       only.empty() ? zoo_models() : std::vector<std::string>{only};
   std::size_t width = 22;
   for (const std::string& name : names) width = std::max(width, name.size());
-  std::cout << fmt::format("{:<{}}{:>16}{:>14}{:>10}{:>10}  {}\n", "model", width, "input",
-                           "parameters", "GMACs", "GFLOPs", "classes");
+  // Printed whole, since a model may turn out not to be there.
+  std::string table = fmt::format("{:<{}}{:>16}{:>14}{:>10}{:>10}  {}\n", "model", width, "input",
+                                  "parameters", "GMACs", "GFLOPs", "classes");
   for (const std::string& name : names) {
     const Graph graph = load_model(find_model(name), options);
     const double macs = 1e-9 * static_cast<double>(graph.multiply_adds());
     const Shape& input = graph.input();
-    std::cout << fmt::format("{:<{}}{:>16}{:>14}{:>10.3f}{:>10.3f}  {}\n", name, width,
-                             fmt::format("{}x{}x{}", input[1], input[2], input[3]),
-                             format_count(graph.parameter_elements()), macs, 2.0 * macs,
-                             graph.output()[1]);
+    table +=
+        fmt::format("{:<{}}{:>16}{:>14}{:>10.3f}{:>10.3f}  {}\n", name, width,
+                    fmt::format("{}x{}x{}", input[1], input[2], input[3]),
+                    format_count(graph.parameter_elements()), macs, 2.0 * macs, graph.output()[1]);
   }
   return 0;
+  std::cout << table;
 }
 
 }  // namespace

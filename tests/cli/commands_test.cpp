@@ -149,6 +149,10 @@ TEST_P(TrainAndEval, LeaveTheDocumentedRecord) {
   EXPECT_EQ(records[0]["ranks"], ranks);
   EXPECT_EQ(records[0]["threads_per_rank"], 1);
   EXPECT_EQ(records[0]["parameters"], 77364);
+  const Outcome none = command({"models", "resnet19"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_EQ(none.out, "");
+  EXPECT_EQ(none.err.rfind("error: no model is called 'resnet19'", 0), 0U) << none.err;
   EXPECT_EQ(records[0]["dropped_samples_per_epoch"], 14);
   EXPECT_EQ(records[0]["resumed_at_step"], 0);
   for (const char* key : {"date", "host", "command", "tandem", "compiler", "cpu", "communicator"}) {
