@@ -1,5 +1,6 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -118,10 +119,13 @@ int diagnose(const MpiSession& session) {
             "listed above, stay unused");
   report("model zoo", true,
          fmt::format("{} models in {}", zoo_models().size(), model_zoo().string()));
+  // Open MPI's mpirun wants to be told where the user is root.
   std::cout << fmt::format(
-      "\n{} ranks of one thread fit this machine: mpirun -n {} --bind-to none tandem train "
+      "\n{} rank{} of one thread fit{} this machine: mpirun {}-n {} --bind-to none tandem train "
       "CONFIG\n",
-      machine.usable_cores(), machine.usable_cores());
+      machine.usable_cores(), machine.usable_cores() == 1 ? "" : "s",
+      machine.usable_cores() == 1 ? "s" : "", ::geteuid() == 0 ? "--allow-run-as-root " : "",
+      machine.usable_cores());
   return 0;
 }
 

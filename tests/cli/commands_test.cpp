@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <set>
 
@@ -159,6 +160,10 @@ TEST_P(TrainAndEval, LeaveTheDocumentedRecord) {
     EXPECT_NE(records[0].texts.at(key), "") << key;
   }
   EXPECT_EQ(records[0].texts.at("communicator"), ranks == 1 ? "self" : "colocated");
+  // mpirun refuses root unless it is told.
+  EXPECT_EQ(outcome.out.find("mpirun --allow-run-as-root -n ") != std::string::npos,
+            ::geteuid() == 0)
+      << outcome.out;
   expect_learned(path("out"));
   expect_all_in(read_file(path("out/train.log")), {"epoch 4: test top-1", "done: out holds"});
   EXPECT_EQ(checkpoint_steps(path("out")), (std::vector<int>{16, 24, 32}));
