@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "bench/bench_json.h"
 #include "bench/bench_text.h"
 #include "cli/commands.h"
@@ -34,6 +35,10 @@ int bench(const BenchArguments& arguments, const MpiSession& session) {
     }
   }
   const BenchResult result = run_bench(config, arguments.options, *world);
+  if (root) {
+    log_info("measuring a training step of {} on {} process{}; this takes some seconds",
+             config.model, world->size(), world->size() == 1 ? "" : "es");
+  }
   if (!root) return 0;
   std::cout << bench_text(result, arguments.layers);
   if (!arguments.json.empty()) {

@@ -101,6 +101,8 @@ class Tuner {
   int run() {
     expect_writable();
     try {
+    log_info("measuring placements of {}, for {:.0f} s in all; first one rank on each device",
+             config_.model, arguments_.seconds);
       const TuneResult result =
           search_placement(limits_, measure_, [&] { return teller_.elapsed(); });
       std::cout << tune_text(result) << std::flush;

@@ -34,6 +34,7 @@ TEST_P(BenchOnRanks, ShowsATableAndWritesJson) {
                                                         << outcome.out;
   }
   EXPECT_EQ(occurrences(outcome.out, "global batch"), 1U) << "one rank tells";
+  EXPECT_EQ(outcome.err.rfind("measuring a training step of resnet8 on ", 0), 0U) << outcome.err;
 
   const Json json = Json::parse(read_file(path("bench.json")));
   EXPECT_EQ(json["model"], "resnet8");

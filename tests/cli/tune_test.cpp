@@ -52,6 +52,8 @@ TEST_F(Tune, MeasuresChoosesAndKeeps) {
        {"one rank, 1 worker", "2 folded, 1 worker", "choice: ", "spread", "kept in "}) {
     EXPECT_GT(occurrences(outcome.out, part), 0U) << part << " is missing in\n" << outcome.out;
   }
+  EXPECT_EQ(outcome.err.rfind("measuring placements of resnet8, for 30 s in all; ", 0), 0U)
+      << outcome.err;
   const Json json = Json::parse(read_file(path("tune.json")));
   EXPECT_EQ(json["devices"], 1);
   EXPECT_EQ(json["global_batch"], 32);
