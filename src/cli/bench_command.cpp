@@ -9,6 +9,7 @@
 #include "bench/bench_json.h"
 #include "bench/bench_text.h"
 #include "cli/commands.h"
+#include "cli/usage_error.h"
 
 namespace tandem {
 namespace {
@@ -34,11 +35,11 @@ int bench(const BenchArguments& arguments, const MpiSession& session) {
       input_error("--json {}: it cannot be written", arguments.json);
     }
   }
-  const BenchResult result = run_bench(config, arguments.options, *world);
   if (root) {
     log_info("measuring a training step of {} on {} process{}; this takes some seconds",
              config.model, world->size(), world->size() == 1 ? "" : "es");
   }
+  const BenchResult result = run_bench(config, arguments.options, *world);
   if (!root) return 0;
   std::cout << bench_text(result, arguments.layers);
   if (!arguments.json.empty()) {
@@ -62,7 +63,9 @@ void add_bench_command(CLI::App& app, Command& chosen) {
       "Example: mpirun -n 2 --bind-to none tandem bench examples/fashion_mnist/quickstart.toml "
       "--json bench.json");
   auto arguments = std::make_shared<BenchArguments>();
-  command->add_option("CONFIG", arguments->config, "The run's config, a TOML file")->required();
+  command->add_option("CONFIG", arguments->config, "The run's config, a TOML file")
+      ->required()
+      ->check(not_empty());
   command
       ->add_option("--set", arguments->overrides,
                    "Override a key: --set train.global_batch=512; may be repeated")
@@ -78,7 +81,8 @@ void add_bench_command(CLI::App& app, Command& chosen) {
                     "Leave out phases, layers and ceilings");
   command->add_flag("--layers", arguments->layers, "Show every layer");
   command->add_option("--json", arguments->json, "Write everything, as one JSON object")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(not_empty());
   command->callback([&chosen, arguments] {
     chosen = [arguments](const MpiSession& session) { return bench(*arguments, session); };
   });

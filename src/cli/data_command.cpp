@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/commands.h"
+#include "cli/usage_error.h"
 #include "data/verify.h"
 #include "device/machine.h"
 #include "train/progress.h"
@@ -174,7 +175,8 @@ void add_data_command(CLI::App& app, Command& chosen) {
       "Example: tandem data verify --kind folder ~/data/photos");
   auto arguments = std::make_shared<VerifyArguments>();
   command->add_option("TARGET", arguments->target, "A run file, or the data's folder with --kind")
-      ->required();
+      ->required()
+      ->check(not_empty());
   command->add_option("--kind", arguments->kind, "idx, cifar10, cifar100 or folder")
       ->type_name("KIND")
       ->check(CLI::IsMember({"idx", "cifar10", "cifar100", "folder"}));

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/usage_error.h"
 #include "train/checkpoint_store.h"
 #include "train/evaluation_run.h"
 #include "train/json_line.h"
@@ -40,13 +41,13 @@ int evaluate(const EvalArguments& arguments, const MpiSession& session) {
   std::error_code code;
   const bool is_run = fs::is_directory(arguments.target, code);
   const fs::path target(arguments.target);
-  ConfigTable table = ConfigTable::from_file(is_run ? target / "config.toml" : target);
   if (is_run && !fs::exists(target / "config.toml", code)) {
     input_error(
         "eval {}: a folder without config.toml, so no run's; give a run's folder, or a config with "
         "--weights FILE",
         arguments.target);
   }
+  ConfigTable table = ConfigTable::from_file(is_run ? target / "config.toml" : target);
   for (const std::string& assignment : arguments.overrides) table.override_key(assignment);
   const RunConfig config = read_run_config(table);
   if (!is_run && arguments.weights.empty()) {
@@ -89,11 +90,13 @@ void add_eval_command(CLI::App& app, Command& chosen) {
   command
       ->add_option("TARGET", arguments->target,
                    "A run's folder (its best checkpoint), or a config with --weights")
-      ->required();
+      ->required()
+      ->check(not_empty());
   command
       ->add_option("--weights", arguments->weights,
                    "A checkpoint or a weights file (.safetensors, torchvision's names)")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(not_empty());
   command->add_option("--set", arguments->overrides, "Override a key of the config")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);

@@ -18,6 +18,7 @@
 #include "cli/commands.h"
 #include "cli/resumed_command.h"
 #include "cli/tuned_placement.h"
+#include "cli/usage_error.h"
 #include "device/machine.h"
 #include "device/open_context.h"
 #include "launch/job_supervisor.h"
@@ -199,9 +200,9 @@ void add_slot_options(CLI::App& command, SlotRequest& slot) {
   command.add_flag("--reuse-mps", slot.reuse_mps,
                    "Use your MPS daemon that runs already (CUDA_MPS_PIPE_DIRECTORY) instead of a "
                    "private one");
-}
   command.add_flag("--oversubscribe", slot.oversubscribe,
                    "Start more ranks on a host without GPUs than it has CPUs");
+}
 
 }  // namespace
 
@@ -235,7 +236,8 @@ void add_launch_command(CLI::App& app, Command& chosen) {
       ->add_option("--hosts", arguments->hosts,
                    "Hosts with commas between, or a file of them, one a line (default: this host, "
                    "or the Slurm allocation's)")
-      ->type_name("a,b|FILE");
+      ->type_name("a,b|FILE")
+      ->check(not_empty());
   command
       ->add_option("--max-restarts", arguments->max_restarts,
                    "Start a job that failed again this often, from its newest sound checkpoint")

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/process_place.h"
 #include "cli/commands.h"
+#include "cli/usage_error.h"
 
 namespace tandem {
 namespace {
@@ -86,8 +87,10 @@ int run(int argc, char** argv) {
       app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
       // --help and --version come here too, with code 0.
-      if (process_rank() <= 0) app.exit(error, std::cout, std::cerr);
-      return error.get_exit_code() == 0 ? 0 : ExitCode::bad_input;
+      const bool mistake = error.get_exit_code() != 0;
+      if (process_rank() <= 0 && mistake) log_error("{}", usage_error_text(app, error));
+      if (process_rank() <= 0 && !mistake) app.exit(error, std::cout, std::cerr);
+      return mistake ? ExitCode::bad_input : 0;
     }
     const int code = chosen(*session);
     std::cout.flush();

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "cli/commands.h"
+#include "cli/usage_error.h"
 #include "graph/model_file.h"
 
 namespace tandem {
@@ -30,8 +31,8 @@ int list_models(const ModelOptions& options, const std::string& only) {
                     fmt::format("{}x{}x{}", input[1], input[2], input[3]),
                     format_count(graph.parameter_elements()), macs, 2.0 * macs, graph.output()[1]);
   }
-  return 0;
   std::cout << table;
+  return 0;
 }
 
 }  // namespace
@@ -44,7 +45,8 @@ void add_models_command(CLI::App& app, Command& chosen) {
       "1e9), and two operations each (GFLOPs).");
   auto options = std::make_shared<ModelOptions>();
   auto only = std::make_shared<std::string>();
-  command->add_option("MODEL", *only, "A zoo model or a model file (default: the whole zoo)");
+  command->add_option("MODEL", *only, "A zoo model or a model file (default: the whole zoo)")
+      ->check(not_empty());
   command->add_option("--size", options->size, "Rows and columns of the input, pixels")
       ->check(CLI::Range(1, 1 << 20));
   command->add_option("--classes", options->classes, "Number of classes")

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "cli/commands.h"
+#include "cli/usage_error.h"
 #include "report/page.h"
 #include "report/run_history.h"
 #include "train/environment.h"
@@ -64,9 +65,10 @@ void add_report_command(CLI::App& app, Command& chosen) {
       "learning rate; time by phase; what differs in config and environment.\n"
       "Example: tandem report runs/a runs/b --out report.html");
   auto arguments = std::make_shared<ReportArguments>();
-  command->add_option("RUN", arguments->folders, "Folders of runs")->required();
+  command->add_option("RUN", arguments->folders, "Folders of runs")->required()->check(not_empty());
   command->add_option("--out", arguments->out, "The page to write; an earlier page is replaced")
       ->type_name("FILE")
+      ->check(not_empty())
       ->capture_default_str();
   command->callback([&chosen, arguments] {
     chosen = on_root([arguments](const MpiSession&) { return report(*arguments); });

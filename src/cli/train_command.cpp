@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "cli/commands.h"
 #include "cli/default_folder.h"
+#include "cli/usage_error.h"
 #include "train/checkpoint_store.h"
 #include "train/trainer.h"
 
@@ -55,14 +56,17 @@ void add_train_command(CLI::App& app, Command& chosen) {
       "--set "
       "train.epochs=10 --out runs/first");
   auto arguments = std::make_shared<TrainArguments>();
-  command->add_option("CONFIG", arguments->config, "The run's config, a TOML file")->required();
+  command->add_option("CONFIG", arguments->config, "The run's config, a TOML file")
+      ->required()
+      ->check(not_empty());
   command
       ->add_option("--set", arguments->overrides,
                    "Override a key: --set optimizer.lr=0.05; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   command->add_option("--out", arguments->out, "The run's folder (default: runs/NAME of CONFIG)")
-      ->type_name("DIR");
+      ->type_name("DIR")
+      ->check(not_empty());
   CLI::Option* resume =
       command
           ->add_option("--resume", arguments->resume,

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/subprocess.h"
 #include "cli/commands.h"
+#include "cli/usage_error.h"
 #include "device/machine.h"
 #include "parallel/placement_store.h"
 #include "train/environment.h"
@@ -100,9 +101,9 @@ class Tuner {
 
   int run() {
     expect_writable();
-    try {
     log_info("measuring placements of {}, for {:.0f} s in all; first one rank on each device",
              config_.model, arguments_.seconds);
+    try {
       const TuneResult result =
           search_placement(limits_, measure_, [&] { return teller_.elapsed(); });
       std::cout << tune_text(result) << std::flush;
@@ -201,7 +202,9 @@ void add_tune_command(CLI::App& app, Command& chosen) {
       "measurements, and keeps the choice for tandem launch --ranks-per-gpu auto.\n"
       "Example: tandem tune examples/fashion_mnist/resnet20.toml");
   auto arguments = std::make_shared<TuneArguments>();
-  command->add_option("CONFIG", arguments->config, "The run's config, a TOML file")->required();
+  command->add_option("CONFIG", arguments->config, "The run's config, a TOML file")
+      ->required()
+      ->check(not_empty());
   command
       ->add_option("--set", arguments->overrides,
                    "Override a key: --set train.global_batch=512; may be repeated")
@@ -218,7 +221,8 @@ void add_tune_command(CLI::App& app, Command& chosen) {
   command->add_flag("--sweep", arguments->sweep,
                     "Measure the whole grid too, and tell what the search lost against it");
   command->add_option("--json", arguments->json, "Write everything, as one JSON object")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(not_empty());
   command->callback([&chosen, arguments] {
     chosen = [arguments](const MpiSession& session) {
       if (session.distributed()) {

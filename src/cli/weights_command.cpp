@@ -8,6 +8,7 @@
 #include "base/atomic_file.h"
 #include "base/text.h"
 #include "cli/commands.h"
+#include "cli/usage_error.h"
 #include "graph/model_file.h"
 #include "train/model_weights.h"
 #include "train/safetensors.h"
@@ -89,15 +90,19 @@ void add_weights_command(CLI::App& app, Command& chosen) {
 
   auto file = std::make_shared<std::string>();
   CLI::App* shown = command->add_subcommand("show", "List the tensors of a file");
-  shown->add_option("FILE", *file, "A checkpoint or a weights file")->required();
+  shown->add_option("FILE", *file, "A checkpoint or a weights file")
+      ->required()
+      ->check(not_empty());
   shown->callback(
       [&chosen, file] { chosen = on_root([file](const MpiSession&) { return show(*file); }); });
 
   auto from_run = std::make_shared<ExportArguments>();
   CLI::App* exported =
       command->add_subcommand("export", "Write a checkpoint's weights for torchvision");
-  exported->add_option("CHECKPOINT", from_run->from, "A checkpoint")->required();
-  exported->add_option("OUT", from_run->to, "The file to write")->required();
+  exported->add_option("CHECKPOINT", from_run->from, "A checkpoint")
+      ->required()
+      ->check(not_empty());
+  exported->add_option("OUT", from_run->to, "The file to write")->required()->check(not_empty());
   exported->add_flag("--trained", from_run->trained,
                      "The trained weights, not their moving average (train.ema_decay)");
   exported->callback([&chosen, from_run] {
@@ -107,10 +112,13 @@ void add_weights_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<ImportArguments>();
   CLI::App* imported = command->add_subcommand(
       "import", "Check a torchvision state dict against a model and convert it to f32");
-  imported->add_option("MODEL", arguments->model, "A zoo model or a model file")->required();
+  imported->add_option("MODEL", arguments->model, "A zoo model or a model file")
+      ->required()
+      ->check(not_empty());
   imported->add_option("IN", arguments->from, "A safetensors file with torchvision's names")
-      ->required();
-  imported->add_option("OUT", arguments->to, "The file to write")->required();
+      ->required()
+      ->check(not_empty());
+  imported->add_option("OUT", arguments->to, "The file to write")->required()->check(not_empty());
   imported->add_option("--classes", arguments->options.classes, "Classes (default: the model's)");
   imported->add_option("--channels", arguments->options.channels,
                        "Input channels (default: the model's)");

@@ -56,11 +56,76 @@ TEST_F(Commands, TheLearningRateIsRecordedAsItWasGiven) {
 
 TEST_F(Commands, VersionAndMisuse) {
   EXPECT_EQ(command({"--version"}).out, EXPECTED_VERSION "\n");
-  for (const std::vector<std::string>& arguments :
-       {std::vector<std::string>{}, {"trian"}, {"train"}, {"train", "run.toml", "--lr", "1"}}) {
+  struct Mistake {
+    std::vector<std::string> arguments;
+    std::string message;
+  };
+  for (const Mistake& each : std::vector<Mistake>{
+           {{}, "tandem: a subcommand is missing: train, eval, "},
+           {{"trian", "run.toml"},
+            "tandem: no subcommand is called 'trian' (did you mean 'train'?); see tandem --help\n"},
+           {{"--bad"}, "tandem: unknown option '--bad'; see tandem --help\n"},
+           {{"train"}, "tandem train: CONFIG is required; see tandem train --help\n"},
+           {{"train", "--otu=x"},
+            "tandem train: unknown option '--otu' (did you mean '--out'?); see tandem train "
+            "--help\n"},
+           {{"train", "run.toml", "--lr", "1"}, "tandem train: unknown option '--lr'"},
+           {{"train", "run.toml", "more"}, "tandem train: unexpected argument 'more'"},
+           {{"bench", "run.toml", "--seconds", "x"}, "tandem bench: --seconds: Value x not in "},
+           {{"weights"}, "tandem weights: a subcommand is missing: show, export, import; "},
+           {{"weights", "show"}, "tandem weights show: FILE is required; "},
+           {{"launch", "--max-restart", "3", "--", "train", "run.toml"},
+            "tandem launch: unknown option '--max-restart' (did you mean '--max-restarts'?)"}}) {
+    const Outcome outcome = command(each.arguments);
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_EQ(outcome.err.rfind("error: " + each.message, 0), 0U)
+        << outcome.err << "wanted: " << each.message;
+    EXPECT_EQ(occurrences(outcome.err, "\n"), 1U) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
+  }
+  const Outcome two = command({"train", "--bad"}, 2);
+  EXPECT_EQ(two.code, 2);
+  EXPECT_EQ(occurrences(two.err, "error: tandem train: unknown option '--bad'"), 1U) << two.err;
+}
+
+TEST_F(Commands, PathsMayNotBeEmpty) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> expected{
+      {{"train", "run.toml", "--out", ""}, "tandem train: --out: the path is empty; see "},
+      {{"train", ""}, "tandem train: CONFIG: the path is empty"},
+      {{"eval", "run.toml", "--weights", ""}, "tandem eval: --weights: the path is empty"},
+      {{"bench", "run.toml", "--json", ""}, "tandem bench: --json: the path is empty"},
+      {{"tune", "run.toml", "--json", ""}, "tandem tune: --json: the path is empty"},
+      {{"report", "out", "--out", ""}, "tandem report: --out: the path is empty"},
+      {{"weights", "export", "w", ""}, "tandem weights export: OUT: the path is empty"},
+      {{"data", "verify", ""}, "tandem data verify: TARGET: the path is empty"}};
+  for (const auto& [arguments, message] : expected) {
     const Outcome outcome = command(arguments);
     EXPECT_EQ(outcome.code, 2) << outcome.err;
-    EXPECT_NE(outcome.err, "");
+    EXPECT_EQ(outcome.err.rfind("error: " + message, 0), 0U) << outcome.err;
+  }
+  EXPECT_FALSE(std::filesystem::exists(path("runs")));
+}
+
+TEST_F(Commands, AFolderInAFilesPlaceIsSaidToBeOne) {
+  std::filesystem::create_directories(path("empty"));
+  trained("out", set({"train.max_steps=1"}));
+  const std::vector<std::pair<std::vector<std::string>, std::string>> expected{
+      {{"train", "empty"}, "empty: a folder; give the path of a TOML file\n"},
+      {{"bench", "out"}, "out: a folder; give the path of a TOML file, as out/config.toml\n"},
+      {{"eval", "empty"}, "eval empty: a folder without config.toml, so no run's; "},
+      {{"eval", "out", "--weights", "empty"}, "'empty' is a folder; give a checkpoint or "},
+      {{"weights", "export", "out", "w"},
+       "'out' is a folder; give a checkpoint or a weights file (.safetensors), as "
+       "out/checkpoints/best.safetensors\n"},
+      {{"weights", "export", "out/checkpoints/best.safetensors", "empty"},
+       "'empty' exists and is no ordinary file but a folder; "},
+      {{"data", "verify", "run.toml", "--set", "data.kind=idx", "--set", "data.train_images=empty"},
+       "--set data.train_images=empty: data.train_images: empty: a folder; give the path of a "
+       "file\n"}};
+  for (const auto& [arguments, message] : expected) {
+    const Outcome outcome = command(arguments);
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_EQ(outcome.err.rfind("error: " + message, 0), 0U) << outcome.err;
   }
 }
 
@@ -84,6 +149,10 @@ TEST_F(Commands, ModelsListsTheZoo) {
   ASSERT_EQ(one.code, 0) << one.err;
   // torchvision's resnet18 with ten classes: 990 * 513 fewer.
   expect_all_in(one.out, {"32x32x3", "11,181,642"});
+  const Outcome none = command({"models", "resnet19"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_EQ(none.out, "");
+  EXPECT_EQ(none.err.rfind("error: no model is called 'resnet19'", 0), 0U) << none.err;
 }
 
 TEST_F(Commands, DoctorSaysWhatThereIs) {
@@ -91,6 +160,10 @@ TEST_F(Commands, DoctorSaysWhatThereIs) {
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   expect_all_in(outcome.out, {"machine", "cores", "oneDNN", "MPI", "mpirun", "GPU", "CUDA", "cuDNN",
                               "NCCL", "MPS", "model zoo"});
+  // mpirun refuses root unless it is told.
+  EXPECT_EQ(outcome.out.find("mpirun --allow-run-as-root -n ") != std::string::npos,
+            ::geteuid() == 0)
+      << outcome.out;
 }
 
 /// The records that a run of `steps` steps in epochs of `steps_per_epoch` leaves behind.
@@ -150,20 +223,12 @@ TEST_P(TrainAndEval, LeaveTheDocumentedRecord) {
   EXPECT_EQ(records[0]["ranks"], ranks);
   EXPECT_EQ(records[0]["threads_per_rank"], 1);
   EXPECT_EQ(records[0]["parameters"], 77364);
-  const Outcome none = command({"models", "resnet19"});
-  EXPECT_EQ(none.code, 2);
-  EXPECT_EQ(none.out, "");
-  EXPECT_EQ(none.err.rfind("error: no model is called 'resnet19'", 0), 0U) << none.err;
   EXPECT_EQ(records[0]["dropped_samples_per_epoch"], 14);
   EXPECT_EQ(records[0]["resumed_at_step"], 0);
   for (const char* key : {"date", "host", "command", "tandem", "compiler", "cpu", "communicator"}) {
     EXPECT_NE(records[0].texts.at(key), "") << key;
   }
   EXPECT_EQ(records[0].texts.at("communicator"), ranks == 1 ? "self" : "colocated");
-  // mpirun refuses root unless it is told.
-  EXPECT_EQ(outcome.out.find("mpirun --allow-run-as-root -n ") != std::string::npos,
-            ::geteuid() == 0)
-      << outcome.out;
   expect_learned(path("out"));
   expect_all_in(read_file(path("out/train.log")), {"epoch 4: test top-1", "done: out holds"});
   EXPECT_EQ(checkpoint_steps(path("out")), (std::vector<int>{16, 24, 32}));

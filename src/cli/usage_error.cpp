@@ -1,0 +1,82 @@
+#include "cli/usage_error.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "base/text.h"
+
+namespace tandem {
+namespace {
+
+using Words = std::vector<std::string>;
+
+Words options_of(const CLI::App& command) {
+  Words names;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+Words subcommands_of(const CLI::App& command) {
+  Words names;
+  for (const CLI::App* each : command.get_subcommands([](const CLI::App*) { return true; })) {
+    if (!each->get_group().empty()) names.push_back(each->get_name());
+  }
+  return names;
+}
+
+/// What is wrong with words that nothing took; empty where there are none.
+std::string stray_text(const CLI::App& command, const Words& stray) {
+  const auto option =
+      std::ranges::find_if(stray, [](const std::string& word) { return word.starts_with('-'); });
+  if (option != stray.end()) {
+    const std::string name = option->substr(0, option->find('='));
+    return fmt::format("unknown option '{}'{}", name, did_you_mean(name, options_of(command)));
+  }
+  if (stray.empty()) return {};
+  const Words subcommands = subcommands_of(command);
+  if (subcommands.empty()) return fmt::format("unexpected argument '{}'", stray.front());
+  return fmt::format("no subcommand is called '{}'{}", stray.front(),
+                     did_you_mean(stray.front(), subcommands));
+}
+
+std::string mistake_text(const CLI::App& command, const Words& stray,
+                         const CLI::ParseError& error) {
+  const bool missing = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
+  if (missing || dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    if (std::string text = stray_text(command, stray); !text.empty()) return text;
+  }
+  const Words subcommands = subcommands_of(command);
+  if (missing && !subcommands.empty()) {
+    return fmt::format("a subcommand is missing: {}", join(subcommands, ", "));
+  }
+  std::string text = error.what();
+  std::ranges::replace(text, '\n', ' ');
+  return text;
+}
+
+}  // namespace
+
+std::string usage_error_text(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App* command = &app;
+  std::string name = app.get_name();
+  while (!command->get_subcommands().empty()) {
+    command = command->get_subcommands().front();
+    name += " " + command->get_name();
+  }
+  return fmt::format("{}: {}; see {} --help", name,
+                     mistake_text(*command, app.remaining(true), error), name);
+}
+
+CLI::Validator not_empty() {
+  return {[](const std::string& text) {
+            return text.empty() ? std::string("the path is empty") : std::string();
+          },
+          "", "not empty"};
+}
+
+}  // namespace tandem
