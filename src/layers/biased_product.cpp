@@ -2,7 +2,6 @@
 
 #include <cuda_runtime_api.h>
 
-#include <cmath>
 #include <functional>
 
 #include "device/cuda_check.h"
@@ -11,6 +10,7 @@
 #include "layers/kernel_timing.h"
 #include "layers/matmul_plan.h"
 #include "layers/plan_tuner.h"
+#include "layers/trial_operand.h"
 #include "tensor/tensor_kernels.h"
 
 namespace tandem {
@@ -75,11 +75,10 @@ class TrialBias {
   /// Numbers of up to about the root of the sums' length, as sums of random products have, so that
   /// they show in the result; whole ones of seven bits by a power of two, which every dtype holds.
   static std::vector<float> values_for(const ConvolutionProblem& problem) {
-    const float root = std::sqrt(static_cast<float>(problem.channels));
-    const int exponent = static_cast<int>(std::lround(std::log2(root))) - 7;
+    const float unit = 0x1p-7F * scale_beside_sums(problem.sum_terms());
     std::vector<float> values(static_cast<std::size_t>(problem.out_channels));
     for (std::size_t i = 0; i < values.size(); ++i) {
-      values[i] = std::ldexp(static_cast<float>((i + 1) * 97 % 251) - 125.0F, exponent);
+      values[i] = unit * (static_cast<float>((i + 1) * 97 % 251) - 125.0F);
     }
     return values;
   }

@@ -41,6 +41,18 @@ std::int64_t ConvolutionProblem::result_elements() const {
   throw Error("a convolution of unknown kind");
 }
 
+std::int64_t ConvolutionProblem::sum_terms() const {
+  switch (operation) {
+    case ConvolutionOperation::forward:
+      return window.kernel * window.kernel * group_channels();
+    case ConvolutionOperation::data_gradient:
+      return taps() / groups;
+    case ConvolutionOperation::weight_gradient:
+      return out_pixels();
+  }
+  throw Error("a convolution of unknown kind");
+}
+
 std::string ConvolutionProblem::key() const {
   return fmt::format("conv {} {} n{} h{} w{} c{} k{} r{} s{} p{} d{} g{}{}", name_of(operation),
                      name_of(precision), batch, rows, columns, channels, out_channels,

@@ -28,6 +28,8 @@ struct ConvolutionProblem {
   /// Rows of the weight as a matrix of (K R S) x (C / groups).
   std::int64_t taps() const { return out_channels * window.kernel * window.kernel; }
   std::int64_t group_channels() const { return channels / groups; }
+  /// Products that are added up for an element of the result, where none falls on padding.
+  std::int64_t sum_terms() const;
 
   // The two tensors that are read and the one that is written: x, w, y; dy, w, dx; x, dy, dw.
 

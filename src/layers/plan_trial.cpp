@@ -7,20 +7,22 @@
 #include "device/cuda_context.h"
 #include "layers/convolution_direct.h"
 #include "layers/result_check.h"
+#include "layers/trial_operand.h"
 
 namespace tandem {
 namespace {
 
 /// Of the values that are compared with the definition, about the 2048th part of a result from one
 /// to the next: a wrong region that is longer has one, a shorter one may lie between two. What is
-/// not written is found wherever it is: it is not finite.
+/// not written is found wherever it is: it is not finite. But where a plan adds, what it leaves out
+/// keeps the addend, and is found as another wrong value is.
 constexpr std::int64_t most_samples = 2048;
 
 enum Seed : unsigned { first_seed = 1, second_seed = 2, result_seed = 3 };
 
-void fill(CudaContext& context, DType dtype, Seed seed, const TimingBuffer& buffer) {
+void fill(CudaContext& context, DType dtype, Seed seed, float scale, const TimingBuffer& buffer) {
   const auto count = static_cast<std::int64_t>(buffer.bytes() / size_of(dtype));
-  fill_operand(context, dtype, count, seed, buffer.data());
+  fill_operand(context, dtype, count, seed, scale, buffer.data());
 }
 
 }  // namespace
@@ -36,16 +38,18 @@ PlanTrial::PlanTrial(CudaContext& context, const ConvolutionProblem& problem,
       scratch_(context, scratch_bytes),
       reference_(context, static_cast<std::size_t>(samples_.count) * sizeof(float)),
       findings_(context, sizeof(ResultFindings)) {
-  fill(context, problem.dtype(), first_seed, first_);
-  fill(context, problem.dtype(), second_seed, second_);
+  fill(context, problem.dtype(), first_seed, 1.0F, first_);
+  fill(context, problem.dtype(), second_seed, 1.0F, second_);
   fill_result();
+  fill_with_nan(context, reference_.bytes(), reference_.data());
   enqueue_direct_samples(context, problem, samples_, first_.data(), second_.data(), result_.data(),
                          bias, reinterpret_cast<float*>(reference_.data()));
 }
 
 void PlanTrial::fill_result() const {
   if (problem_.adds) {
-    fill(context_, problem_.result_dtype(), result_seed, result_);
+    fill(context_, problem_.result_dtype(), result_seed, scale_beside_sums(problem_.sum_terms()),
+         result_);
   } else {
     fill_with_nan(context_, result_.bytes(), result_.data());
   }

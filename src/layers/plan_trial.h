@@ -10,7 +10,8 @@
 namespace tandem {
 
 /// Operands in device memory on which plans for a problem are timed and looked at, one after
-/// another: random numbers between -1 and 1. Included by sources only.
+/// another: random numbers between -1 and 1, and what a plan adds to of the size of its sums.
+/// Included by sources only.
 class PlanTrial {
  public:
   /// `scratch_bytes`: the most that one of the plans needs. `bias`: what the plans for a forward
@@ -24,9 +25,10 @@ class PlanTrial {
 
   /// What is wrong with the plan's result, as a phrase, which may be that it does not run; empty
   /// where nothing is. Throws SystemError where the device itself has failed. Runs it by itself
-  /// and in a captured graph, each time on scratch, and into memory, that reads as NaN: the result
-  /// must be finite, close to the definition (layers/convolution_direct.h) wherever that is looked
-  /// at, and have the same bits both times. Synchronises.
+  /// and in a captured graph, each time on scratch, and into memory, that reads as NaN (where the
+  /// problem adds, into the addend): the result must be finite, close to the definition
+  /// (layers/convolution_direct.h) wherever that is looked at, and have the same bits both times.
+  /// Synchronises.
   std::string fault(const ConvolutionPlan& plan) const;
 
  private:

@@ -2,6 +2,7 @@
 
 #include "device/cuda_check.h"
 #include "layers/result_check.h"
+#include "layers/trial_operand.h"
 #include "tensor/cuda_elements.cuh"
 
 namespace tandem {
@@ -15,21 +16,12 @@ unsigned blocks_of(std::int64_t count) {
       std::min<std::int64_t>((count + threads - 1) / threads, most_blocks));
 }
 
-/// All bits of the result hang on all bits of `x` (the finalizer of SplitMix64).
-__device__ __forceinline__ std::uint64_t mixed(std::uint64_t x) {
-  x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
-  x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
-  return x ^ (x >> 31U);
-}
-
 template <typename T>
 __global__ void __launch_bounds__(threads)
-    fill_random(std::int64_t count, unsigned seed, T* __restrict__ data) {
+    fill_random(std::int64_t count, unsigned seed, float scale, T* __restrict__ data) {
   const std::int64_t stride = std::int64_t{gridDim.x} * threads;
   for (std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x; i < count; i += stride) {
-    const std::uint64_t bits = mixed(static_cast<std::uint64_t>(i) + (std::uint64_t{seed} << 48U));
-    const auto whole = static_cast<std::int32_t>(bits >> 32U);
-    data[i] = from_float<T>(static_cast<float>(whole) * 0x1p-31F);
+    data[i] = from_float<T>(trial_operand(i, seed, scale));
   }
 }
 
@@ -64,13 +56,15 @@ __global__ void __launch_bounds__(threads)
   const std::int64_t stride = std::int64_t{gridDim.x} * threads;
   for (std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x; i < count; i += stride) {
     const float value = to_float(result[i]);
-    checksum += mixed((static_cast<std::uint64_t>(i) << 32U) ^ __float_as_uint(value));
+    checksum += mix64((static_cast<std::uint64_t>(i) << 32U) ^ __float_as_uint(value));
     const bool finite = isfinite(value);
     if (!finite) ++not_finite;
     const std::int64_t sample = i / samples.step;
     if (sample >= samples.count || samples.place(sample) != i) continue;
-    largest = fmaxf(largest, fabsf(reference[sample]));
-    if (finite) difference = fmaxf(difference, fabsf(value - reference[sample]));
+    const float wanted = reference[sample];
+    if (!isfinite(wanted)) ++not_finite;  // fmaxf() passes over NaN
+    largest = fmaxf(largest, fabsf(wanted));
+    if (finite) difference = fmaxf(difference, fabsf(value - wanted));
   }
   add_sum(not_finite, &findings->not_finite);
   add_sum(checksum, &findings->checksum);
@@ -80,11 +74,11 @@ __global__ void __launch_bounds__(threads)
 
 }  // namespace
 
-void fill_operand(CudaContext& context, DType dtype, std::int64_t count, unsigned seed,
+void fill_operand(CudaContext& context, DType dtype, std::int64_t count, unsigned seed, float scale,
                   void* data) {
   with_element_type(dtype, [&](auto element) {
     using T = decltype(element);
-    fill_random<<<blocks_of(count), threads, 0, context.stream()>>>(count, seed,
+    fill_random<<<blocks_of(count), threads, 0, context.stream()>>>(count, seed, scale,
                                                                     static_cast<T*>(data));
   });
   TANDEM_CUDA_CHECK_LAUNCH();

@@ -16,6 +16,8 @@
 #include "layers/convolution_direct.h"
 #include "layers/plan_trial.h"
 #include "layers/plan_tuner.h"
+#include "layers/result_check.h"
+#include "support/scoped_variable.h"
 
 // What the tuner asks of a candidate before it may win.
 
@@ -105,11 +107,39 @@ TEST_F(CudaPlanTrialTest, RefusesWhatIsFarFromTheDefinition) {
     zero(static_cast<std::byte*>(result) + half, half);
   };
   EXPECT_TRUE(fault({}, forget).starts_with("a value is ")) << fault({}, forget);
-  // Overwrites what it should be added to.
-  problem_ = problem_of(ConvolutionOperation::data_gradient, Precision::fp16, {8, 6, 6, 16}, 24);
-  problem_.adds = true;
-  const auto overwrite = [&](void* result, std::byte*) { zero(result, problem_.result_bytes()); };
-  EXPECT_TRUE(fault(overwrite, {}).starts_with("a value is ")) << fault(overwrite, {});
+}
+
+TEST_F(CudaPlanTrialTest, RefusesWhatOverwritesWhatItShouldBeAddedTo) {
+  for (const Precision precision :
+       {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16}) {
+    for (const std::int64_t filters : {24, 64, 512}) {
+      problem_ = problem_of(ConvolutionOperation::data_gradient, precision, {8, 6, 6, 16}, filters);
+      problem_.adds = true;
+      const auto overwrite = [&](void* result, std::byte*) {
+        zero(result, problem_.result_bytes());
+      };
+      EXPECT_EQ(fault({}, {}), "") << problem_.key();
+      EXPECT_TRUE(fault(overwrite, {}).starts_with("a value is "))
+          << problem_.key() << ": " << fault(overwrite, {});
+    }
+  }
+}
+
+TEST_F(CudaPlanTrialTest, ADefinitionThatIsNotFiniteIsFound) {
+  constexpr std::int64_t count = 100;
+  const ResultSamples samples = ResultSamples::of(count, 20);
+  const TimingBuffer result(cuda(), count * sizeof(float));
+  const TimingBuffer reference(cuda(), static_cast<std::size_t>(samples.count) * sizeof(float));
+  const TimingBuffer findings(cuda(), sizeof(ResultFindings));
+  fill_operand(cuda(), DType::f32, count, 1, 1.0F, result.data());
+  fill_with_nan(cuda(), reference.bytes(), reference.data());
+  enqueue_findings(cuda(), DType::f32, count, result.data(), samples,
+                   reinterpret_cast<const float*>(reference.data()),
+                   reinterpret_cast<ResultFindings*>(findings.data()));
+  cuda().synchronize();
+  ResultFindings found;
+  TANDEM_CUDA_CHECK(cudaMemcpy(&found, findings.data(), sizeof found, cudaMemcpyDeviceToHost));
+  EXPECT_EQ(found.not_finite, static_cast<std::uint64_t>(samples.count));
 }
 
 TEST_F(CudaPlanTrialTest, RefusesWhatForgetsOrMisplacesTheBias) {
@@ -182,9 +212,8 @@ TEST_F(CudaPlanTrialTest, TheChosenPlanIsRight) {
 }
 
 TEST_F(CudaPlanTrialTest, TheUntimedPlanIsRight) {
-  ::setenv("TANDEM_TUNE", "off", 1);
+  const ScopedVariable tune("TANDEM_TUNE", "off");
   const ConvolutionPlanPtr taken = choose_plan(cuda(), problem_);
-  ::unsetenv("TANDEM_TUNE");
   EXPECT_EQ(PlanTrial(cuda(), problem_, taken->scratch()).fault(*taken), "") << taken->name();
 }
 

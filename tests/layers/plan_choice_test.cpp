@@ -2,8 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <limits>
+#include <optional>
 #include <vector>
+
+#include "layers/trial_operand.h"
 
 namespace tandem {
 namespace {
@@ -47,10 +53,90 @@ TEST(PlanFault, ToleranceLeavesRoomForRoundingOfTheDtype) {
   EXPECT_GT(result_tolerance(Precision::fp16), 4 * 0x1p-12F);
   EXPECT_GT(result_tolerance(Precision::tf32), 4 * 0x1p-11F);
   EXPECT_GT(result_tolerance(Precision::fp32), 4 * 0x1p-24F);
-  // A sum of 64 parts without one of them.
+}
+
+/// To so many significant bits.
+float rounded(float value, int bits) {
+  int exponent = 0;
+  const float fraction = std::frexp(value, &exponent);
+  return std::ldexp(std::nearbyint(std::ldexp(fraction, bits)), exponent - bits);
+}
+float cut_off(float value, int bits) {
+  int exponent = 0;
+  const float fraction = std::frexp(value, &exponent);
+  return std::ldexp(std::trunc(std::ldexp(fraction, bits)), exponent - bits);
+}
+
+/// Significant bits of operands and results.
+int bits_of(Precision precision) {
+  switch (precision) {
+    case Precision::bf16:
+      return 8;
+    case Precision::fp16:
+      return 11;
+    default:
+      return 24;
+  }
+}
+
+/// What a check finds in a kernel's results, by numbers as PlanTrial has them on the device: sums
+/// of `terms` products, each added to an addend.
+struct TriedSums {
+  TriedSums(Precision precision, std::int64_t terms) {
+    constexpr std::int64_t samples = 2048;
+    constexpr std::int64_t tile = 16;
+    const int bits = bits_of(precision);
+    const float scale = scale_beside_sums(terms);
+    for (std::int64_t sample = 0; sample < samples; ++sample) {
+      float definition = 0.0F;
+      float sum = 0.0F;
+      float first_tile = 0.0F;
+      for (std::int64_t begin = 0; begin < terms; begin += tile) {
+        float part = 0.0F;
+        for (std::int64_t i = begin; i < std::min(begin + tile, terms); ++i) {
+          const float a = rounded(trial_operand(sample * terms + i, 1, 1.0F), bits);
+          const float b = rounded(trial_operand(sample * terms + i, 2, 1.0F), bits);
+          definition += a * b;
+          part += precision == Precision::tf32 ? cut_off(a, 11) * cut_off(b, 11) : a * b;
+        }
+        sum += part;
+        if (begin == 0) first_tile = part;
+      }
+      const float addend = rounded(trial_operand(sample, 3, scale), bits);
+      const auto add = [&](std::optional<float> to, float value) {
+        return rounded(to.value_or(0.0F) + rounded(value, bits), bits);
+      };
+      look(right, add(addend, sum), addend + definition);
+      look(without_addend, add({}, sum), addend + definition);
+      look(without_tile, add(addend, sum - first_tile), addend + definition);
+      look(product, add({}, sum), definition);
+      look(product_without_tile, add({}, sum - first_tile), definition);
+    }
+  }
+  static void look(ResultFindings& findings, float value, float wanted) {
+    findings.largest_value = std::max(findings.largest_value, std::fabs(wanted));
+    findings.largest_difference = std::max(findings.largest_difference, std::fabs(value - wanted));
+  }
+
+  ResultFindings right, without_addend, without_tile, product, product_without_tile;
+};
+
+TEST(PlanFault, ToleranceTellsRoundingFromAPartThatIsLeftOut) {
   for (const auto precision :
        {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16}) {
-    EXPECT_LT(result_tolerance(precision), 1.0F / 8.0F);
+    const float tolerance = result_tolerance(precision);
+    for (const std::int64_t terms : {16, 27, 64, 576, 1152, 2304, 4608}) {
+      SCOPED_TRACE(std::string(name_of(precision)) + ", " + std::to_string(terms) + " terms");
+      const TriedSums tried(precision, terms);
+      // With as much room again, both ways.
+      for (const ResultFindings& found : {tried.right, tried.product}) {
+        EXPECT_EQ(fault_of(found, found, tolerance / 2), "");
+      }
+      for (const ResultFindings& found :
+           {tried.without_addend, tried.without_tile, tried.product_without_tile}) {
+        EXPECT_NE(fault_of(found, found, tolerance * 2), "");
+      }
+    }
   }
 }
 
