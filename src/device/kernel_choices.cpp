@@ -97,6 +97,16 @@ void KernelChoices::remember(const std::string& key, const std::string& name) {
   remembered_[key] = name;
 }
 
+std::optional<std::string> KernelChoices::find_untimed(std::string_view key) const {
+  const auto found = untimed_.find(key);
+  return found == untimed_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void KernelChoices::remember_untimed(const std::string& key, const std::string& name) {
+  check_fields(key, name);
+  untimed_[key] = name;
+}
+
 std::string KernelChoices::text() const {
   std::string text = text_of(names_);
   for (const auto& [key, name] : remembered_) text += remembered_mark + text_of({{key, name}});

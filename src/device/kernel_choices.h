@@ -39,6 +39,10 @@ class KernelChoices {
   /// Remembers what is used without having been chosen: for this process, and those that adopt its
   /// choices. No file gets it.
   void remember(const std::string& key, const std::string& name);
+  /// What was taken untimed where nothing is to be timed (TANDEM_TUNE=off), in this process alone:
+  /// find() has it not.
+  std::optional<std::string> find_untimed(std::string_view key) const;
+  void remember_untimed(const std::string& key, const std::string& name);
   /// How many choices this process made itself.
   std::size_t made() const { return made_; }
 
@@ -69,6 +73,7 @@ class KernelChoices {
   MakeChoice make_;
   Names names_;
   Names remembered_;  // go before names_
+  Names untimed_;
   Names unwritten_;
   std::size_t made_ = 0;
   bool writable_ = true;

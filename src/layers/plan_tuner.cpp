@@ -48,7 +48,7 @@ void tell_progress(const CudaContext& context, const KernelChoices& choices) {
 }
 
 /// One of the plans that are made for it, whose memory is then given back; kept for later runs
-/// where it was measured.
+/// where it was measured, else for this process.
 PlanChoice choose(CudaContext& context, const ConvolutionProblem& problem, const std::string& key,
                   const MakePlans& make) {
   KernelChoices& choices = context.libraries().choices;
@@ -60,8 +60,14 @@ PlanChoice choose(CudaContext& context, const ConvolutionProblem& problem, const
   if (choice.name.empty()) return choice;
   log_debug("{}: {} of {} candidates, {:.4f} ms, chosen in {:.2f} s", key, choice.name,
             tried.plans.size(), choice.ms, took.count());
-  if (may_measure()) choices.record(key, choice.name);
+  may_measure() ? choices.record(key, choice.name) : choices.remember_untimed(key, choice.name);
   return choice;
+}
+
+/// For this process: what is used without having been chosen.
+void remember(CudaContext& context, const std::string& key, const std::string& name) {
+  KernelChoices& choices = context.libraries().choices;
+  may_measure() ? choices.remember(key, name) : choices.remember_untimed(key, name);
 }
 
 void warn_of_untried(const std::string& key, const OutOfMemory& error) {
@@ -82,14 +88,20 @@ ConvolutionPlanPtr try_candidates(CudaContext& context, const ConvolutionProblem
   log_warning("{} is computed by Tandem's own, slow kernel; of the libraries' {}", key,
               why_none(choice));
   auto plan = direct_convolution_plan(context, problem);
-  context.libraries().choices.remember(key, plan->name());
+  remember(context, key, plan->name());
   return plan;
+}
+
+/// The name of what was chosen before.
+std::optional<std::string> known_name(CudaContext& context, const std::string& key) {
+  const KernelChoices& choices = context.libraries().choices;
+  return may_measure() ? choices.find(key) : choices.find_untimed(key);
 }
 
 /// The plan that was chosen, or null.
 ConvolutionPlanPtr known_plan(CudaContext& context, const ConvolutionProblem& problem,
                               const std::string& key) {
-  const auto name = context.libraries().choices.find(key);
+  const auto name = known_name(context, key);
   if (!name) return nullptr;
   auto plan = restore_plan(context, problem, *name);
   if (plan == nullptr) log_debug("{}: '{}' is there no more", key, *name);
@@ -104,16 +116,16 @@ ConvolutionPlanPtr try_if_it_fits(CudaContext& context, const ConvolutionProblem
   } catch (const OutOfMemory& error) {
     warn_of_untried(key, error);
     auto plan = candidate_plans(context, problem, 1).front();
-    context.libraries().choices.remember(key, plan->name());
+    remember(context, key, plan->name());
     return plan;
   }
 }
 
 ConvolutionPlanPtr make_plan(CudaContext& context, const ConvolutionProblem& problem,
                              const std::string& key) {
-  if (!may_measure()) return try_if_it_fits(context, problem, key);
   ConvolutionPlanPtr plan = known_plan(context, problem, key);
   if (plan != nullptr) return plan;
+  if (!may_measure()) return try_if_it_fits(context, problem, key);
   context.libraries().choices.make([&] {
     context.activate();  // this may be another thread
     plan = known_plan(context, problem, key);
@@ -131,7 +143,7 @@ std::string try_ways(CudaContext& context, const ConvolutionProblem& problem,
     return choice.name;
   } catch (const OutOfMemory& error) {
     warn_of_untried(key, error);
-    context.libraries().choices.remember(key, untried);
+    remember(context, key, untried);
     return untried;
   }
 }
@@ -153,10 +165,10 @@ ConvolutionPlanPtr choose_plan(CudaContext& context, const ConvolutionProblem& p
 std::string choose_way(CudaContext& context, const ConvolutionProblem& problem,
                        const std::string& key, const MakePlans& make, const std::string& untried) {
   context.activate();
+  std::optional<std::string> name = known_name(context, key);
+  if (name) return *name;
   if (!may_measure()) return try_ways(context, problem, key, make, untried);
   KernelChoices& choices = context.libraries().choices;
-  std::optional<std::string> name = choices.find(key);
-  if (name) return *name;
   choices.make([&] {
     context.activate();  // this may be another thread
     name = choices.find(key);

@@ -12,10 +12,11 @@ namespace tandem {
 /// that was fastest in an earlier run on this device, else the fastest of all candidates as
 /// measured now (a tenth of a second or so) in memory that is freed again, of those whose result is
 /// right (layers/plan_trial.h). The choice is kept for later runs (device/kernel_choices.h). With
-/// TANDEM_TUNE=off nothing is measured or kept, and of cuDNN's own first choices the first is taken
-/// whose result is right. Where none is right, with a warning, Tandem's own (slow) plan is taken;
-/// where memory to try them is missing, with a warning, cuDNN's very first choice: in this process
-/// alone.
+/// TANDEM_TUNE=off nothing is measured, and of cuDNN's own first choices the first is taken whose
+/// result is right, from then on in this process, and no file gets it. Where none is right, with a
+/// warning, Tandem's own (slow) plan is taken; where memory to try them is missing, with a warning,
+/// cuDNN's very first choice: in this process and those that adopt its choices
+/// (parallel/shared_choices.h).
 ConvolutionPlanPtr choose_plan(CudaContext& context, const ConvolutionProblem& problem);
 
 /// Plans that differ in their names, of which one is to be chosen.

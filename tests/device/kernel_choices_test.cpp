@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/error.h"
 #include "support/temporary_folder.h"
 
 namespace tandem {
@@ -32,6 +33,27 @@ TEST(KernelChoices, LastFromOneProcessToTheNext) {
   EXPECT_EQ(again.find("conv a"), "engine 3");
   EXPECT_EQ(again.find("conv b"), "engine 2");
   EXPECT_EQ(again.made(), 0U);
+}
+
+TEST(KernelChoices, WhatWasTakenUntimedIsKeptApart) {
+  const TemporaryFolder folder;
+  const auto file = folder / "kernels.txt";
+  {
+    KernelChoices choices(file);
+    choices.record("a", "timed");
+    EXPECT_FALSE(choices.find_untimed("a"));
+    choices.remember_untimed("a", "first");
+    choices.remember_untimed("b", "first");
+    EXPECT_EQ(choices.find_untimed("a"), "first");
+    EXPECT_EQ(choices.find_untimed("b"), "first");
+    EXPECT_EQ(choices.find("a"), "timed");
+    EXPECT_FALSE(choices.find("b"));
+    EXPECT_EQ(choices.text(), "a\ttimed\n");
+    EXPECT_EQ(choices.made(), 1U);
+    EXPECT_THROW(choices.remember_untimed("a\tb", "c"), Error);
+  }
+  EXPECT_EQ(KernelChoices(file).text(), "a\ttimed\n");
+  EXPECT_FALSE(KernelChoices(file).find_untimed("a"));
 }
 
 TEST(KernelChoices, KeepWhatAnotherProcessWrote) {

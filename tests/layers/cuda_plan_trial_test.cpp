@@ -12,6 +12,7 @@
 #include "device/any_context.h"
 #include "device/cuda_check.h"
 #include "device/cuda_context.h"
+#include "device/cuda_libraries.h"
 #include "layers/bias_cuda.h"
 #include "layers/convolution_direct.h"
 #include "layers/plan_trial.h"
@@ -213,8 +214,18 @@ TEST_F(CudaPlanTrialTest, TheChosenPlanIsRight) {
 
 TEST_F(CudaPlanTrialTest, TheUntimedPlanIsRight) {
   const ScopedVariable tune("TANDEM_TUNE", "off");
-  const ConvolutionPlanPtr taken = choose_plan(cuda(), problem_);
-  EXPECT_EQ(PlanTrial(cuda(), problem_, taken->scratch()).fault(*taken), "") << taken->name();
+  std::string name;
+  {
+    const ConvolutionPlanPtr taken = choose_plan(cuda(), problem_);
+    EXPECT_EQ(PlanTrial(cuda(), problem_, taken->scratch()).fault(*taken), "") << taken->name();
+    name = taken->name();
+  }
+  // Another one is not looked for.
+  const KernelChoices& choices = cuda().libraries().choices;
+  EXPECT_EQ(choices.find_untimed(problem_.key()), name);
+  const auto direct = direct_convolution_plan(cuda(), problem_)->name();
+  cuda().libraries().choices.remember_untimed(problem_.key(), direct);
+  EXPECT_EQ(choose_plan(cuda(), problem_)->name(), direct);
 }
 
 }  // namespace
