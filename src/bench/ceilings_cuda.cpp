@@ -10,6 +10,7 @@
 #include "device/cuda_event.h"
 #include "layers/cublas_matmul.h"
 #include "layers/kernel_timing.h"
+#include "layers/result_check.h"
 
 namespace tandem {
 namespace {
@@ -32,11 +33,17 @@ double median_seconds(const CudaContext& context, const std::function<void()>& e
   return seconds[rounds / 2];
 }
 
+/// With random numbers: powers and clocks, and so times, differ for zeros.
+void fill(CudaContext& context, DType dtype, const TimingBuffer& buffer) {
+  const auto count = static_cast<std::int64_t>(buffer.bytes() / size_of(dtype));
+  fill_operand(context, dtype, count, 1, 1.0F, buffer.data());
+}
+
 double copy_rate(CudaContext& context) {
   constexpr std::size_t bytes = std::size_t{1} << 30U;
   const TimingBuffer from(context, bytes);
   const TimingBuffer to(context, bytes);
-  fill_for_timing(context, from);
+  fill(context, DType::f32, from);
   const double seconds = median_seconds(context, [&] {
     TANDEM_CUDA_CHECK(
         cudaMemcpyAsync(to.data(), from.data(), bytes, cudaMemcpyDeviceToDevice, context.stream()));
@@ -59,8 +66,8 @@ std::optional<double> product_rate(CudaContext& context, Precision precision) {
   const TimingBuffer right(context, bytes);
   const TimingBuffer result(context, bytes);
   const TimingBuffer scratch(context, std::max<std::size_t>(product.scratch(), 1));
-  fill_for_timing(context, left);
-  fill_for_timing(context, right);
+  fill(context, dtype, left);
+  fill(context, dtype, right);
   // Long enough for the clocks to settle under the load.
   const int repeats = precision == Precision::fp32 ? 1 : 8;
   const double seconds = median_seconds(context, [&] {

@@ -26,10 +26,6 @@ class TimingBuffer {
   std::size_t bytes_;
 };
 
-/// Fills the buffer with small numbers that read as finite ones in f32, f16 and bf16 alike: powers
-/// and clocks, and so times, differ for zeros. Enqueued.
-void fill_for_timing(CudaContext& context, const TimingBuffer& buffer);
-
 /// Milliseconds of one `enqueue` on the context's stream, the median of several measurements of
 /// a captured CUDA graph of several of them: the host's part does not count. Where the first run
 /// takes clearly longer than `best`, that is the answer. nullopt where it throws SystemError or

@@ -1,3 +1,5 @@
+#include <cuda_runtime_api.h>
+
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -7,12 +9,10 @@
 #include "device/cuda_check.h"
 #include "device/cuda_context.h"
 #include "layers/kernel_timing.h"
-#include "tensor/cuda_elements.cuh"
 
 namespace tandem {
 namespace {
 
-constexpr int threads = 256;
 constexpr int rounds = 5;
 constexpr float round_ms = 1.0F;
 constexpr int most_repeats = 50;
@@ -20,18 +20,6 @@ constexpr int most_repeats = 50;
 /// starts by itself seems to take up to so much longer than it does.
 constexpr float hopeless = 1.4F;
 constexpr float start_ms = 0.05F;
-
-/// Each 16-bit half is a number of either sign with magnitude in [2^-3, 2^-2) as f16, in
-/// [2^-31, 2^-23) as bf16, and the pair one like bf16's as f32.
-__global__ void fill_words(std::size_t count, unsigned* words) {
-  const std::size_t at = std::size_t{blockIdx.x} * threads + threadIdx.x;
-  if (at >= count) return;
-  unsigned x = static_cast<unsigned>(at) * 2654435761U;
-  x ^= x >> 15U;
-  x *= 2246822519U;
-  x ^= x >> 13U;
-  words[at] = 0x30003000U | (x & 0x83ff83ffU);
-}
 
 struct EventDeleter {
   void operator()(CUevent_st* event) const { (void)cudaEventDestroy(event); }
@@ -112,14 +100,6 @@ TimingBuffer::TimingBuffer(CudaContext& context, std::size_t bytes)
     : context_(&context), data_(static_cast<std::byte*>(context.allocate(bytes))), bytes_(bytes) {}
 
 TimingBuffer::~TimingBuffer() { context_->deallocate(data_); }
-
-void fill_for_timing(CudaContext& context, const TimingBuffer& buffer) {
-  const std::size_t words = buffer.bytes() / sizeof(unsigned);
-  if (words == 0) return;
-  fill_words<<<blocks_for(static_cast<std::int64_t>(words), threads), threads, 0,
-               context.stream()>>>(words, reinterpret_cast<unsigned*>(buffer.data()));
-  TANDEM_CUDA_CHECK_LAUNCH();
-}
 
 std::optional<float> time_kernels(CudaContext& context, const std::function<void()>& enqueue,
                                   float best) {
