@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -128,6 +129,9 @@ class Communicator {
   /// communicator owns and that ranks of one device share, which is read alone. The arena outlives
   /// the communicator's use of it and is attached once.
   Tensor attach(const Tensor& arena);
+  /// Bytes that attach() of an arena of so many elements takes of this rank's device beside it; of
+  /// memory that ranks of the device share, this rank's part.
+  virtual std::size_t attached_bytes(std::int64_t /*elements*/) const { return 0; }
   /// Collective, unless an error unwinds this rank: ends the use of an attached arena, and of what
   /// attach() returned. What fails is logged.
   void detach(const Tensor& arena) noexcept;

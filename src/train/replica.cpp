@@ -107,9 +107,10 @@ Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro
       optimizer_(make_optimizer(config, store_, shared_)),
       average_(make_average(config, graph_, context)),
       compression_(compression_scratch(config, context, reduction, slices_of(store_.trained()))),
+      share_(measure_memory_share(communicator, context)),
       bucketer_(make_bucketer(config, micro_batch, reduction)) {
+  exchange_bytes_ = reduction.attached_bytes(store_.all_gradients().elements());
   share_ = measure_memory_share(communicator, context);
-  exchange_bytes_ = sums_aside_bytes();
   plan_ = make_plan(config, micro_batch);
   check_same_plan(communicator, plan_entries(store_, bucketer_.buckets()));
   store_.initialize(config.seed);
@@ -156,16 +157,14 @@ GradientBucketer Replica::make_bucketer(const RunConfig& config, std::int64_t mi
             bucket_options(config, reduction), as_bf16(compression_)};
   } catch (const OutOfMemory& error) {
     const std::size_t allocated = state_bytes();
-    exchange_bytes_ = error.bytes();
-    does_not_fit(micro_batch, 0, allocated);
+    exchange_bytes_ =
+        std::max(error.bytes(), reduction.attached_bytes(store_.all_gradients().elements()));
+    does_not_fit(micro_batch, 0, allocated,
+                 reduction.sums_by_copy_engines()
+                     ? "set parallel.exchange = \"nccl\", which needs less for gradients"
+                     : "");
     throw;
   }
-}
-
-std::size_t Replica::sums_aside_bytes() const {
-  const Tensor& sums = bucketer_.sums();
-  if (!share_ || sums.raw() == store_.all_gradients().raw()) return 0;
-  return sums.bytes() / static_cast<std::size_t>(share_->ranks);
 }
 
 std::unique_ptr<StepPlan> Replica::make_plan(const RunConfig& config, std::int64_t micro_batch) {
@@ -195,19 +194,22 @@ std::size_t Replica::activations_by_few(const RunConfig& config, std::int64_t mi
   }
 }
 
-void Replica::does_not_fit(std::int64_t micro_batch, std::size_t activations,
-                           std::size_t allocated) const {
+void Replica::does_not_fit(std::int64_t micro_batch, std::size_t activations, std::size_t allocated,
+                           std::string_view for_less_state) const {
   std::optional<DeviceMemory> memory = device_memory(store_.context());
   if (!memory) return;
   const bool shared = share_ && share_->ranks > 1;
-  // The other ranks have allocated too by now, each for itself.
-  memory->free = shared ? share_->bytes + state_bytes() : memory->free + allocated;
+  // The other ranks have allocated too by now, each for itself; and what was allocated behind the
+  // state is in the share.
+  memory->free =
+      shared ? share_->bytes + std::min(allocated, state_bytes()) : memory->free + allocated;
   throw InputError(out_of_memory_text({.what = "a training step",
                                        .batch = micro_batch,
                                        .state = state_bytes(),
                                        .activations = activations,
                                        .memory = *memory,
-                                       .ranks = shared ? share_->ranks : 1},
+                                       .ranks = shared ? share_->ranks : 1,
+                                       .for_less_state = for_less_state},
                                       "lower train.global_batch or raise train.accumulate"));
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/data_loader.h"
@@ -77,8 +78,8 @@ class Replica {
   WeightAverage* average() { return average_ ? &*average_ : nullptr; }
   /// What is evaluated: the average where there is one.
   ParameterStore& evaluated_store() { return average_ ? average_->store() : store_; }
-  /// Bytes of parameters, gradients, optimizer state and averages; of gradients' sums that lie
-  /// aside for all ranks of a device, this rank's part.
+  /// Bytes of parameters, gradients, optimizer state and averages, and of what exchanging gradients
+  /// takes beside them; of what ranks of a device share of that, this rank's part.
   std::size_t state_bytes() const;
 
   const StepPlan& plan() const { return *plan_; }
@@ -94,10 +95,10 @@ class Replica {
   /// Throws InputError where the device has not the memory for what exchanging gradients takes.
   GradientBucketer make_bucketer(const RunConfig& config, std::int64_t micro_batch,
                                  Communicator& reduction);
-  std::size_t sums_aside_bytes() const;
   /// Throws InputError that says so, where the context is a device; `allocated`: bytes that this
-  /// replica holds already.
-  void does_not_fit(std::int64_t micro_batch, std::size_t activations, std::size_t allocated) const;
+  /// replica holds already. `for_less_state`: see MemoryNeed.
+  void does_not_fit(std::int64_t micro_batch, std::size_t activations, std::size_t allocated,
+                    std::string_view for_less_state = {}) const;
   void broadcast(const std::vector<Tensor>& tensors);
   void end_layer();
 
@@ -111,7 +112,7 @@ class Replica {
   std::optional<WeightAverage> average_;
   Arena compression_;               // bf16 copies of gradients under way; empty without compression
   std::size_t exchange_bytes_ = 0;  // a part of state_bytes()
-  std::optional<MemoryShare> share_;  // of a device's memory, once the state has its own
+  std::optional<MemoryShare> share_;  // of a device's memory, once the state so far has its own
   // Made behind the bucketer, to have what that leaves, but destroyed after it: freeing waits for
   // the device, which after an error goes on only once the bucketer has given the ranks up.
   std::unique_ptr<StepPlan> plan_;

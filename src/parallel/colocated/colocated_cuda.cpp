@@ -109,6 +109,12 @@ Tensor ColocatedCudaCommunicator::do_attach(const Tensor& arena) {
   return {attached.sums, arena.shape(), DType::f32};
 }
 
+std::size_t ColocatedCudaCommunicator::attached_bytes(std::int64_t elements) const {
+  if (size() == 1) return 0;
+  return static_cast<std::size_t>(elements) * sizeof(float) /
+         static_cast<std::size_t>(handle_->group.members());
+}
+
 void ColocatedCudaCommunicator::do_detach(const Tensor& arena) {
   if (!shares(arena) || given_up_) return;
   if (std::uncaught_exceptions() > exceptions_) {

@@ -53,6 +53,8 @@ class ColocatedCudaCommunicator final : public Communicator {
   /// Of a leader, what the leaders need; 0 elsewhere.
   std::int64_t bf16_scratch(std::int64_t elements) const override;
   SharedDevice* shared_device() override;
+  /// A part of the sums, which lie in the leader's memory.
+  std::size_t attached_bytes(std::int64_t elements) const override;
   void still_working() override { host_.still_working(); }
   /// Names the last operation of a stream of its own that began on the device too.
   void wait_until(const std::function<bool()>& done,

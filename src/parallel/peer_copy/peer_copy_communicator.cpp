@@ -58,6 +58,7 @@ void PeerCopyCommunicator::give_up() noexcept {
   given_up_ = true;
   nccl_.give_up();
   handle_->group.barrier().give_up([] { return true; });
+  handle_->group.leave();
 }
 
 PeerCopyCommunicator::Handle& PeerCopyCommunicator::begin() {
@@ -99,6 +100,10 @@ void PeerCopyCommunicator::wait_until(const std::function<bool()>& done,
 Tensor PeerCopyCommunicator::do_attach(const Tensor& arena) {
   if (shares(arena)) begin().group.attach(arena.data<float>(), arena.elements());
   return arena;
+}
+
+std::size_t PeerCopyCommunicator::attached_bytes(std::int64_t elements) const {
+  return size() > 1 ? static_cast<std::size_t>(elements) * sizeof(float) : 0;
 }
 
 void PeerCopyCommunicator::do_detach(const Tensor& arena) {

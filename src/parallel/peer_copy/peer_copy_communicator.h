@@ -26,7 +26,8 @@ class CudaContext;
 ///
 /// Everything else goes through NCCL: what is not attached, and what travels as bf16.
 ///
-/// After any Error the ranks are given up: whatever waits on a GPU returns, on the others' too.
+/// After any Error the ranks are given up: whatever waits on a GPU returns, on the others' too; and
+/// what these may still write of this rank's memory, arenas too, stays allocated while it lives.
 class PeerCopyCommunicator final : public Communicator {
  public:
   /// Collective over `host`, whose ranks and time-outs it takes over. Both outlive it. Throws
@@ -44,6 +45,8 @@ class PeerCopyCommunicator final : public Communicator {
   bool is_host() const override { return false; }
   bool can_reduce(DType) const override { return true; }
   bool sums_by_copy_engines() const override { return true; }
+  /// Staging memory.
+  std::size_t attached_bytes(std::int64_t elements) const override;
   void still_working() override { host_.still_working(); }
   /// Names the last operation of a stream of its own that began on the device too.
   void wait_until(const std::function<bool()>& done,
