@@ -65,7 +65,8 @@ endfunction()
 # tandem_cuda_mpi_test(NAME RANKS 1 2 4 SOURCES ... LIBRARIES ... [TIMEOUT seconds]): as tandem_mpi_test,
 # of ranks with a GPU each. It is built wherever the CUDA backend is, and registered for every N
 # that the GPUs suffice for, elsewhere counted as left out. Labels: `gpu` for one rank, `multi_gpu` for
-# more, which also run once through the network (NAME.network), as between hosts.
+# more, which also run once through the network (NAME.network), as between hosts; with
+# NCCL_P2P_DISABLE=1 training's own choice is NCCL too.
 function(tandem_cuda_mpi_test name)
   cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LIBRARIES;RANKS" ${ARGN})
   if(NOT arg_TIMEOUT)

@@ -149,7 +149,9 @@ void* CudaContext::allocate(std::size_t bytes) {
   return memory;
 }
 
-void CudaContext::deallocate(void* memory) noexcept { (void)cudaFree(memory); }
+void CudaContext::deallocate(void* memory) noexcept {
+  if (std::ranges::find(left_, memory) == left_.end()) (void)cudaFree(memory);
+}
 
 std::size_t CudaContext::free_bytes() const {
   activate();

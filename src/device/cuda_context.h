@@ -52,6 +52,9 @@ class CudaContext {
   /// 256-byte aligned device memory, not cleared. Throws OutOfMemory where there is none.
   void* allocate(std::size_t bytes);
   void deallocate(void* memory) noexcept;
+  /// From now on deallocate() leaves this memory allocated as long as the process lives: where
+  /// other processes' devices may still write there.
+  void leave(void* memory) { left_.push_back(memory); }
   /// Device memory that nobody uses, in bytes.
   std::size_t free_bytes() const;
 
@@ -62,6 +65,7 @@ class CudaContext {
  private:
   CudaDevice device_;
   std::unique_ptr<Libraries> libraries_;
+  std::vector<void*> left_;
 };
 
 /// For its life, another stream of the device is what a context's stream() gives. The context and

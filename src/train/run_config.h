@@ -72,8 +72,8 @@ namespace tandem {
 /// | parallel.reduction | "flat", "two_level" (within each device, then among one rank of each), or
 ///   "auto", the default: two_level where ranks share a device |
 /// | parallel.exchange | how ranks with a GPU each exchange gradients: "nccl", "copy" (the GPUs'
-///   copy engines), or "auto", the default: copy where their GPUs reach each other's memory and
-///   nothing travels as bf16 |
+///   copy engines), or "auto", the default: copy where their GPUs reach each other's memory,
+///   gradients do not travel as bf16 and no rank has NCCL_P2P_DISABLE set, else nccl |
 /// | parallel.nccl_max_ctas | multiprocessors at most that NCCL takes from computing, default 0: as
 ///   many as it likes |
 /// | parallel.nccl_cga_cluster_size | how many of NCCL's blocks start together, 0 to 8; default:

@@ -17,14 +17,21 @@ OwnMemory::OwnMemory(CudaContext& context, std::size_t bytes)
 
 OwnMemory::~OwnMemory() { context_.deallocate(data_); }
 
-IpcAddress ipc_address(const void* memory) {
-  const auto at = reinterpret_cast<CUdeviceptr>(memory);
+void* allocation_of(const void* memory) {
   CUdeviceptr begin = 0;
   std::size_t bytes = 0;
-  check_driver(driver_functions().address_range(&begin, &bytes, at), "cuMemGetAddressRange");
+  check_driver(
+      driver_functions().address_range(&begin, &bytes, reinterpret_cast<CUdeviceptr>(memory)),
+      "cuMemGetAddressRange");
+  return reinterpret_cast<void*>(begin);
+}
+
+IpcAddress ipc_address(const void* memory) {
+  void* begin = allocation_of(memory);
   IpcAddress address{};
-  TANDEM_CUDA_CHECK(cudaIpcGetMemHandle(&address.allocation, reinterpret_cast<void*>(begin)));
-  address.offset = at - begin;
+  TANDEM_CUDA_CHECK(cudaIpcGetMemHandle(&address.allocation, begin));
+  address.offset = static_cast<std::uint64_t>(static_cast<const std::byte*>(memory) -
+                                              static_cast<const std::byte*>(begin));
   return address;
 }
 

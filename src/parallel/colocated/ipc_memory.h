@@ -38,6 +38,8 @@ struct IpcAddress {
 /// Of memory within one cudaMalloc of the calling thread's device, which is what
 /// CudaContext::allocate() gives.
 IpcAddress ipc_address(const void* memory);
+/// What CudaContext::allocate() gave that holds this memory.
+void* allocation_of(const void* memory);
 
 /// Memory of another process, on this device or on one that this one reaches, mapped into this one.
 /// Its owner must not free it before.
@@ -50,11 +52,13 @@ class PeerMemory {
   PeerMemory& operator=(PeerMemory&& other) noexcept;
 
   std::byte* data() const { return static_cast<std::byte*>(allocation_) + offset_; }
+  /// Leaves it mapped for as long as the process lives.
+  void leave() { allocation_ = nullptr; }
 
  private:
   void close() noexcept;
 
-  void* allocation_ = nullptr;  // null once moved from
+  void* allocation_ = nullptr;  // null once moved from or left
   std::uint64_t offset_ = 0;
 };
 

@@ -2,42 +2,12 @@
 
 #include <algorithm>
 
-#include "base/log.h"
 #include "device/cuda_context.h"
 #include "parallel/gather_values.h"
 #include "parallel/stream_watch.h"
 
 namespace tandem {
 namespace {
-
-/// Memory that a rank offers to the others, where it can.
-struct ProbeOffer {
-  bool offered;
-  IpcAddress address;
-};
-
-/// What is refused here the driver refuses, and that is the answer.
-ProbeOffer offer(const OwnMemory& memory) {
-  try {
-    return {true, ipc_address(memory.data())};
-  } catch (const SystemError& error) {
-    log_debug("this GPU's memory cannot be shared: {}", error.what());
-    (void)cudaGetLastError();  // else the next kernel's launch would be taken for it
-    return {};
-  }
-}
-
-bool opens(const ProbeOffer& theirs) {
-  if (!theirs.offered) return false;
-  try {
-    const PeerMemory opened(theirs.address);
-    return true;
-  } catch (const SystemError& error) {
-    log_debug("another GPU's memory cannot be opened: {}", error.what());
-    (void)cudaGetLastError();
-    return false;
-  }
-}
 
 /// What a rank tells the others when it attaches an arena.
 struct AttachOffer {
@@ -50,24 +20,19 @@ float* as_floats(const PeerMemory& memory) { return reinterpret_cast<float*>(mem
 
 }  // namespace
 
-bool gpus_reach_each_other(Communicator& host, CudaContext& context, const RankTopology& topology) {
-  if (topology.hosts() > 1) return false;
-  context.activate();
-  const OwnMemory probe(context, 256);
-  const std::vector<ProbeOffer> offers = gather_values(host, offer(probe));
-  std::int32_t reached = 1;
-  for (int r = 0; r < host.size(); ++r) {
-    if (r != host.rank() && !opens(offers[static_cast<std::size_t>(r)])) reached = 0;
-  }
-  // Nobody frees what another one may be opening.
-  host.all_reduce(Tensor(&reached, {1}, DType::i32), ReduceOp::min);
-  return reached != 0;
-}
-
 PeerGroup::PeerGroup(Communicator& host, CudaContext& context)
     : host_(host), context_(context), control_(context, DeviceBarrier::control_bytes()) {
-  wait_for_device(host, context, "the start of GPUs that copy");  // zeroed before others see it
-  const std::vector<IpcAddress> addresses = gather_values(host, ipc_address(control_.data()));
+  try {
+    make_barrier();
+  } catch (...) {
+    control_.leave();  // which others may have mapped
+    throw;
+  }
+}
+
+void PeerGroup::make_barrier() {
+  wait_for_device(host_, context_, "the start of GPUs that copy");  // zeroed before others see it
+  const std::vector<IpcAddress> addresses = gather_values(host_, ipc_address(control_.data()));
   std::vector<std::byte*> controls;
   for (int r = 0; r < ranks(); ++r) {
     if (r == rank()) {
@@ -76,7 +41,7 @@ PeerGroup::PeerGroup(Communicator& host, CudaContext& context)
       controls.push_back(mapped_.emplace_back(addresses[static_cast<std::size_t>(r)]).data());
     }
   }
-  barrier_ = std::make_unique<DeviceBarrier>(context, DeviceOrder::inboxes, controls, rank());
+  barrier_ = std::make_unique<DeviceBarrier>(context_, DeviceOrder::inboxes, controls, rank());
 }
 
 void PeerGroup::attach(float* arena, std::int64_t elements) {
@@ -84,10 +49,23 @@ void PeerGroup::attach(float* arena, std::int64_t elements) {
                "attach: the arena is not 16-byte aligned");
   PeerArena attached;
   attached.elements = elements;
+  attached.allocation = allocation_of(arena);
   attached.own_staging =
       std::make_unique<OwnMemory>(context_, static_cast<std::size_t>(elements) * sizeof(float));
+  try {
+    map(attached, arena);
+    host_.barrier();  // nobody copies before all have mapped
+  } catch (...) {
+    leave(attached);  // the others may have mapped it
+    throw;
+  }
+  arenas_.push_back(std::move(attached));
+}
+
+void PeerGroup::map(PeerArena& attached, float* arena) {
   wait_for_device(host_, context_, "staging memory");  // cleared before others write there
   auto* staging = reinterpret_cast<float*>(attached.own_staging->data());
+  const std::int64_t elements = attached.elements;
   const std::vector<AttachOffer> offers =
       gather_values(host_, AttachOffer{ipc_address(arena), ipc_address(staging), elements});
   for (int r = 0; r < ranks(); ++r) {
@@ -100,7 +78,6 @@ void PeerGroup::attach(float* arena, std::int64_t elements) {
     attached.stagings.push_back(mine ? staging
                                      : as_floats(attached.mapped.emplace_back(theirs.staging)));
   }
-  arenas_.push_back(std::move(attached));
 }
 
 const PeerArena& PeerGroup::attached(const Tensor& slice) const {
@@ -133,7 +110,12 @@ void PeerGroup::unmap() {
 
 void PeerGroup::leave() {
   control_.leave();
-  for (const PeerArena& arena : arenas_) arena.own_staging->leave();
+  for (const PeerArena& arena : arenas_) leave(arena);
+}
+
+void PeerGroup::leave(const PeerArena& attached) {
+  attached.own_staging->leave();
+  context_.leave(attached.allocation);
 }
 
 }  // namespace tandem

@@ -10,20 +10,17 @@
 #include "parallel/colocated/device_barrier.h"
 #include "parallel/colocated/ipc_memory.h"
 #include "parallel/communicator.h"
-#include "parallel/rank_topology.h"
+#include "tensor/tensor.h"
 
 namespace tandem {
 
 class CudaContext;
 
-/// Collective: whether each rank, all on one host, can map memory of all others' GPUs. Tried, since
-/// a process may see its own GPU alone and still map others', or be forbidden what GPUs could do.
-bool gpus_reach_each_other(Communicator& host, CudaContext& context, const RankTopology& topology);
-
 /// An arena that all ranks have attached, and staging memory of the same size beside it
 /// (parallel/peer_copy/copy_layout.h).
 struct PeerArena {
   std::int64_t elements = 0;
+  void* allocation = nullptr;    ///< that this rank's arena lies in
   std::vector<float*> arenas;    ///< by rank, as this one maps them
   std::vector<float*> stagings;  ///< by rank, as this one maps them
   std::unique_ptr<OwnMemory> own_staging;
@@ -40,7 +37,7 @@ class PeerGroup {
   int rank() const { return host_.rank(); }
   DeviceBarrier& barrier() { return *barrier_; }
 
-  /// Collective. 16-byte aligned arenas of the same size.
+  /// Collective. 16-byte aligned arenas of the same size, each in one CudaContext::allocate().
   void attach(float* arena, std::int64_t elements);
   /// The attached arena that holds the slice. Throws Error where none does.
   const PeerArena& attached(const Tensor& slice) const;
@@ -49,11 +46,15 @@ class PeerGroup {
   void detach(const float* arena);
   /// Collective: unmaps all memory of the others. What is left is good for being destroyed.
   void unmap();
-  /// Instead, where the others do not come: leaves this rank's memory allocated, which they may
-  /// still use.
+  /// Instead, where the others do not come: leaves this rank's memory allocated, arenas too, for
+  /// the others' devices may still write there. Before arenas are freed; more than once does no
+  /// harm.
   void leave();
 
  private:
+  void map(PeerArena& attached, float* arena);
+  void leave(const PeerArena& attached);
+  void make_barrier();
   const float* own(const PeerArena& attached) const {
     return attached.arenas[static_cast<std::size_t>(rank())];
   }
