@@ -10,16 +10,16 @@ struct CUstream_st;
 
 namespace tandem {
 
-/// More processes than MPS lets share a GPU.
+/// Processes that reach each other's memory: more than MPS lets share a GPU, or one host has GPUs.
 constexpr int most_members = 64;
 
-/// The same place in the memory of each process of a GPU, by member.
+/// The same place in the memory of each of these processes, by member, as this one maps it.
 struct MemberMemory {
   const void* of[most_members] = {};
 };
 
-// Kernels of the processes that share a GPU. Enqueued on a stream; sums of floats are added up in
-// f32 in the order of the members.
+// Kernels of processes that reach each other's memory, on one GPU or several. Enqueued on a stream;
+// sums of floats are added up in f32 in the order of the members.
 
 /// result[i] = the sum over the members of arenas.of[m][i], for i in the share: f32, element 0 of
 /// each arena and of `result` 16-byte aligned.

@@ -201,8 +201,9 @@ std::size_t DeviceBarrier::control_bytes() { return (sizeof(Control) + 255) / 25
 
 DeviceBarrier::DeviceBarrier(CudaContext& context, DeviceOrder order,
                              std::span<std::byte* const> controls, int member) {
-  TANDEM_CHECK(controls.size() <= most_members, "{} processes on one GPU, at most {} can be",
-               controls.size(), most_members);
+  TANDEM_CHECK(controls.size() <= most_members,
+               "{} processes wait for each other on GPUs, at most {} can", controls.size(),
+               most_members);
   context.activate();
   handle_ = std::make_unique<Handle>(context, order, controls, member);
 }

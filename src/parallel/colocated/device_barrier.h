@@ -12,7 +12,7 @@ namespace tandem {
 
 class CudaContext;
 
-/// How processes wait for each other on the device that they share.
+/// How processes wait for each other on the device that they share, or on their devices.
 enum class DeviceOrder : std::uint8_t {
   /// A kernel of one thread that asks a counter over and over: the fastest, where the processes
   /// run on the GPU at the same time, as clients of MPS do.

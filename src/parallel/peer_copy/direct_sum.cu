@@ -8,7 +8,8 @@ namespace tandem {
 namespace {
 
 constexpr int threads = 256;
-/// Enough to have all of a small message under way at once.
+/// Enough for one pass over the longest share, of two ranks and DeviceLinkOptions::most_direct as
+/// it is by default, with four elements for each thread.
 constexpr std::int64_t most_blocks = 128;
 /// Loads under way before the first sum.
 constexpr int most_unrolled = 4;
