@@ -68,15 +68,37 @@ TEST(DataParallelCuda, Bf16) {
   expect_reference({.accumulate = up_to_four(), .precision = Precision::bf16}, bf16_bounds);
 }
 
-TEST(DataParallelCuda, GradientsThatCopyEnginesExchange) {
-  if (devices_of_ranks().size() < static_cast<std::size_t>(world().size())) return;
+bool has_gpu_of_its_own() {
+  return devices_of_ranks().size() == static_cast<std::size_t>(world().size());
+}
+
+/// What exchanges gradients, as `link` asks for it.
+std::string name_of_link(const DeviceLinkOptions& link) {
+  if (world().size() == 1) return "self";
+  return link.exchange == ExchangeKind::copy ? "copy" : "nccl";
+}
+
+void expect_reference_over(const DeviceLinkOptions& link) {
+  GpuPlace gpu(link);
+  ASSERT_EQ(gpu.place().reduction.name(), name_of_link(link));
   for (const int accumulate : {1, 2}) {
-    // The model is small: without that all of it would be summed by the kernel.
-    for (const std::int64_t most_direct : {std::int64_t{0}, std::int64_t{1} << 40}) {
-      GpuPlace gpu({.exchange = ExchangeKind::copy, .most_direct = most_direct});
-      expect_reference({.accumulate = accumulate}, gpu.place(), fp32_bounds);
-    }
+    expect_reference({.accumulate = accumulate}, gpu.place(), fp32_bounds);
   }
+  expect_reference({.folded = up_to_four(), .precision = Precision::bf16}, gpu.place(),
+                   bf16_bounds);
+  expect_same_on_all_ranks({.precision = Precision::bf16}, gpu.place());
+}
+
+TEST(DataParallelCuda, GradientsThatCopyEnginesExchange) {
+  if (!has_gpu_of_its_own()) return;
+  // The model is small: without that all of it would be summed by the kernel.
+  for (const std::int64_t most_direct : {std::int64_t{0}, std::int64_t{1} << 40}) {
+    expect_reference_over({.exchange = ExchangeKind::copy, .most_direct = most_direct});
+  }
+}
+
+TEST(DataParallelCuda, GradientsThatNcclExchanges) {
+  if (has_gpu_of_its_own()) expect_reference_over({.exchange = ExchangeKind::nccl});
 }
 
 TEST(DataParallelCuda, EveryRankHasTheSameBitsInWeightsAndLosses) {
@@ -135,6 +157,14 @@ TEST(DataParallelCuda, OneStatePerGpuChangesNoBit) {
               0.0);
     expect_same_on_all_ranks(shared, gpu.place());
   }
+}
+
+TEST(DataParallelCuda, NcclIsTakenWhereItIsToldToMakeNoCopies) {
+  if (!has_gpu_of_its_own()) return;
+  const char* told = std::getenv("NCCL_P2P_DISABLE");
+  if (told == nullptr || std::string(told) != "1") return;  // NCCL reads it once: the .network run
+  GpuPlace gpu;
+  EXPECT_EQ(gpu.place().reduction.name(), name_of_link({.exchange = ExchangeKind::nccl}));
 }
 
 TEST(DataParallelCuda, CompressedGradientsLeadNearlyTheSameWay) {
