@@ -1,3 +1,6 @@
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <stdexcept>
@@ -97,6 +100,20 @@ class Attached {
   Attached(const Attached&) = delete;
   Attached& operator=(const Attached&) = delete;
 
+  /// Enqueues what backward computes from now on.
+  void compute(const float* values) const {
+    TANDEM_CUDA_CHECK(cudaMemcpyAsync(computed_.data(), values, arena_elements * sizeof(float),
+                                      cudaMemcpyDeviceToDevice, gpu().stream()));
+  }
+  /// Enqueues a copy of the first `width` of each `pitch` elements.
+  void copy_rows(std::int64_t width, std::int64_t pitch, float* to) const {
+    const auto bytes = [](std::int64_t elements) {
+      return static_cast<std::size_t>(elements) * sizeof(float);
+    };
+    TANDEM_CUDA_CHECK(cudaMemcpy2DAsync(to, bytes(width), arena_.data(), bytes(pitch), bytes(width),
+                                        static_cast<std::size_t>(arena_elements / pitch),
+                                        cudaMemcpyDeviceToDevice, gpu().stream()));
+  }
   void set(int round) { computed_.set(values_of(gpus().rank(), arena_elements, round)); }
   /// Enqueues backward, and the sums of all slices.
   void sum() const {
@@ -163,12 +180,68 @@ TEST(PeerCopy, SumsInAGraphThatIsLaunchedAgainAndAgain) {
 }
 
 TEST(PeerCopy, LaunchesWithoutTheHostBetweenThem) {
+  constexpr int launches = 50;
+  constexpr int rounds = 3;
+  // Of each launch's sums some are kept.
+  constexpr std::int64_t width = 16;
+  constexpr std::int64_t pitch = 4096;
+  constexpr std::int64_t kept = arena_elements / pitch * width;
+  std::vector<float> values;
+  for (int round = 0; round < rounds; ++round) {
+    const std::vector<float> more = values_of(gpus().rank(), arena_elements, round);
+    values.insert(values.end(), more.begin(), more.end());
+  }
+  const OnGpu<float> computed(values);
+  const OnGpu<float> saved(std::vector<float>(static_cast<std::size_t>(launches * kept)));
   Attached attached;
   attached.sum();
   CudaGraph graph(gpu(), [&] { attached.sum(); });
-  attached.set(1);
-  for (int launch = 0; launch < 50; ++launch) graph.launch();
-  expect_sums(attached.get(), 1);
+  for (int launch = 0; launch < launches; ++launch) {
+    attached.compute(computed.data() + launch % rounds * arena_elements);
+    graph.launch();
+    attached.copy_rows(width, pitch, saved.data() + launch * kept);
+  }
+  expect_sums(attached.get(), (launches - 1) % rounds);
+  const std::vector<float> found = saved.get();
+  for (std::int64_t k = 0; k < launches * kept; ++k) {
+    const int round = static_cast<int>(k / kept) % rounds;
+    const std::int64_t i = k % kept / width * pitch + k % width;
+    const bool summed = std::ranges::any_of(slices, [&](const Slice& slice) {
+      return i >= slice.offset && i < slice.offset + slice.elements;
+    });
+    ASSERT_EQ(found[static_cast<std::size_t>(k)],
+              summed ? sum_of(i, round) : value_of(gpus().rank(), i, round))
+        << "element " << i << ", launch " << k / kept;
+  }
+}
+
+/// Copies among the nodes of a graph that captures the sum of a slice; it is not launched.
+int copies_of(const Tensor& slice) {
+  TANDEM_CUDA_CHECK(cudaStreamBeginCapture(gpu().stream(), cudaStreamCaptureModeThreadLocal));
+  gpus().sum_attached_async(slice, "slice")->wait();
+  cudaGraph_t graph = nullptr;
+  TANDEM_CUDA_CHECK(cudaStreamEndCapture(gpu().stream(), &graph));
+  std::size_t count = 0;
+  TANDEM_CUDA_CHECK(cudaGraphGetNodes(graph, nullptr, &count));
+  std::vector<cudaGraphNode_t> nodes(count);
+  TANDEM_CUDA_CHECK(cudaGraphGetNodes(graph, nodes.data(), &count));
+  const auto copies = std::ranges::count_if(nodes, [](cudaGraphNode_t node) {
+    cudaGraphNodeType type{};
+    TANDEM_CUDA_CHECK(cudaGraphNodeGetType(node, &type));
+    return type == cudaGraphNodeTypeMemcpy;
+  });
+  TANDEM_CUDA_CHECK(cudaGraphDestroy(graph));
+  return static_cast<int>(copies);
+}
+
+TEST(PeerCopy, LongSlicesAreCopiedAndShortOnesSummedByAKernel) {
+  constexpr std::int64_t most_direct = DeviceLinkOptions{}.most_direct;
+  const OnGpu<float> arena(std::vector<float>(static_cast<std::size_t>(most_direct + 1)));
+  (void)gpus().attach(arena.tensor(DType::f32));
+  EXPECT_EQ(copies_of(Tensor(arena.data(), {most_direct})), 0);
+  // To and from each other rank.
+  EXPECT_EQ(copies_of(Tensor(arena.data(), {most_direct + 1})), 2 * (gpus().size() - 1));
+  gpus().detach(arena.tensor(DType::f32));
 }
 
 TEST(PeerCopy, TakesNoSliceThatIsNotAttached) {
