@@ -34,9 +34,10 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
   return spdlog::level::err;
 }
 
-bool wants_debug() {
+/// TANDEM_LOG, empty where it is not set.
+std::string_view wanted_level() {
   const char* level = std::getenv("TANDEM_LOG");
-  return level != nullptr && std::string_view(level) == "debug";
+  return level == nullptr ? "" : level;
 }
 
 spdlog::logger& terminal() {
@@ -44,8 +45,13 @@ spdlog::logger& terminal() {
     auto made = std::make_shared<spdlog::logger>("tandem",
                                                  std::make_shared<spdlog::sinks::stderr_sink_mt>());
     made->set_pattern("%v");
-    made->set_level(wants_debug() ? spdlog::level::debug : spdlog::level::info);
+    const std::string_view wanted = wanted_level();
+    made->set_level(wanted == "debug" ? spdlog::level::debug : spdlog::level::info);
     made->flush_on(spdlog::level::debug);
+    if (process_rank() <= 0 && !wanted.empty() && wanted != "debug" && wanted != "info") {
+      made->warn("warning: TANDEM_LOG is '{}', but can be 'info' or 'debug'; taken as 'info'",
+                 wanted);
+    }
     return made;
   }();
   return *logger;

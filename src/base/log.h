@@ -13,8 +13,9 @@ enum class LogLevel { debug, info, warning, error };
 /// Opens `file` (appending) as this process's log beside standard error. Until then, and where it
 /// is never called, messages go to standard error alone.
 ///
-/// Rank 0 (or an unranked process) prints all levels, debug only with TANDEM_LOG=debug; other ranks
-/// print errors alone, each line with its rank. The file, which only rank 0 should open, takes
+/// Rank 0 (or an unranked process) prints all levels, debug only with TANDEM_LOG=debug (its other
+/// value is info; one that is neither is warned of once); other ranks print errors alone, each line
+/// with its rank. The file, which only rank 0 should open, takes
 /// everything with a time stamp. Throws InputError where the file cannot be opened.
 void open_log_file(const std::filesystem::path& file);
 

@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <regex>
 
 #include "base/error.h"
+#include "support/scoped_variable.h"
 #include "support/temporary_folder.h"
 
 namespace tandem {
@@ -27,6 +29,31 @@ TEST(Log, RankZeroSpeaksAndOthersOnlyReportErrors) {
   EXPECT_EQ(spoken_by(-1), "b 2\nwarning: c 3\nerror: d 4\n");
   EXPECT_EQ(spoken_by(0), "b 2\nwarning: c 3\nerror: d 4\n");
   EXPECT_EQ(spoken_by(2), "[rank 2] error: d 4\n");
+}
+
+/// What a new process says with TANDEM_LOG in its environment.
+void expect_spoken_with(const char* level, const std::string& pattern) {
+  EXPECT_EXIT(
+      {
+        const ScopedVariable variable("TANDEM_LOG", level);
+        log_debug("a");
+        log_info("b");
+        log_info("c");
+        std::exit(0);
+      },
+      testing::ExitedWithCode(0), "^" + pattern + "$")
+      << level;
+}
+
+TEST(LogDeathTest, LevelIsTakenFromTheEnvironmentAndAWrongOneNamedOnce) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process that has not spoken yet
+  expect_spoken_with("debug", "a\nb\nc\n");
+  for (const char* plain : {"info", ""}) expect_spoken_with(plain, "b\nc\n");
+  for (const char* wrong : {"DEBUG", "trace"}) {
+    expect_spoken_with(wrong, fmt::format("warning: TANDEM_LOG is '{}', but can be 'info' or "
+                                          "'debug'; taken as 'info'\nb\nc\n",
+                                          wrong));
+  }
 }
 
 TEST(Log, FileTakesEverythingWithATimeStampAndAppends) {
