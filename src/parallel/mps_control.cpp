@@ -61,7 +61,12 @@ std::optional<std::vector<pid_t>> MpsControl::clients() const {
   std::vector<pid_t> all;
   for (const pid_t server : *running) {
     const std::optional<std::string> answer = ask(fmt::format("get_client_list {}", server));
-    if (!answer) return std::nullopt;
+    if (!answer) {
+      // One may have ended since it was listed, and has no clients then.
+      const std::optional<std::vector<pid_t>> left = servers();
+      if (!left || std::ranges::find(*left, server) != left->end()) return std::nullopt;
+      continue;
+    }
     std::ranges::copy(numbers(*answer), std::back_inserter(all));
   }
   return all;

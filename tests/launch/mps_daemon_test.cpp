@@ -74,6 +74,18 @@ TEST_F(MpsDaemonTest, KnowsItsClients) {
   EXPECT_EQ(MpsControl::of_environment().pipe_directory(), "/tmp/nvidia-mps");
 }
 
+TEST_F(MpsDaemonTest, KnowsItsClientsWhereAServerEndsMeanwhile) {
+  const MpsDaemon daemon(pipes(), logs(), "GPU-a");
+  std::ofstream(pipes() / "clients") << "123456\n";
+  std::ofstream(pipes() / "ending") << "77\n";
+  EXPECT_EQ(MpsControl(pipes()).servers().value().size(), 2U);
+  EXPECT_EQ(MpsControl(pipes()).clients(), (std::vector<pid_t>{123456}));
+  EXPECT_EQ(MpsControl(pipes()).servers().value().size(), 1U);
+  // One that is still there and does not answer has clients that nobody knows.
+  std::ofstream(pipes() / "silent") << "78\n";
+  EXPECT_FALSE(MpsControl(pipes()).clients().has_value());
+}
+
 TEST_F(MpsDaemonTest, ThatDoesNotStartIsToldWithItsLog) {
   set("FAKE_MPS", "fail");
   EXPECT_EQ(failure(),
