@@ -120,9 +120,12 @@ TEST(SharedChoices, AreMadeAtOnceAgainAfterwards) {
   taker.take("a");
   EXPECT_EQ(taker.taken(), "a by rank " + std::to_string(world().rank()) + "; ");
   EXPECT_EQ(message_of<Error>([&] {
-              choose_together(world(), nullptr, [] { throw Error("no memory"); });
+              choose_together(world(), &choices, [] { throw Error("no memory"); });
             }).substr(0, 9),
             "no memory");
+  taker.take("b");
+  const std::string mine = "by rank " + std::to_string(world().rank());
+  EXPECT_EQ(choices.find("b"), mine);
 }
 
 TEST(SharedChoices, ALongChoiceIsNotTakenForAHang) {
