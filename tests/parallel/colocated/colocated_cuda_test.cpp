@@ -21,6 +21,9 @@ TEST(ColocatedCuda, IsADeviceKind) {
   EXPECT_FALSE(gpus().is_host());
   EXPECT_EQ(gpus().rank(), hosts().rank());
   EXPECT_EQ(gpus().size(), hosts().size());
+  // Of one memory of sums for each GPU.
+  const auto ranks_each = static_cast<std::size_t>(gpus().size() / topology().devices());
+  EXPECT_EQ(gpus().attached_bytes(1000), gpus().size() > 1 ? 4000 / ranks_each : 0);
 }
 
 TEST(ColocatedCuda, TheRanksOfAGpuShareTheirSums) {

@@ -24,6 +24,7 @@ TEST(PeerCopy, IsADeviceKind) {
   EXPECT_FALSE(gpus().is_host());
   EXPECT_EQ(gpus().rank(), hosts().rank());
   EXPECT_EQ(gpus().size(), hosts().size());
+  EXPECT_EQ(gpus().attached_bytes(1000), gpus().size() > 1 ? 4000U : 0U);
 }
 
 /// Values that differ by rank, element and round, and whose sum depends on its order.
