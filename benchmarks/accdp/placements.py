@@ -152,6 +152,8 @@ def command_of(options, point: Point, config: pathlib.Path,
     launch = [options.program, "launch", "--ranks-per-gpu", str(placement.ranks_per_gpu),
               "--colocation", placement.how,
               "--gpus", "none" if options.device == "cpu" else str(placement.gpus)]
+    if options.device == "cpu":
+        launch.append("--oversubscribe")
     if placement.sm_percent:
         launch += ["--sm-percent", str(placement.sm_percent)]
     return [*launch, "--", *bench], environment

@@ -109,8 +109,9 @@ TEST_F(OneRank, WithTheWholeBatchIsAnotherTraining) {
 /// Ranks on each GPU, or of each host, as processes and folded.
 Placement processes(const std::string& name, const std::string& gpus, int each,
                     const std::string& device, Words settings = {}) {
-  return {
-      name, {"--gpus", gpus, "--ranks-per-gpu", std::to_string(each)}, device, std::move(settings)};
+  Words launch{"--gpus", gpus, "--ranks-per-gpu", std::to_string(each)};
+  if (device == "cpu") launch.emplace_back("--oversubscribe");
+  return {name, std::move(launch), device, std::move(settings)};
 }
 Placement folded(const std::string& name, const std::string& gpus, int each,
                  const std::string& device) {
