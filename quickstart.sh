@@ -56,20 +56,29 @@ elif [[ -d $run ]]; then
   echo "A run stopped before its first checkpoint in $run; what it left is now $kept."
 fi
 
-# One rank on each GPU, or two on a host without.
+# One rank on each GPU, as many as share the batch of 128 evenly; two where the program has no GPU.
+gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU' || true)
+if [[ -n ${CUDA_VISIBLE_DEVICES+set} ]] && ((gpus > 0)); then
+  gpus=$(tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c . || true)
+fi
 launch=("$program" launch)
-if ! nvidia-smi -L 2>/dev/null | grep -q '^GPU' || [[ ${TANDEM_CUDA:-} == OFF ]]; then
+if ((gpus == 0)) || [[ $("$program" doctor 2>/dev/null || true) == *"no CUDA backend"* ]]; then
   launch+=(--gpus none --ranks-per-gpu "$(($(nproc) < 2 ? 1 : 2))")
+else
+  ranks=1
+  while ((2 * ranks <= gpus && ranks < 128)); do ranks=$((2 * ranks)); done
+  launch+=(--gpus "$ranks")
 fi
 
 # A stop reaches the ranks through the launcher: they write a checkpoint, and this script then says how
 # to go on. Bash lets what runs in the background ignore Ctrl-C, so that is passed on as SIGTERM.
 "${launch[@]}" -- "${arguments[@]}" &
 job=$!
-trap 'kill -TERM "$job" 2>/dev/null || true' INT TERM HUP
+trap 'interrupted=true; kill -TERM "$job" 2>/dev/null || true' INT TERM HUP
 status=0
-wait "$job" || status=$?
-while kill -0 "$job" 2>/dev/null; do
+interrupted=true
+while $interrupted; do
+  interrupted=false
   status=0
   wait "$job" || status=$?
 done

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/exit_code.h"
 #include "parallel/mpi_session.h"
 
 namespace tandem {
@@ -20,13 +21,6 @@ Command on_root(Run run) {
     return process_rank() > 0 ? 0 : run(session);
   };
 }
-
-/// Exit codes beside 0.
-struct ExitCode {
-  static constexpr int failure = 1;    ///< a bug, or a machine that failed
-  static constexpr int bad_input = 2;  ///< a config, data or command line that the user mends
-  static constexpr int stopped = 75;   ///< a signal stopped training; a checkpoint was written
-};
 
 /// Each adds its subcommand to `app`, which sets `chosen` when the command line names it.
 void add_train_command(CLI::App& app, Command& chosen);

@@ -72,13 +72,8 @@ bool includes_this_host(const LaunchPlan& plan) {
 /// This host's GPUs, a while later where an earlier job's MPS daemon still has some. The user's own
 /// daemon stays there.
 GpuList gpus_of_host(const LaunchArguments& arguments) {
-  const auto look = [] {
-    GpuList host = list_gpus();
-    host.gpus = visible_gpus_of(host.gpus, variable("CUDA_VISIBLE_DEVICES"));
-    return host;
-  };
-  if (arguments.dry_run || arguments.slot.reuse_mps) return look();
-  return list_once_free(arguments.slot, look, free_seconds);
+  if (arguments.dry_run || arguments.slot.reuse_mps) return list_visible_gpus();
+  return list_once_free(arguments.slot, list_visible_gpus, free_seconds);
 }
 
 /// The devices of the whole job, which `tandem tune` keeps its choices by.
@@ -214,7 +209,8 @@ void add_launch_command(CLI::App& app, Command& chosen) {
       "host, or K on each host without GPUs. Each process is bound to its GPU and to its share of "
       "the cores near it. Several processes of a GPU run under a private CUDA MPS daemon, which "
       "ends with them, however they end.\n"
-      "SIGINT or SIGTERM: a checkpoint at the next step, exit code 75; once more: the end now.\n"
+      "SIGINT, SIGTERM, SIGHUP or SIGUSR1: a checkpoint of train at the next step, exit code 75; "
+      "once more (but SIGUSR1): the end now.\n"
       "Example: tandem launch --ranks-per-gpu 4 --max-restarts 3 -- train "
       "examples/photos/resnet18.toml\n"
       "More: docs/launch.md");

@@ -28,18 +28,25 @@ constexpr const char* description =
     "quickstart.toml";
 constexpr const char* footer =
     "Exit codes: 0 done; 1 an error of the program or the machine; 2 an error in the config, the "
-    "data or the command line; 75 stopped by SIGINT or SIGTERM, a checkpoint was written, go on "
-    "with --resume.";
+    "data or the command line; 75 stopped by SIGINT, SIGTERM or SIGUSR1, a checkpoint was "
+    "written, go on with --resume.";
 
-/// Says what went wrong and ends the whole job. Ranks other than 0 wait a moment first, each a
-/// little longer than the one before: mostly a lower rank has met the same error, and its one line
-/// is enough. Of a time-out, which may be rank 0's own fault, the ranks have settled before who
-/// tells it.
+/// How long a rank other than 0 waits before it says what went wrong, each a little longer than the
+/// one before: mostly a lower rank has met the same error, and its one line is enough. Never so
+/// long that the ranks which wait for this one would take it for hung and say so first.
+std::chrono::duration<double> silence_before_error(int rank, double timeout_seconds) {
+  const double turn = 2.7 + 0.3 * std::min(rank, 30);
+  return std::chrono::duration<double>(timeout_seconds > 0.0 ? std::min(turn, timeout_seconds / 2.0)
+                                                             : turn);
+}
+
+/// Says what went wrong and ends the whole job. Of a time-out, which may be rank 0's own fault, the
+/// ranks have settled before who tells it.
 int fail(const MpiSession* session, const std::exception& error, int code) {
   const bool settled = dynamic_cast<const CommunicationTimeout*>(&error) != nullptr;
-  const int place = std::min(process_rank(), 30);
-  if (place > 0 && !settled) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(2700 + 300 * place));
+  if (process_rank() > 0 && !settled) {
+    const double timeout = session == nullptr ? 0.0 : session->timeout_seconds();
+    std::this_thread::sleep_for(silence_before_error(process_rank(), timeout));
   }
   // What several ranks could have met says whose it is.
   const bool whose =

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cstdlib>
 #include <memory>
 #include <sstream>
 
@@ -147,6 +148,12 @@ std::vector<GpuInfo> visible_gpus_of(const std::vector<GpuInfo>& gpus, const cha
     chosen.push_back(*found);
   }
   return chosen;
+}
+
+GpuList list_visible_gpus() {
+  GpuList host = list_gpus();
+  host.gpus = visible_gpus_of(host.gpus, std::getenv("CUDA_VISIBLE_DEVICES"));
+  return host;
 }
 
 }  // namespace tandem

@@ -36,4 +36,7 @@ GpuList list_gpus(const char* nvml = default_nvml);
 /// beginnings, up to the first that names none. All of them where it is not set (null).
 std::vector<GpuInfo> visible_gpus_of(const std::vector<GpuInfo>& gpus, const char* visible);
 
+/// list_gpus(), of which this process's CUDA_VISIBLE_DEVICES leaves these.
+GpuList list_visible_gpus();
+
 }  // namespace tandem

@@ -1,6 +1,7 @@
 #include "launch/exec_report.h"
 
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -40,6 +41,11 @@ void ExecReport::fail(const char* step) const {
   // Where even this fails, the exit code is all that the parent sees.
   static_cast<void>(::write(pipe_[1], &failure, sizeof failure) == sizeof failure);
   ::_exit(127);
+}
+
+void ExecReport::die_with_parent(int number, pid_t parent) const {
+  if (::prctl(PR_SET_PDEATHSIG, number) != 0) fail("prctl");
+  if (::getppid() != parent) ::_exit(126);
 }
 
 void ExecReport::require_started(const std::string& program) {

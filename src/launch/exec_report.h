@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <array>
 #include <string>
 
@@ -18,6 +20,10 @@ class ExecReport {
   /// In the child, behind what failed: tells errno and ends. `step`, a literal, names what is not
   /// exec itself. Safe between fork and exec.
   [[noreturn]] void fail(const char* step = nullptr) const;
+
+  /// In the child: `number` comes when the parent ends, for whom `parent` stands. Ends at once
+  /// where it has ended already.
+  void die_with_parent(int number, pid_t parent) const;
 
   /// In the parent, once the child has ended: throws SystemError with the reason where `program`
   /// could not be started.

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "base/exit_code.h"
 #include "base/log.h"
 #include "base/subprocess.h"
 #include "launch/mps_folder.h"
@@ -18,16 +19,13 @@
 namespace tandem {
 namespace {
 
-constexpr int bad_input = 2;
-constexpr int stopped = 75;
-
 /// Before a restart: other hosts clean up too, and what failed at once is not to fail a thousand
 /// times a minute.
 constexpr std::chrono::seconds restart_pause{1};
 
 /// Returns once this host's MPS daemons have ended: the guard ends them, or, where it was killed
 /// too, this process. A stop signal cuts it short and is returned; else 0.
-int wait_for_cleanup(const std::string& job, const StopSignals& signals) {
+int wait_for_cleanup(const std::string& job, const SignalQueue& signals) {
   const MpsFolder folder(MpsFolder::path_of(job));
   const auto begin = std::chrono::steady_clock::now();
   while (std::filesystem::exists(folder.path())) {
@@ -43,14 +41,16 @@ int wait_for_cleanup(const std::string& job, const StopSignals& signals) {
   return 0;
 }
 
-/// Returns the stop signal that ended the pause; 0 where none came.
-int pause_before_restart(const StopSignals& signals) {
+/// Returns the stop signal that ended the pause; 0 where none came. Whatever came before its end
+/// counts, also where this process stood still for longer.
+int pause_before_restart(const SignalQueue& signals) {
   const auto end = std::chrono::steady_clock::now() + restart_pause;
   for (;;) {
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
-    if (left.count() <= 0) return 0;
-    if (const int number = signals.take(left)) return number;
+    const bool over = left.count() <= 0;
+    if (const int number = signals.take(over ? std::chrono::milliseconds(0) : left)) return number;
+    if (over) return 0;
   }
 }
 
@@ -67,12 +67,14 @@ void require_starter(Starter starter) {
 
 int supervise(LaunchPlan plan, const SupervisorOptions& options) {
   require_starter(plan.starter);
-  const StopSignals signals;
+  const SignalQueue signals;
   for (int restarts = 0;; ++restarts) {
     plan.rank.job = new_job_name();
     const JobEnd end = run_job(start_command(plan, plan.starter, ::geteuid() == 0), signals);
     int stop = wait_for_cleanup(plan.rank.job, signals);
-    if (end.code == 0 || end.code == stopped || end.code == bad_input) return end.code;
+    if (end.code == 0 || end.code == ExitCode::stopped || end.code == ExitCode::bad_input) {
+      return end.code;
+    }
     if (end.stop_signal != 0) return 128 + end.stop_signal;
     if (restarts >= options.max_restarts) {
       if (options.max_restarts > 0) {
@@ -89,7 +91,7 @@ int supervise(LaunchPlan plan, const SupervisorOptions& options) {
     if (stop != 0) {
       log_warning("stopped by signal {} ({}), the restart is called off; the run can go on {}",
                   stop, strsignal(stop), next.text);
-      return stopped;
+      return ExitCode::stopped;
     }
   }
 }

@@ -7,33 +7,26 @@
 #include <chrono>
 #include <fstream>
 #include <sstream>
-#include <thread>
 #include <vector>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/subprocess.h"
 #include "base/text.h"
+#include "launch/holds_within.h"
 #include "parallel/mps_control.h"
 
 namespace tandem {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
 
 /// For a daemon to answer after its start, and to end after `quit`.
 constexpr double patience_seconds = 10.0;
 
 template <typename Condition>
 bool holds_in_time(const Condition& condition) {
-  const Clock::time_point begin = Clock::now();
-  while (!condition()) {
-    if (std::chrono::duration<double>(Clock::now() - begin).count() > patience_seconds)
-      return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-  return true;
+  return holds_within(patience_seconds, std::chrono::milliseconds(20), condition);
 }
 
 /// The MPS programs of this user whose environment names the pipe directory: the control daemon,

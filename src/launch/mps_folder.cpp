@@ -12,31 +12,22 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <functional>
 #include <iterator>
-#include <thread>
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "launch/holds_within.h"
 
 namespace tandem {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
 
 constexpr const char* lock_name = "ranks.lock";
 constexpr const char* ready_name = "ready";
 constexpr const char* failed_name = "failed";
 
-bool wait_for(double seconds, const std::function<bool()>& condition) {
-  const Clock::time_point begin = Clock::now();
-  while (!condition()) {
-    if (std::chrono::duration<double>(Clock::now() - begin).count() > seconds) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return true;
-}
+constexpr std::chrono::milliseconds look_interval{5};
 
 std::string read_all(const fs::path& path) {
   std::ifstream file(path);
@@ -68,10 +59,11 @@ void require_own(const fs::path& path) {
 /// With which the names of this user's folders begin.
 std::string name_start() { return fmt::format("tandem-{}-", ::geteuid()); }
 
-/// Of a younger one the lock may not be taken yet.
+/// Of a younger one the lock may not be there, or not be taken, yet.
 bool is_old(const fs::path& folder) {
   std::error_code code;
-  const auto made = fs::last_write_time(folder / lock_name, code);
+  auto made = fs::last_write_time(folder / lock_name, code);
+  if (code == std::errc::no_such_file_or_directory) made = fs::last_write_time(folder, code);
   return !code && fs::file_time_type::clock::now() - made > std::chrono::minutes(1);
 }
 
@@ -101,7 +93,7 @@ void MpsFolder::create() const {
 }
 
 void MpsFolder::join(double seconds) const {
-  if (!wait_for(seconds, [&] { return fs::exists(path_); })) {
+  if (!holds_within(seconds, look_interval, [&] { return fs::exists(path_); })) {
     system_error("waited {:.0f} s in vain for '{}', which this host's first rank makes", seconds,
                  path_.string());
   }
@@ -129,8 +121,9 @@ void MpsFolder::report_failed(const std::string& reason) const {
 }
 
 void MpsFolder::wait_ready(double seconds) const {
-  const bool told = wait_for(
-      seconds, [&] { return fs::exists(path_ / ready_name) || fs::exists(path_ / failed_name); });
+  const bool told = holds_within(seconds, look_interval, [&] {
+    return fs::exists(path_ / ready_name) || fs::exists(path_ / failed_name);
+  });
   if (!told)
     system_error("the MPS daemon of '{}' is not up after {:.0f} s", path_.string(), seconds);
   if (fs::exists(path_ / failed_name)) throw SystemError(read_all(path_ / failed_name));
@@ -138,7 +131,8 @@ void MpsFolder::wait_ready(double seconds) const {
 
 bool MpsFolder::is_deserted() const {
   const int lock = ::open((path_ / lock_name).c_str(), O_RDWR | O_CLOEXEC);
-  if (lock < 0) return false;
+  // Whoever made the folder ended before it could take its lock.
+  if (lock < 0) return errno == ENOENT;
   const bool is_free = ::flock(lock, LOCK_EX | LOCK_NB) == 0;
   static_cast<void>(::close(lock));  // gives the lock back
   return is_free;

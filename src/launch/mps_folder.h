@@ -41,7 +41,8 @@ class MpsFolder {
   /// `seconds`.
   void wait_ready(double seconds) const;
 
-  /// Whether no process of the job is left here, and no guard either.
+  /// Whether no process of the job is left here, and no guard either. To be asked once its first
+  /// process has had the time to take the lock.
   bool is_deserted() const;
   /// Removes the folder and all in it.
   void remove() const;

@@ -66,17 +66,11 @@ EnvironmentChanges environment_of(const RankRequest& request, const HostSlots& h
   return private_daemon(request, host, place, slot);
 }
 
-GpuList visible_gpus() {
-  GpuList host = list_gpus();
-  host.gpus = visible_gpus_of(host.gpus, std::getenv("CUDA_VISIBLE_DEVICES"));
-  return host;
-}
-
 GpuList gpus_for(const SlotRequest& request, const LocalPlace& place) {
   if (place.rank == 0 && !request.reuse_mps) {
-    return list_once_free(request, visible_gpus, free_seconds);
+    return list_once_free(request, list_visible_gpus, free_seconds);
   }
-  GpuList host = visible_gpus();
+  GpuList host = list_visible_gpus();
   // The first rank may be so far ahead that it is what computes there.
   for (GpuInfo& gpu : host.gpus) gpu.busy = false;
   return host;

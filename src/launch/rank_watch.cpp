@@ -1,19 +1,21 @@
 #include "launch/rank_watch.h"
 
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
 #include <cstring>
+#include <ctime>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/process_place.h"
 #include "launch/exec_report.h"
+#include "launch/signal_queue.h"
 
 namespace tandem {
 namespace {
@@ -29,21 +31,61 @@ void handle(int number) { g_received |= bit_of(number); }
 /// Whether the signal was sent to this process too, as all are by which a job is stopped.
 bool was_received(int number) { return (g_received & bit_of(number)) != 0; }
 
-/// Handlers, unlike ignored signals, are back to the default behind exec.
-void let_signals_pass() {
+constexpr std::array passed_signals{SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+
+void set_handler(int number, void (*handler)(int)) {
   struct sigaction action {};
-  action.sa_handler = handle;
+  action.sa_handler = handler;
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) {
-    TANDEM_CHECK(::sigaction(number, &action, nullptr) == 0, "signal {} cannot be caught", number);
-  }
+  TANDEM_CHECK(::sigaction(number, &action, nullptr) == 0, "signal {} cannot be caught", number);
 }
 
+/// Lets signals reach the rank without ending this process, but for those that it was started to
+/// ignore: those the rank ignores too. They are blocked from here until there is a rank that can
+/// meet them, since a handler would swallow what comes before.
+class PassedSignals {
+ public:
+  PassedSignals() {
+    sigemptyset(&set_);
+    for (const int number : passed_signals) {
+      if (!is_ignored(number)) sigaddset(&set_, number);
+    }
+    TANDEM_CHECK(::sigprocmask(SIG_BLOCK, &set_, &before_) == 0, "signals cannot be blocked");
+    for_each([](int number) { set_handler(number, handle); });
+  }
+
+  /// In the child, just before exec: what has come to it meanwhile takes its default action.
+  void restore(const ExecReport& report) const {
+    for_each([](int number) { static_cast<void>(std::signal(number, SIG_DFL)); });
+    if (::sigprocmask(SIG_SETMASK, &before_, nullptr) != 0) report.fail("sigprocmask");
+  }
+
+  /// In the parent: hands on what came while there was no rank.
+  void open_to(pid_t rank) const {
+    const timespec none{};
+    for (int number = 0; (number = ::sigtimedwait(&set_, nullptr, &none)) > 0;) {
+      handle(number);
+      static_cast<void>(::kill(rank, number));  // fails only where it has ended just now
+    }
+    TANDEM_CHECK(::sigprocmask(SIG_SETMASK, &before_, nullptr) == 0, "signals stay blocked");
+  }
+
+ private:
+  void for_each(void (*visit)(int)) const {
+    for (const int number : passed_signals) {
+      if (sigismember(&set_, number) == 1) visit(number);
+    }
+  }
+
+  sigset_t set_{};
+  sigset_t before_{};
+};
+
 [[noreturn]] void become(const std::vector<char*>& arguments, const std::vector<char*>& variables,
-                         pid_t parent, const ExecReport& report) {
-  if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) report.fail("prctl");
-  if (::getppid() != parent) ::_exit(126);  // which was killed before it could be watched
+                         pid_t parent, const PassedSignals& signals, const ExecReport& report) {
+  report.die_with_parent(SIGKILL, parent);
+  signals.restore(report);
   ::execve(arguments[0], arguments.data(), variables.data());
   report.fail();
 }
@@ -59,12 +101,13 @@ int watch_rank(const std::vector<std::string>& words, const EnvironmentChanges& 
   std::vector<std::string> environment = changed_environment(all);
   const std::vector<char*> arguments = exec_array(command);
   const std::vector<char*> variables = exec_array(environment);
-  let_signals_pass();
   ExecReport report;
+  const PassedSignals signals;
   const pid_t parent = ::getpid();
   const pid_t rank = ::fork();
   if (rank < 0) system_error("cannot fork: {}", std::strerror(errno));
-  if (rank == 0) become(arguments, variables, parent, report);
+  if (rank == 0) become(arguments, variables, parent, signals, report);
+  signals.open_to(rank);
   int status = 0;
   while (::waitpid(rank, &status, 0) != rank) {
     TANDEM_CHECK(errno == EINTR, "the rank was waited for elsewhere");

@@ -12,7 +12,9 @@ namespace tandem {
 /// line names rank, host, `device` and the step that was under way, and the code is 128 + signal.
 ///
 /// mpirun and srun signal a whole process group: what they send reaches the rank by itself, and
-/// this process lets it pass. If this process is killed, so is the rank.
+/// this process lets it pass. What comes before there is a rank is handed on to it. A signal that
+/// this process was started to ignore, as by nohup, the rank ignores too. If this process is
+/// killed, so is the rank.
 int watch_rank(const std::vector<std::string>& command, const EnvironmentChanges& environment,
                const std::string& device);
 

@@ -1,7 +1,6 @@
 #include "launch/supervised_job.h"
 
 #include <fcntl.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,8 +23,7 @@ using Clock = std::chrono::steady_clock;
 [[noreturn]] void become(const std::vector<char*>& arguments, const sigset_t& mask, pid_t parent,
                          const ExecReport& report) {
   if (::setsid() < 0) report.fail("setsid");
-  if (::prctl(PR_SET_PDEATHSIG, SIGTERM) != 0) report.fail("prctl");
-  if (::getppid() != parent) ::_exit(126);  // which was killed before it could be watched
+  report.die_with_parent(SIGTERM, parent);
   const int nothing = ::open("/dev/null", O_RDONLY);
   if (nothing < 0 || ::dup2(nothing, STDIN_FILENO) < 0) report.fail("/dev/null");
   if (::sigprocmask(SIG_SETMASK, &mask, nullptr) != 0) report.fail("sigprocmask");
@@ -73,7 +71,7 @@ class StopRequests {
 
 }  // namespace
 
-JobEnd run_job(const std::vector<std::string>& words, const StopSignals& signals) {
+JobEnd run_job(const std::vector<std::string>& words, const SignalQueue& signals) {
   std::vector<std::string> command = words;
   const std::vector<char*> arguments = exec_array(command);
   ExecReport report;

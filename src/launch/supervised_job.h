@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "launch/stop_signals.h"
+#include "launch/signal_queue.h"
 
 namespace tandem {
 
@@ -25,6 +25,6 @@ struct JobEnd {
 ///
 /// Call it from the thread that runs main(). Throws SystemError where the command cannot be
 /// started.
-JobEnd run_job(const std::vector<std::string>& command, const StopSignals& signals);
+JobEnd run_job(const std::vector<std::string>& command, const SignalQueue& signals);
 
 }  // namespace tandem

@@ -112,6 +112,7 @@ MpiSession::~MpiSession() {
 }
 
 std::unique_ptr<Communicator> MpiSession::make_world(const MpiOptions& options) const {
+  timeout_seconds_ = options.timeout_seconds;
   if (distributed_) return std::make_unique<MpiCommunicator>(options);
   return std::make_unique<SelfCommunicator>();
 }

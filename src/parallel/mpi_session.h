@@ -59,6 +59,10 @@ class MpiSession {
   /// destroyed before the session.
   std::unique_ptr<Communicator> make_world(const MpiOptions& options = {}) const;
 
+  /// For how long the other ranks of the world made last wait for a sign of life of this one; 0:
+  /// for ever.
+  double timeout_seconds() const { return timeout_seconds_; }
+
   /// Ends all processes of the job at once; the launcher exits with `code` (not 0). Call it when an
   /// error that the other ranks do not share reaches main(). Does not return where MPI runs;
   /// returns where it does not, for there is then nobody else to end and main() returns the code
@@ -71,6 +75,7 @@ class MpiSession {
 
   bool distributed_;
   int exceptions_;
+  mutable double timeout_seconds_ = 0.0;  // no world yet: nobody waits for this rank
 };
 
 /// The MPI library that this program is linked to, in its own words (one line).

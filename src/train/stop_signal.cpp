@@ -53,14 +53,16 @@ StopSignal::StopSignal() {
   sigemptyset(&action.sa_mask);
   TANDEM_CHECK(::sigaction(SIGINT, &action, &previous_interrupt_) == 0, "cannot catch SIGINT");
   TANDEM_CHECK(::sigaction(SIGTERM, &action, &previous_terminate_) == 0, "cannot catch SIGTERM");
-  TANDEM_CHECK(::sigaction(SIGUSR1, &action, &previous_user_) == 0, "cannot catch SIGUSR1");
+  TANDEM_CHECK(::sigaction(SIGUSR1, &action, nullptr) == 0, "cannot catch SIGUSR1");
 }
 
 StopSignal::~StopSignal() {
   // Fails for wrong arguments only, and these came from the same call.
   static_cast<void>(::sigaction(SIGINT, &previous_interrupt_, nullptr));
   static_cast<void>(::sigaction(SIGTERM, &previous_terminate_, nullptr));
-  static_cast<void>(::sigaction(SIGUSR1, &previous_user_, nullptr));
+  struct sigaction ignore {};
+  ignore.sa_handler = SIG_IGN;
+  static_cast<void>(::sigaction(SIGUSR1, &ignore, nullptr));
   g_installed = false;
 }
 

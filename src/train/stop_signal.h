@@ -7,12 +7,16 @@ namespace tandem {
 
 /// While one lives (at most one at a time in a process), SIGINT, SIGTERM and SIGUSR1 (which mpirun
 /// and srun pass to every rank: what `tandem launch` sends) ask the program to stop instead of
-/// ending it: the trainer looks at requested() and writes a checkpoint. The handlers that were
-/// there before come back on destruction.
+/// ending it: the trainer looks at requested() and writes a checkpoint. The handlers of SIGINT and
+/// SIGTERM that were there before come back on destruction.
 ///
-/// A further one of them more than a second after the first takes the signal's default
-/// action, so that a person who presses Ctrl-C again gets out. Within that second it is ignored:
-/// mpirun hands SIGINT on and sends SIGTERM shortly after, which must not cost the checkpoint.
+/// A further SIGINT or SIGTERM more than a second after the first signal takes its default action,
+/// so that a person who presses Ctrl-C again gets out. Within that second it is ignored: mpirun
+/// hands SIGINT on and sends SIGTERM shortly after, which must not cost the checkpoint.
+///
+/// SIGUSR1 never does more than ask, and is ignored from the destruction to the process's end: it
+/// comes to each rank on several ways, and one may be so slow that the rank has stopped already,
+/// for its own copy or for that of another rank.
 class StopSignal {
  public:
   StopSignal();
@@ -27,7 +31,6 @@ class StopSignal {
  private:
   struct sigaction previous_interrupt_ {};
   struct sigaction previous_terminate_ {};
-  struct sigaction previous_user_ {};
 };
 
 }  // namespace tandem

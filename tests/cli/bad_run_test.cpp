@@ -176,6 +176,28 @@ TEST_P(BadRun, BrokenPictureInTheMiddleOfTraining) {
       << outcome.err;
 }
 
+// Of one rank alone, behind which the other ones wait: they do not take it for hung while it lets
+// lower ranks speak first.
+TEST_F(BadRun, IsToldBeforeOtherRanksGiveUpTheOneThatMeetsIt) {
+  write_photos(path("photos"));
+  replace_in(path("run.toml"),
+             "kind = \"synthetic\"\ntrain_size = 270\ntest_size = 70\nheight = 8\nwidth = 8\n"
+             "channels = 1\nclasses = 4\n",
+             "kind = \"folder\"\npath = \"photos\"\nsize = 8\n");
+  const fs::path broken = path("photos/train/dog/2.jpg");
+  fs::resize_file(broken, fs::file_size(broken) / 8);
+  const Outcome outcome = train("out",
+                                set({"train.global_batch=2", "train.epochs=1", "train.seed=2",
+                                     "schedule.warmup_epochs=0", "parallel.timeout_seconds=2"}),
+                                2);
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  EXPECT_EQ(occurrences(outcome.err, "error: "), 1U) << outcome.err;
+  // With another seed it is rank 0 that draws the picture.
+  EXPECT_NE(outcome.err.find("[rank 1] error: photos/train/dog/2.jpg: cannot be decoded as JPEG"),
+            std::string::npos)
+      << outcome.err;
+}
+
 TEST_P(BadRun, SkipsBrokenPicturesWhereAsked) {
   const int ranks = GetParam();
   write_photos(path("photos"));

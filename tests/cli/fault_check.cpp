@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <signal.h>
 
 #include <chrono>
+#include <csignal>
+
+#include "support/process.h"
 
 namespace tandem::cli {
 
@@ -25,8 +27,13 @@ std::string only_error(const Outcome& outcome) {
   return outcome.err.substr(at, outcome.err.find('\n', at) - at);
 }
 
+void hold(pid_t process) {
+  Program::signal(process, SIGSTOP);
+  wait_until("the process stands still", 20.0, [&] { return process_state(process) == 'T'; });
+}
+
 void expect_gone(pid_t process) {
-  wait_until("the rank's process is gone", 5.0, [&] { return ::kill(process, 0) != 0; });
+  wait_until("the rank's process is gone", 20.0, [&] { return has_ended(process); });
   const std::string shared = fmt::format("tandem-{}-", process);
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
     EXPECT_FALSE(entry.path().filename().string().starts_with(shared)) << entry.path();

@@ -12,6 +12,9 @@ Outcome end_after_fault(Program& program);
 /// The only line of standard error with "error: ", from there on; there must be no other.
 std::string only_error(const Outcome& outcome);
 
+/// Stops the process; returns once it stands still, which on a busy host takes its time.
+void hold(pid_t process);
+
 /// Expects that the rank's process is gone, or goes now, and left no shared memory.
 void expect_gone(pid_t process);
 

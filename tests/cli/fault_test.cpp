@@ -28,8 +28,8 @@ class Fault : public RunTest {
   }
 
   std::unique_ptr<Program> start(int ranks, const std::vector<std::string>& options) {
-    auto program = std::make_unique<Program>(
-        Launch{.command = train_command("out", options, ranks), .folder = root()});
+    auto program = std::make_unique<Program>(Launch{
+        .command = train_command("out", options, ranks), .folder = root(), .timeout = 120.0});
     wait_until("the first checkpoint is there", 40.0,
                [&] { return !checkpoint_steps(path("out")).empty(); });
     return program;

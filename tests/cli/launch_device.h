@@ -15,8 +15,7 @@ struct LaunchDevice {
   std::vector<std::string> settings;  ///< of every training, as for --set
   std::string gpu;                    ///< the first one's UUID
   int checkpoint_every = 1;           ///< steps; some in a second
-  int steps = 1;               ///< of a run that ends by itself, long behind its first checkpoint
-  double start_seconds = 1.0;  ///< at most, for a job to come to its first checkpoint
+  double start_seconds = 1.0;         ///< at most, for a job to come to its first checkpoint
 };
 
 /// `folder`: the test's own.

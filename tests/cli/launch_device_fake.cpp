@@ -15,7 +15,6 @@ LaunchDevice launch_device(const std::filesystem::path& folder) {
           .settings = {"train.device=cpu"},
           .gpu = "GPU-a",
           .checkpoint_every = 20,
-          .steps = 300,
           .start_seconds = 40.0};
 }
 

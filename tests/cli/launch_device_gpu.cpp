@@ -1,4 +1,3 @@
-#include <cstdlib>
 #include <stdexcept>
 
 #include "cli/launch_device.h"
@@ -10,14 +9,12 @@ namespace tandem::cli {
 LaunchDevice launch_device(const std::filesystem::path& /*folder*/) {
   // The first job chooses its kernels, which takes its time; the others find them chosen.
   static const TemporaryFolder cache;
-  const std::vector<GpuInfo> gpus =
-      visible_gpus_of(list_gpus().gpus, std::getenv("CUDA_VISIBLE_DEVICES"));
+  const std::vector<GpuInfo> gpus = list_visible_gpus().gpus;
   if (gpus.empty()) throw std::runtime_error("no GPU is seen");
   return {.environment = {{"TANDEM_CACHE_DIR", cache.path().string()}},
           .settings = {"train.device=cuda", "train.log_every=1000", "data.train_size=32000"},
           .gpu = gpus.front().uuid,
           .checkpoint_every = 500,
-          .steps = 20000,
           .start_seconds = 180.0};
 }
 

@@ -25,6 +25,7 @@ struct Placement {
   std::string name;
   Words launch;         ///< options of tandem launch
   std::string device;   ///< train.device
+  std::string sums;     ///< the communicator that is to sum the gradients, as the records name it
   Words settings = {};  ///< further assignments
 };
 
@@ -54,6 +55,10 @@ class PlacementTest : public RunTest {
     words.insert(words.end(), train.begin() + 1, train.end());
     const Outcome outcome = run({.command = tandem(words), .folder = root(), .timeout = 120.0});
     ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const std::vector<Record> starts = read_metrics(path("placed"), "start");
+    ASSERT_EQ(starts.size(), 1U);
+    EXPECT_EQ(starts[0].texts.at("communicator"), placement.sums);
+    EXPECT_EQ(starts[0]["ranks"], ranks);
   }
 
   double loss_difference(const std::string& out) const {
@@ -108,16 +113,17 @@ TEST_F(OneRank, WithTheWholeBatchIsAnotherTraining) {
 
 /// Ranks on each GPU, or of each host, as processes and folded.
 Placement processes(const std::string& name, const std::string& gpus, int each,
-                    const std::string& device, Words settings = {}) {
+                    const std::string& device, const std::string& sums, Words settings = {}) {
   Words launch{"--gpus", gpus, "--ranks-per-gpu", std::to_string(each)};
   if (device == "cpu") launch.emplace_back("--oversubscribe");
-  return {name, std::move(launch), device, std::move(settings)};
+  return {name, std::move(launch), device, sums, std::move(settings)};
 }
 Placement folded(const std::string& name, const std::string& gpus, int each,
-                 const std::string& device) {
+                 const std::string& device, const std::string& sums) {
   return {name,
           {"--gpus", gpus, "--ranks-per-gpu", std::to_string(each), "--colocation", "folded"},
-          device};
+          device,
+          sums};
 }
 
 std::string name_of(const testing::TestParamInfo<Placement>& test) {
@@ -127,26 +133,28 @@ std::string name_of(const testing::TestParamInfo<Placement>& test) {
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, RanksOfAHost,
-                         testing::Values(processes("host, 4 processes", "none", 4, "cpu"),
-                                         folded("host, 4 folded", "none", 4, "cpu"),
-                                         processes("host, 2 processes of 2 folded", "none", 2,
-                                                   "cpu", {"parallel.folded_ranks=2"})),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(
+    All, RanksOfAHost,
+    testing::Values(processes("host, 4 processes", "none", 4, "cpu", "colocated"),
+                    folded("host, 4 folded", "none", 4, "cpu", "mpi"),
+                    processes("host, 2 processes of 2 folded", "none", 2, "cpu", "colocated",
+                              {"parallel.folded_ranks=2"})),
+    name_of);
 INSTANTIATE_TEST_SUITE_P(
     All, RanksOnOneGpu,
-    testing::Values(folded("1 GPU, 4 folded", "1", 4, "cuda"),
-                    processes("1 GPU, 4 processes under MPS", "1", 4, "cuda"),
+    testing::Values(folded("1 GPU, 4 folded", "1", 4, "cuda", "self"),
+                    processes("1 GPU, 4 processes under MPS", "1", 4, "cuda", "colocated"),
                     processes("1 GPU, 4 processes under MPS, states of their own", "1", 4, "cuda",
-                              {"parallel.shared_state=false"})),
+                              "colocated", {"parallel.shared_state=false"})),
     name_of);
 INSTANTIATE_TEST_SUITE_P(All, RanksOnTwoGpus,
                          testing::Values(processes("2 GPUs, 2 processes each under MPS", "2", 2,
-                                                   "cuda"),
-                                         folded("2 GPUs, 2 folded each", "2", 2, "cuda")),
+                                                   "cuda", "hierarchical"),
+                                         folded("2 GPUs, 2 folded each", "2", 2, "cuda", "copy")),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(All, RanksOnFourGpus,
-                         testing::Values(processes("4 GPUs, 1 each", "4", 1, "cuda")), name_of);
+                         testing::Values(processes("4 GPUs, 1 each", "4", 1, "cuda", "copy")),
+                         name_of);
 
 }  // namespace
 }  // namespace tandem::cli

@@ -77,7 +77,8 @@ std::vector<std::string> mpirun(int ranks, const std::vector<std::string>& argum
 /// tandem() for one rank, mpirun() for more.
 std::vector<std::string> on_ranks(int ranks, const std::vector<std::string>& arguments);
 
-/// Waits until `condition` holds; fails the test after `seconds`.
+/// Waits until `condition` holds; throws after `seconds`, which ends the test: what follows would
+/// find nothing that it could look at.
 void wait_until(const std::string& what, double seconds, const std::function<bool()>& condition);
 
 /// How often `part` occurs in `text`.

@@ -1,4 +1,6 @@
+#include <chrono>
 #include <csignal>
+#include <thread>
 
 #include "cli/run_folder.h"
 
@@ -98,6 +100,22 @@ INSTANTIATE_TEST_SUITE_P(Targets, Signals,
                                          Case{Target::mpirun, SIGTERM, 1},
                                          Case{Target::mpirun, SIGINT, 1}),
                          name_of_case);
+
+class LateSignals : public Signals {};
+
+// As the second copy of a launcher's request: one meets the rank while it ends.
+TEST_F(LateSignals, DoNotChangeHowARankEndsThatHasStopped) {
+  Program program({.command = train_command("out", long_run(), 2), .folder = root()});
+  wait_until("a few steps are done", 30.0,
+             [&] { return occurrences(read_file(path("out/metrics.jsonl")), "\"train\"") >= 11; });
+  const pid_t rank = program.rank_process(1);
+  while (program.running() && ::kill(rank, SIGUSR1) == 0) {
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.code, stopped) << outcome.err;
+  EXPECT_EQ(checkpoint_steps(path("out")).size(), 1U) << outcome.err;
+}
 
 using SignalsInEvaluation = RunTest;
 

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -12,6 +11,7 @@
 #include "base/error.h"
 #include "launch/mps_folder.h"
 #include "parallel/mps_control.h"
+#include "support/process.h"
 #include "support/temporary_folder.h"
 
 // With the control program of tests/launch/fake_mps, which keeps files instead of a server.
@@ -105,9 +105,8 @@ TEST_F(MpsDaemonTest, ThatDoesNotEndIsKilled) {
   std::ifstream file(pipes() / "nvidia-cuda-mps-control.pid");
   pid_t process = 0;
   ASSERT_TRUE(file >> process);
-  // Whoever is the orphan's parent takes its end in a moment later.
-  for (int tries = 0; ::kill(process, 0) == 0 && tries < 5000; ++tries) ::usleep(1000);
-  EXPECT_NE(::kill(process, 0), 0);
+  for (int tries = 0; !has_ended(process) && tries < 20000; ++tries) ::usleep(1000);
+  EXPECT_TRUE(has_ended(process));
 }
 
 TEST_F(MpsDaemonTest, ThatDoesNotAnswerIsNoDaemon) {
@@ -171,6 +170,21 @@ TEST(MpsFolderTest, FindsWhatDeadJobsLeft) {
   std::filesystem::last_write_time(dead.path() / "ranks.lock",
                                    std::filesystem::file_time_type::clock::now());
   EXPECT_TRUE(mine.abandoned().empty());
+  ::unsetenv("XDG_RUNTIME_DIR");
+}
+
+// Its first rank was killed before it took the lock.
+TEST(MpsFolderTest, FindsWhatADeadJobLeftWithoutALock) {
+  const TemporaryFolder base;
+  ::setenv("XDG_RUNTIME_DIR", base.path().c_str(), 1);
+  const MpsFolder dead(MpsFolder::path_of("dead"));
+  const MpsFolder mine(MpsFolder::path_of("mine"));
+  dead.create();
+  EXPECT_TRUE(dead.is_deserted());
+  EXPECT_TRUE(mine.abandoned().empty());  // it may be about to take the lock
+  std::filesystem::last_write_time(
+      dead.path(), std::filesystem::file_time_type::clock::now() - std::chrono::minutes(2));
+  EXPECT_EQ(mine.abandoned(), std::vector<std::filesystem::path>{dead.path()});
   ::unsetenv("XDG_RUNTIME_DIR");
 }
 

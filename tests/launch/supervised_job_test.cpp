@@ -1,12 +1,14 @@
 #include "launch/supervised_job.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
+#include <utility>
 
 #include "base/error.h"
 #include "launch/exec_report.h"
@@ -32,35 +34,38 @@ class Disposition {
   void (*before_)(int);
 };
 
-TEST(StopSignals, WaitToBeTaken) {
+TEST(SignalQueue, WaitToBeTaken) {
+  // What runs the tests may ignore some, as a shell does SIGINT of what it starts with &.
+  const Disposition interrupt(SIGINT, SIG_DFL);
+  const Disposition terminate(SIGTERM, SIG_DFL);
   const Disposition hangup(SIGHUP, SIG_DFL);
-  const StopSignals signals;
+  const Disposition user(SIGUSR1, SIG_DFL);
+  const SignalQueue signals;
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
-    const Disposition usual(number, SIG_DFL);
     ASSERT_EQ(::raise(number), 0);
     EXPECT_EQ(signals.take(milliseconds(0)), number);
   }
   EXPECT_EQ(signals.take(milliseconds(0)), 0);
 }
 
-TEST(StopSignals, StayIgnoredWhereTheyWere) {
+TEST(SignalQueue, StayIgnoredWhereTheyWere) {
   const Disposition ignored(SIGHUP, SIG_IGN);
-  const StopSignals signals;
+  const SignalQueue signals;
   ASSERT_EQ(::raise(SIGHUP), 0);
   EXPECT_EQ(signals.take(milliseconds(0)), 0);
 }
 
-TEST(StopSignals, AreDroppedWhereNobodyTakesThem) {
+TEST(SignalQueue, AreDroppedWhereNobodyTakesThem) {
   const Disposition usual(SIGTERM, SIG_DFL);
   {
-    const StopSignals signals;
+    const SignalQueue signals;
     ASSERT_EQ(::raise(SIGTERM), 0);
   }
   SUCCEED();  // this process is still there
 }
 
 TEST(RunJob, TellsAProgramThatEndsWith127FromNone) {
-  const StopSignals signals;
+  const SignalQueue signals;
   EXPECT_EQ(run_job({"sh", "-c", "exit 127"}, signals).code, 127);
   EXPECT_EQ(message_of<SystemError>([&] { run_job({"/nowhere/mpirun"}, signals); }),
             "/nowhere/mpirun cannot be started: No such file or directory");
@@ -110,6 +115,44 @@ TEST(WatchRank, NamesARankThatCrashesAlsoWhenAskedToStop) {
   }
   // One that the stop itself ends is no news.
   EXPECT_EQ(said_of("kill -TERM $PPID; kill -TERM $$"), "");
+}
+
+// As nohup leaves SIGHUP.
+TEST(WatchRank, LeavesASignalIgnoredThatWas) {
+  const Disposition ignored(SIGHUP, SIG_IGN);
+  EXPECT_EQ(watch_rank({"/bin/sh", "-c", "kill -HUP $PPID; kill -HUP $$; exit 5"}, {}, ""), 5);
+}
+
+bool g_in_parent = false;
+bool g_in_child = false;
+
+/// Sends SIGUSR1 to this process just before the next fork(), or to the child just after it.
+void signal_at_fork(bool& where) {
+  static const int registered = ::pthread_atfork(
+      [] {
+        if (std::exchange(g_in_parent, false)) ::raise(SIGUSR1);
+      },
+      nullptr,
+      [] {
+        if (std::exchange(g_in_child, false)) ::raise(SIGUSR1);
+      });
+  ASSERT_EQ(registered, 0);
+  where = true;
+}
+
+TEST(WatchRank, PassesOnASignalThatComesBeforeThereIsARank) {
+  const Disposition usual(SIGUSR1, SIG_DFL);
+  testing::internal::CaptureStderr();
+  signal_at_fork(g_in_parent);
+  EXPECT_EQ(watch_rank({"/bin/sleep", "3"}, {}, ""), 128 + SIGUSR1);
+  // One that this process was sent as well is no news.
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+TEST(WatchRank, LosesNoSignalThatComesToTheChildBeforeExec) {
+  const Disposition usual(SIGUSR1, SIG_DFL);
+  signal_at_fork(g_in_child);
+  EXPECT_EQ(watch_rank({"/bin/sleep", "3"}, {}, ""), 128 + SIGUSR1);
 }
 
 }  // namespace

@@ -88,6 +88,26 @@ TEST(StopSignal, FormerHandlersComeBackAndANewOneStartsAfresh) {
             42);
 }
 
+// A launcher's request comes on several ways, whatever became of the first.
+TEST(StopSignal, AnotherRequestOfALauncherIsIgnoredToTheEnd) {
+  for (const bool asked : {true, false}) {
+    EXPECT_EQ(exit_code([asked] {
+                {
+                  const StopSignal stop;
+                  if (asked) ::raise(SIGUSR1);
+                  if (stop.requested() != asked) return 1;
+                }
+                ::raise(SIGUSR1);
+                const StopSignal again;
+                if (again.requested()) return 2;
+                ::raise(SIGUSR1);
+                return again.requested() ? 42 : 3;
+              }),
+              42)
+        << asked;
+  }
+}
+
 TEST(StopSignal, OneAtATime) {
   EXPECT_EQ(exit_code([] {
               const StopSignal stop;

@@ -5,18 +5,21 @@
 
 namespace tandem {
 
+/// Whether this process was started to ignore the signal, as by nohup, or ignores it since.
+bool is_ignored(int number);
+
 /// While it lives, the signals by which a job is asked to stop (SIGINT, SIGTERM, SIGHUP, SIGUSR1)
 /// and SIGCHLD do nothing by themselves, but wait to be taken. A stop signal that this process was
 /// started to ignore, as by nohup, stays ignored.
 ///
 /// For the thread that runs main(), before others start.
-class StopSignals {
+class SignalQueue {
  public:
-  StopSignals();
+  SignalQueue();
   /// What still waits is dropped: whatever it was to stop has ended.
-  ~StopSignals();
-  StopSignals(const StopSignals&) = delete;
-  StopSignals& operator=(const StopSignals&) = delete;
+  ~SignalQueue();
+  SignalQueue(const SignalQueue&) = delete;
+  SignalQueue& operator=(const SignalQueue&) = delete;
 
   /// The next stop signal; 0 where a child's end comes first, or nothing within the time.
   int take(std::chrono::milliseconds patience) const;

@@ -1,4 +1,4 @@
-#include "launch/stop_signals.h"
+#include "launch/signal_queue.h"
 
 #include <array>
 #include <ctime>
@@ -10,25 +10,25 @@ namespace {
 
 constexpr std::array stop_signals{SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 
-/// Blocked, an ignored signal would wait to be taken all the same.
+}  // namespace
+
 bool is_ignored(int number) {
   struct sigaction action {};
   TANDEM_CHECK(::sigaction(number, nullptr, &action) == 0, "signal {} is unknown", number);
   return action.sa_handler == SIG_IGN;
 }
 
-}  // namespace
-
-StopSignals::StopSignals() {
+SignalQueue::SignalQueue() {
   sigemptyset(&taken_);
   for (const int number : stop_signals) {
+    // Blocked, an ignored signal would wait to be taken all the same.
     if (!is_ignored(number)) sigaddset(&taken_, number);
   }
   sigaddset(&taken_, SIGCHLD);
   TANDEM_CHECK(::sigprocmask(SIG_BLOCK, &taken_, &before_) == 0, "signals cannot be blocked");
 }
 
-StopSignals::~StopSignals() {
+SignalQueue::~SignalQueue() {
   const timespec none{};
   while (::sigtimedwait(&taken_, nullptr, &none) > 0) {
   }
@@ -36,7 +36,7 @@ StopSignals::~StopSignals() {
   static_cast<void>(::sigprocmask(SIG_SETMASK, &before_, nullptr));
 }
 
-int StopSignals::take(std::chrono::milliseconds patience) const {
+int SignalQueue::take(std::chrono::milliseconds patience) const {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(patience);
   const std::chrono::nanoseconds rest = patience - seconds;
   const timespec time{.tv_sec = seconds.count(), .tv_nsec = rest.count()};
