@@ -4,8 +4,8 @@
 
 namespace tandem {
 
-/// The ranks that share a device, or a host whose CPUs compute, as far as they can keep what they have in common once: memory
-/// that all of them use, and the order of its use.
+/// The ranks that share a device, or a host whose CPUs compute, as far as they can keep what they
+/// have in common once: memory that all of them use, and the order of its use.
 class SharedDevice {
  public:
   SharedDevice(const SharedDevice&) = delete;
