@@ -56,29 +56,27 @@ elif [[ -d $run ]]; then
   echo "A run stopped before its first checkpoint in $run; what it left is now $kept."
 fi
 
-# One rank on each GPU, as many as share the batch of 128 evenly; two where the program has no GPU.
-gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU' || true)
-if [[ -n ${CUDA_VISIBLE_DEVICES+set} ]] && ((gpus > 0)); then
-  gpus=$(tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c . || true)
-fi
+# One rank on each GPU that this build can use, or two on a host without. The ranks share a batch, so
+# that as many start as divide it.
 launch=("$program" launch)
-if ((gpus == 0)) || [[ $("$program" doctor 2>/dev/null || true) == *"no CUDA backend"* ]]; then
-  launch+=(--gpus none --ranks-per-gpu "$(($(nproc) < 2 ? 1 : 2))")
+gpus=$("$program" doctor | sed -n 's/.*CUDA (.*): \([0-9]*\) GPUs can be used.*/\1/p')
+if ((${gpus:-0} > 0)); then
+  batch=$(sed -n 's/^global_batch *= *\([0-9]*\).*/\1/p' "$config")
+  while ((batch % gpus != 0)); do gpus=$((gpus - 1)); done
+  launch+=(--gpus "$gpus")
 else
-  ranks=1
-  while ((2 * ranks <= gpus && ranks < 128)); do ranks=$((2 * ranks)); done
-  launch+=(--gpus "$ranks")
+  launch+=(--gpus none --ranks-per-gpu "$(($(nproc) < 2 ? 1 : 2))")
 fi
 
 # A stop reaches the ranks through the launcher: they write a checkpoint, and this script then says how
 # to go on. Bash lets what runs in the background ignore Ctrl-C, so that is passed on as SIGTERM.
 "${launch[@]}" -- "${arguments[@]}" &
 job=$!
-trap 'interrupted=true; kill -TERM "$job" 2>/dev/null || true' INT TERM HUP
-status=0
-interrupted=true
-while $interrupted; do
-  interrupted=false
+# A wait that a signal interrupts tells of the signal, so that another is for the job, which may be over.
+signalled=true
+trap 'signalled=true; kill -TERM "$job" 2>/dev/null || true' INT TERM HUP
+while $signalled; do
+  signalled=false
   status=0
   wait "$job" || status=$?
 done
