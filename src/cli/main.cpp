@@ -35,9 +35,11 @@ constexpr const char* footer =
 /// one before: mostly a lower rank has met the same error, and its one line is enough. Never so
 /// long that the ranks which wait for this one would take it for hung and say so first.
 std::chrono::duration<double> silence_before_error(int rank, double timeout_seconds) {
-  const double turn = 2.7 + 0.3 * std::min(rank, 30);
-  return std::chrono::duration<double>(timeout_seconds > 0.0 ? std::min(turn, timeout_seconds / 2.0)
-                                                             : turn);
+  constexpr int turns = 30;
+  const double most = timeout_seconds > 0.0 ? timeout_seconds / 2.0 : 3600.0;
+  const double first = std::min(2.7, 0.75 * most);
+  const double turn = std::min(0.3, (most - first) / turns);
+  return std::chrono::duration<double>(first + turn * std::min(rank, turns));
 }
 
 /// Says what went wrong and ends the whole job. Of a time-out, which may be rank 0's own fault, the

@@ -1,5 +1,7 @@
 #include "train/shared_state.h"
 
+#include <variant>
+
 #include "base/log.h"
 #include "base/text.h"
 #include "optim/update_blocks.h"
@@ -13,20 +15,26 @@ ArenaSource arenas_of(SharedDevice& device) {
   return [&device](std::size_t bytes) { return Arena::borrowed(device.allocate(bytes), bytes); };
 }
 
+/// How many tensors as large as the gradients the optimizer's state has.
+std::size_t state_arenas(const OptimizerConfig& optimizer) {
+  if (const auto* sgd = std::get_if<SgdOptions>(&optimizer.rule)) return sgd->momentum > 0 ? 1 : 0;
+  return std::holds_alternative<AdamWOptions>(optimizer.rule) ? 2 : 1;
+}
+
 }  // namespace
 
 SharedDevice* share_values(const RunConfig& config, Communicator& reduction,
                            ParameterStore& store) {
   SharedDevice* device = config.shared_state ? reduction.shared_device() : nullptr;
   if (device == nullptr) return nullptr;
-  // The values, and an optimizer's two arenas of their size at most.
-  const std::size_t most = 3 * store.all_values().bytes();
-  if (!device->has_room(most)) {
+  const std::size_t needed =
+      store.all_values().bytes() + state_arenas(config.optimizer) * store.all_gradients().bytes();
+  if (!device->has_room(needed)) {
     if (reduction.rank() == 0) {
       log_info(
-          "each rank keeps weights and optimizer state of its own: /dev/shm has no {} free for "
-          "what ranks can share",
-          format_bytes(most));
+          "each rank keeps weights and optimizer state of its own: /dev/shm has no {} to spare on "
+          "each host for what its ranks could share",
+          format_bytes(needed));
     }
     return nullptr;
   }

@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <string>
+
 #include "parallel/colocated/shared_memory_communicator.h"
 #include "parallel/mpi_test.h"
 #include "train/data_parallel_run.h"
@@ -68,6 +71,16 @@ TEST(DataParallel, ReducingOnTwoLevels) {
   }
 }
 
+/// How many pieces of shared memory this process has mapped.
+int shared_mappings() {
+  std::ifstream maps("/proc/self/maps");
+  int count = 0;
+  for (std::string line; std::getline(maps, line);) {
+    count += line.find("/dev/shm/tandem-") != std::string::npos ? 1 : 0;
+  }
+  return count;
+}
+
 TEST(DataParallel, OneStatePerHostChangesNoBit) {
   AnyContext context(CpuContext(1));
   for (const int hosts : {1, 2}) {
@@ -77,7 +90,12 @@ TEST(DataParallel, OneStatePerHostChangesNoBit) {
     const SmallRun apart{.accumulate = 2};
     SmallRun shared = apart;
     shared.shared_state = true;
-    EXPECT_EQ(difference(train_together(shared, place), train_together(apart, place)), 0.0);
+    const int before = shared_mappings();
+    const Trajectory of_one_state = train_together(shared, place);
+    const int after = shared_mappings();
+    EXPECT_EQ(after > before, world().size() > hosts) << "nothing is shared";
+    EXPECT_EQ(difference(of_one_state, train_together(apart, place)), 0.0);
+    EXPECT_EQ(shared_mappings(), after);
     expect_same_on_all_ranks(shared, place);
   }
 }

@@ -19,21 +19,26 @@ class SharedHost final : public SharedDevice {
 
   int members() const override { return topology_.local_size(); }
   int member() const override { return topology_.local_rank(); }
-  /// By what is free in each host's /dev/shm now.
+  /// Takes the room where each host's /dev/shm has it and some to spare for others, so that
+  /// allocate() does not fail after all.
   bool has_room(std::size_t bytes) override;
-  /// Throws InputError on all ranks where a host's /dev/shm has no room after all.
+  /// Of what has_room() took, else anew; then throws InputError on all ranks where there is none.
   std::byte* allocate(std::size_t bytes) override;
   /// At once: a host's work is done when its call returns. Throws CommunicationTimeout that names
   /// the silent ranks.
   void wait_for_each_other() override;
 
  private:
+  /// Collective: a new segment for allocate().
+  void take(std::size_t bytes);
   std::int64_t& arrivals(int member) const;
 
   Communicator& world_;
   RankTopology topology_;
   SharedSegment counters_;  ///< how often each member has arrived, on a cache line of its own
   std::vector<std::unique_ptr<SharedSegment>> segments_;
+  std::byte* room_ = nullptr;  ///< what allocate() gives next, of the last segment
+  std::size_t left_ = 0;       ///< bytes there
   std::int64_t waits_ = 0;
 };
 

@@ -111,7 +111,9 @@ std::string_view SharedMemoryCommunicator::name() const {
   return hosts_ == 1 ? "colocated" : "hierarchical";
 }
 
-SharedDevice* SharedMemoryCommunicator::shared_device() { return &parts_->host; }
+SharedDevice* SharedMemoryCommunicator::shared_device() {
+  return hosts_ == world_.size() ? nullptr : &parts_->host;
+}
 
 std::int64_t SharedMemoryCommunicator::bf16_scratch(std::int64_t elements) const {
   if (hosts_ == 1) return 0;

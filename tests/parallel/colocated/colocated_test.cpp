@@ -148,6 +148,10 @@ TEST(Colocated, TimeOutsNameTheSilentRank) {
 
 TEST(Colocated, RanksOfAHostShareMemoryAndWaitForEachOther) {
   SharedDevice* host = world().shared_device();
+  if (static_cast<int>(devices_of_ranks().size()) == world().size()) {
+    EXPECT_EQ(host, nullptr);  // each rank has a host of its own
+    return;
+  }
   ASSERT_NE(host, nullptr);
   EXPECT_TRUE(host->has_room(1 << 20));
   EXPECT_FALSE(host->has_room(std::size_t{1} << 50));
