@@ -72,14 +72,11 @@ fi
 # to go on. Bash lets what runs in the background ignore Ctrl-C, so that is passed on as SIGTERM.
 "${launch[@]}" -- "${arguments[@]}" &
 job=$!
-# A wait that a signal interrupts tells of the signal, so that another is for the job, which may be over.
-signalled=true
-trap 'signalled=true; kill -TERM "$job" 2>/dev/null || true' INT TERM HUP
-while $signalled; do
-  signalled=false
-  status=0
-  wait "$job" || status=$?
-done
+trap 'kill -TERM "$job" 2>/dev/null || true' INT TERM HUP
+# Not by wait: where a signal interrupts one at the job's end, Bash 5.2 loses the job's exit code.
+while kill -0 "$job" 2>/dev/null; do sleep 0.2; done
+status=0
+wait "$job" || status=$?
 trap - INT TERM HUP
 if ((status != 0)); then
   echo "Training ended with exit code $status. ./quickstart.sh goes on from the last checkpoint," \
