@@ -79,7 +79,8 @@ class Replica {
   /// What is evaluated: the average where there is one.
   ParameterStore& evaluated_store() { return average_ ? average_->store() : store_; }
   /// Bytes of parameters, gradients, optimizer state and averages, and of what exchanging gradients
-  /// takes beside them; of what ranks of a device share of that, this rank's part.
+  /// takes beside them, of which only this rank's part where ranks share it; values and optimizer
+  /// state count in full for each rank that shares them.
   std::size_t state_bytes() const;
 
   const StepPlan& plan() const { return *plan_; }
