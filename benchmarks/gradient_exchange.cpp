@@ -1,4 +1,4 @@
-// How long it takes to sum gradients over ranks with a GPU each, by NCCL and by copies in turns:
+// How long it takes to sum gradients over ranks with a GPU each, by NCCL and directly in turns:
 // mpirun -n 2 gradient_exchange [BYTES...]. As one message and as several of equal size, alone and
 // beside kernels that fill the GPU. One line of JSON for each.
 
@@ -17,9 +17,9 @@
 #include "device/arena.h"
 #include "device/memory.h"
 #include "graph_times.h"
+#include "parallel/direct/direct_communicator.h"
 #include "parallel/mpi_session.h"
 #include "parallel/nccl_communicator.h"
-#include "parallel/peer_copy/peer_copy_communicator.h"
 #include "parallel/rank_devices.h"
 #include "parallel/stream_watch.h"
 
@@ -143,8 +143,8 @@ void run(const MpiSession& session, const std::vector<std::int64_t>& sizes) {
   AnyContext context = open_rank_gpu(*world);
   auto& gpu = std::get<CudaContext>(context);
   NcclCommunicator nccl(*world, gpu);
-  PeerCopyCommunicator copy(*world, gpu);
-  const Bench bench{*world, context, gpu, {&nccl, &copy}};
+  DirectCommunicator direct(*world, gpu);
+  const Bench bench{*world, context, gpu, {&nccl, &direct}};
   time_computing(bench);
   for (int turn = 0; turn < turns; ++turn) {
     for (const std::int64_t bytes : sizes) time_exchanges(bench, bytes);

@@ -102,9 +102,9 @@ endfunction()
 
 # tandem_shared_gpu_test(NAME PLACEMENTS 1x4 2x2 SOURCES ... LIBRARIES ... [TIMEOUT seconds]): as
 # tandem_mpi_test, of ranks that share GPUs: for each placement GPUSxRANKS so many ranks on each of so
-# many GPUs, taking turns (NAME.1x4) and under an MPS daemon of the test's own (NAME.1x4.mps). It is
-# built wherever the CUDA backend is, and registered where the GPUs suffice, elsewhere counted as left
-# out.
+# many GPUs, taking turns (NAME.1x4.turns) and under an MPS daemon of the test's own (NAME.1x4.mps), on
+# several GPUs once more with sums that these exchange directly (NAME.2x2.mps.direct). It is built
+# wherever the CUDA backend is, and registered where the GPUs suffice, elsewhere counted as left out.
 function(tandem_shared_gpu_test name)
   cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LIBRARIES;PLACEMENTS" ${ARGN})
   if(NOT arg_TIMEOUT)
@@ -132,13 +132,21 @@ function(tandem_shared_gpu_test name)
       endforeach()
       set(label multi_gpu)
     endif()
-    foreach(variant IN ITEMS "" .mps)
+    set(variants .turns .mps)
+    if(gpus GREATER 1)
+      list(APPEND variants .mps.direct)
+    endif()
+    foreach(variant IN LISTS variants)
       set(test ${name}.${placement}${variant})
+      set(environment ${TANDEM_MPI_TEST_ENVIRONMENT} CUDA_VISIBLE_DEVICES=${devices})
       set(wrapper "")
-      if(variant)
+      if(variant MATCHES mps)
         set(wrapper ${PROJECT_SOURCE_DIR}/tests/support/with_mps.sh)
       endif()
-      if(NOT TANDEM_HAS_CUDA OR gpus GREATER TANDEM_GPU_COUNT OR (variant AND NOT TANDEM_MPS_CONTROL))
+      if(variant MATCHES direct)
+        list(APPEND environment TANDEM_TEST_DIRECT_EXCHANGE=1)
+      endif()
+      if(NOT TANDEM_HAS_CUDA OR gpus GREATER TANDEM_GPU_COUNT OR (wrapper AND NOT TANDEM_MPS_CONTROL))
         set_property(GLOBAL APPEND PROPERTY TANDEM_GPU_TESTS_LEFT_OUT ${test})
         continue()
       endif()
@@ -146,7 +154,7 @@ function(tandem_shared_gpu_test name)
         ${TANDEM_MPIRUN_FLAGS} $<TARGET_FILE:${name}>)
       set_tests_properties(${test} PROPERTIES LABELS ${label} TIMEOUT ${arg_TIMEOUT}
         PROCESSORS ${ranks} RESOURCE_LOCK gpu
-        ENVIRONMENT "${TANDEM_MPI_TEST_ENVIRONMENT};CUDA_VISIBLE_DEVICES=${devices}")
+        ENVIRONMENT "${environment}")
     endforeach()
   endforeach()
 endfunction()

@@ -70,7 +70,7 @@ class CommunicationTimeout : public Error {
 ///
 /// Where the memory lies and when an operation is done belong to the kind. Host kinds (Self, Mpi,
 /// Colocated over POSIX shared memory) take host memory and are done on return. A device kind
-/// (Nccl, PeerCopy, Colocated over CUDA IPC) is constructed with its device's context and takes
+/// (Nccl, Direct, Colocated over CUDA IPC) is constructed with its device's context and takes
 /// that device's memory; its operations are enqueued after the work already enqueued there, and
 /// return before they are done. Its Request::test() asks an event, and its wait() makes the
 /// context's stream, not the host, wait; so code that touches a tensor only after wait(), through
@@ -120,9 +120,9 @@ class Communicator {
                                                  std::string_view label = {});
   /// Elements of scratch that all_reduce_bf16_async of `elements` needs; 0: it moves none as bf16.
   virtual std::int64_t bf16_scratch(std::int64_t elements) const;
-  /// Whether sum_attached_async() takes (nearly) nothing from kernels that compute beside it, so
-  /// that many sums of little each hide better behind them than few of much.
-  virtual bool sums_by_copy_engines() const { return false; }
+  /// Whether sum_attached_async() of little takes little time, so that many sums of little each
+  /// hide better behind what computes beside them than few of much.
+  virtual bool sums_little_fast() const { return false; }
 
   /// Collective: prepares for sum_attached_async() of slices of `arena` (f32). Returns where their
   /// sums are then read, each at its slice's place: the arena itself, or memory as large that the

@@ -23,17 +23,15 @@ struct DeviceLinkOptions {
   /// Blocks of a collective that start together on neighbouring multiprocessors; absent: NCCL's
   /// choice, which is 4 on Hopper. Fewer start sooner beside kernels that fill the GPU.
   std::optional<int> cga_cluster_size{};
-  /// Of several ranks with a GPU each. `copy` is an InputError on all ranks where they share GPUs
-  /// or cannot map each other's memory.
+  /// `direct` is an InputError on all ranks where they cannot map each other's memory, or share
+  /// GPUs without MPS.
   ExchangeKind exchange = ExchangeKind::automatic;
-  /// Elements of the longest sum that a kernel makes where others are made by copies: 1 MiB.
-  std::int64_t most_direct = std::int64_t{1} << 18;
 };
 
 /// The ranks of `host` as a communicator over the context's memory: Self for one rank, Nccl or
-/// PeerCopy for ranks with a GPU each, else Colocated or, on several GPUs, Hierarchical; null where
+/// Direct for ranks with a GPU each, else Colocated or, on several GPUs, Hierarchical; null where
 /// that memory is the host's, which `host` itself takes. Collective; both outlive it. `kind` flat:
-/// Nccl or PeerCopy, and an InputError on all ranks where two of them share a GPU; two_level:
+/// Nccl or Direct, and an InputError on all ranks where two of them share a GPU; two_level:
 /// Hierarchical for ranks with a GPU each too.
 std::unique_ptr<Communicator> make_device_communicator(
     AnyContext& context, Communicator& host, const DeviceLinkOptions& options = {},

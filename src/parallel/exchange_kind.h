@@ -4,11 +4,11 @@
 
 namespace tandem {
 
-/// How ranks with a GPU each exchange gradients.
+/// How ranks on several GPUs exchange gradients.
 enum class ExchangeKind : std::uint8_t {
-  automatic,  ///< copy where it is possible and no rank has NCCL_P2P_DISABLE set, else nccl
+  automatic,  ///< direct where it is possible and no rank has NCCL_P2P_DISABLE set, else nccl
   nccl,       ///< NCCL's kernels
-  copy,       ///< the GPUs' copy engines, where the GPUs of one host reach each other's memory
+  direct,  ///< a kernel that sums in the GPUs' memory, where those of one host reach each other's
 };
 
 }  // namespace tandem

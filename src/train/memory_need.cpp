@@ -39,13 +39,7 @@ std::string out_of_memory_text(const MemoryNeed& need, std::string_view advice) 
     text += " (nvidia-smi shows who has the rest)";
   }
   const std::int64_t fits = fitting_batch(need);
-  if (fits == 0) {
-    if (!need.for_less_state.empty())
-      text += fmt::format("; {}, or", need.for_less_state);
-    else
-      text += ";";
-    return text + " use a smaller model or smaller images";
-  }
+  if (fits == 0) return text + "; use a smaller model or smaller images";
   return text + fmt::format("; about {} samples fit: {}", fits, advice);
 }
 

@@ -20,8 +20,6 @@ struct MemoryNeed {
   /// Where ranks share the device, one rank's part.
   DeviceMemory memory;
   int ranks = 1;  ///< that share the device
-  /// Advice on how to need less state, where there is some.
-  std::string_view for_less_state{};
 };
 
 /// About how many samples fit at once: activations grow with their number, and a tenth of the

@@ -45,9 +45,11 @@ std::vector<ParameterSlice> slices_of(std::span<const Parameter> parameters) {
 }
 
 BucketOptions bucket_options(const RunConfig& config, const Communicator& reduction) {
+  const bool fast = reduction.sums_little_fast();
   return {.first_bytes = config.first_bucket_bytes,
-          .bytes = config.bucket_bytes,
-          .taper = config.taper_buckets.value_or(reduction.sums_by_copy_engines())};
+          .bytes = config.bucket_bytes.value_or(fast ? RunConfig::small_bucket_bytes
+                                                     : RunConfig::usual_bucket_bytes),
+          .taper = config.taper_buckets.value_or(fast)};
 }
 
 /// What the bucketer needs to compress gradients; empty where it does not.
@@ -159,10 +161,7 @@ GradientBucketer Replica::make_bucketer(const RunConfig& config, std::int64_t mi
     const std::size_t allocated = state_bytes();
     exchange_bytes_ =
         std::max(error.bytes(), reduction.attached_bytes(store_.all_gradients().elements()));
-    does_not_fit(micro_batch, 0, allocated,
-                 reduction.sums_by_copy_engines()
-                     ? "set parallel.exchange = \"nccl\", which needs less for gradients"
-                     : "");
+    does_not_fit(micro_batch, 0, allocated);
     throw;
   }
 }
@@ -194,8 +193,8 @@ std::size_t Replica::activations_by_few(const RunConfig& config, std::int64_t mi
   }
 }
 
-void Replica::does_not_fit(std::int64_t micro_batch, std::size_t activations, std::size_t allocated,
-                           std::string_view for_less_state) const {
+void Replica::does_not_fit(std::int64_t micro_batch, std::size_t activations,
+                           std::size_t allocated) const {
   std::optional<DeviceMemory> memory = device_memory(store_.context());
   if (!memory) return;
   const bool shared = share_ && share_->ranks > 1;
@@ -208,8 +207,7 @@ void Replica::does_not_fit(std::int64_t micro_batch, std::size_t activations, st
                                        .state = state_bytes(),
                                        .activations = activations,
                                        .memory = *memory,
-                                       .ranks = shared ? share_->ranks : 1,
-                                       .for_less_state = for_less_state},
+                                       .ranks = shared ? share_->ranks : 1},
                                       "lower train.global_batch or raise train.accumulate"));
 }
 

@@ -97,9 +97,8 @@ class Replica {
   GradientBucketer make_bucketer(const RunConfig& config, std::int64_t micro_batch,
                                  Communicator& reduction);
   /// Throws InputError that says so, where the context is a device; `allocated`: bytes that this
-  /// replica holds already. `for_less_state`: see MemoryNeed.
-  void does_not_fit(std::int64_t micro_batch, std::size_t activations, std::size_t allocated,
-                    std::string_view for_less_state = {}) const;
+  /// replica holds already.
+  void does_not_fit(std::int64_t micro_batch, std::size_t activations, std::size_t allocated) const;
   void broadcast(const std::vector<Tensor>& tensors);
   void end_layer();
 

@@ -115,7 +115,7 @@ DeviceLinkOptions read_device_link(const ConfigTable& table) {
     options.cga_cluster_size =
         static_cast<int>(table.get_int(cluster, 0, DeviceLinkOptions::largest_cga_cluster));
   }
-  static const std::vector<std::string> exchanges{"auto", "nccl", "copy"};
+  static const std::vector<std::string> exchanges{"auto", "nccl", "direct"};
   const std::string exchange = table.get_choice_or("exchange", exchanges[0], exchanges);
   options.exchange =
       static_cast<ExchangeKind>(std::ranges::find(exchanges, exchange) - exchanges.begin());
@@ -128,7 +128,7 @@ void read_parallel(const ConfigTable& table, RunConfig& config) {
     return static_cast<std::int64_t>(table.get_real_or(key, fallback, 0.001, 1e6) * mib);
   };
   config.first_bucket_bytes = bytes("first_bucket_mib", 1.0);
-  config.bucket_bytes = bytes("bucket_mib", 25.0);
+  if (table.has("bucket_mib")) config.bucket_bytes = bytes("bucket_mib", 0.0);
   if (table.has("taper_buckets")) config.taper_buckets = table.get_bool("taper_buckets");
   config.gradient_compression = read_gradient_compression(table);
   config.reduction = read_reduction(table);
@@ -141,7 +141,7 @@ void read_parallel(const ConfigTable& table, RunConfig& config) {
   }
   config.device_link = read_device_link(table);
   if (config.gradient_compression != GradientCompression::none) {
-    if (config.device_link.exchange == ExchangeKind::copy) {
+    if (config.device_link.exchange == ExchangeKind::direct) {
       table.fail("exchange",
                  "gradients that travel as bf16 go through NCCL; leave this out, or "
                  "gradient_compression");

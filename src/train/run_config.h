@@ -64,16 +64,18 @@ namespace tandem {
 /// | checkpoint.every_steps | default 0: at the end of epochs only |
 /// | checkpoint.every_epochs | default 1; evaluations and the last epoch always have one |
 /// | checkpoint.keep | how many step checkpoints stay, default 3 |
-/// | parallel.first_bucket_mib, parallel.bucket_mib | MiB, default 1 and 25 |
+/// | parallel.first_bucket_mib, parallel.bucket_mib | MiB, default 1 and 25; 12 where gradients are
+///   exchanged directly |
 /// | parallel.taper_buckets | buckets shrink towards the end of backward; default: where gradients
-///   are summed by copy engines |
+///   are exchanged directly |
 /// | parallel.gradient_compression | "none" (default), or "bf16": gradients travel between ranks as
 ///   bf16, and are added up in fp32 |
 /// | parallel.reduction | "flat", "two_level" (within each device, then among one rank of each), or
 ///   "auto", the default: two_level where ranks share a device |
-/// | parallel.exchange | how ranks with a GPU each exchange gradients: "nccl", "copy" (the GPUs'
-///   copy engines), or "auto", the default: copy where their GPUs reach each other's memory,
-///   gradients do not travel as bf16 and no rank has NCCL_P2P_DISABLE set, else nccl |
+/// | parallel.exchange | how ranks on several GPUs exchange gradients: "nccl", "direct" (a kernel
+///   that sums in the GPUs' memory), or "auto", the default: direct where the GPUs reach each
+///   other's memory, gradients do not travel as bf16 and no rank has NCCL_P2P_DISABLE set, else
+///   nccl |
 /// | parallel.nccl_max_ctas | multiprocessors at most that NCCL takes from computing, default 0: as
 ///   many as it likes |
 /// | parallel.nccl_cga_cluster_size | how many of NCCL's blocks start together, 0 to 8; default:
@@ -120,8 +122,10 @@ struct RunConfig {
   int checkpoint_keep = 3;
 
   std::int64_t first_bucket_bytes = 1 << 20;
-  std::int64_t bucket_bytes = 25 << 20;
-  std::optional<bool> taper_buckets{};  ///< absent: as the exchange likes it
+  static constexpr std::int64_t usual_bucket_bytes = 25 << 20;
+  static constexpr std::int64_t small_bucket_bytes = 12 << 20;
+  std::optional<std::int64_t> bucket_bytes{};  ///< absent: as the exchange likes it
+  std::optional<bool> taper_buckets{};         ///< absent: as the exchange likes it
   GradientCompression gradient_compression = GradientCompression::none;
   bool shared_state = true;  ///< one state for the ranks of a GPU or host
   ReductionKind reduction = ReductionKind::automatic;

@@ -150,10 +150,10 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(All, RanksOnTwoGpus,
                          testing::Values(processes("2 GPUs, 2 processes each under MPS", "2", 2,
                                                    "cuda", "hierarchical"),
-                                         folded("2 GPUs, 2 folded each", "2", 2, "cuda", "copy")),
+                                         folded("2 GPUs, 2 folded each", "2", 2, "cuda", "direct")),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(All, RanksOnFourGpus,
-                         testing::Values(processes("4 GPUs, 1 each", "4", 1, "cuda", "copy")),
+                         testing::Values(processes("4 GPUs, 1 each", "4", 1, "cuda", "direct")),
                          name_of);
 
 }  // namespace

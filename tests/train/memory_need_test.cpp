@@ -106,15 +106,6 @@ TEST(MemoryNeed, SaysWhereNotOneSampleFits) {
   EXPECT_EQ(fitting_batch(need), 0) << "the state alone does not fit";
 }
 
-TEST(MemoryNeed, SaysWhatNeedsLessWhereTheStateAloneIsTooMuch) {
-  MemoryNeed need = training(0, 1 * gib);
-  need.for_less_state = "exchange less";
-  const std::string text = out_of_memory_text(need, advice);
-  EXPECT_NE(text.find("; exchange less, or use a smaller model or smaller images"),
-            std::string::npos)
-      << text;
-}
-
 TEST(MemoryNeed, NeverAdvisesWhatDoesNotFit) {
   EXPECT_EQ(fitting_batch(training(60 * gib, 78 * gib)), 999);
 }

@@ -157,7 +157,7 @@ TEST(RunConfig, DefaultsAreThoseOfTheTableAndAreRecorded) {
   EXPECT_EQ(config.checkpoint_every_epochs, 1);
   EXPECT_EQ(config.checkpoint_keep, 3);
   EXPECT_EQ(config.first_bucket_bytes, 1 << 20);
-  EXPECT_EQ(config.bucket_bytes, 25 << 20);
+  EXPECT_EQ(config.bucket_bytes, std::nullopt);
   EXPECT_EQ(config.gradient_compression, GradientCompression::none);
   EXPECT_TRUE(config.shared_state);
   EXPECT_EQ(config.reduction, ReductionKind::automatic);
@@ -172,7 +172,7 @@ TEST(RunConfig, DefaultsAreThoseOfTheTableAndAreRecorded) {
   EXPECT_TRUE(std::holds_alternative<ConstantSchedule>(config.schedule));
   for (const char* line :
        {"accumulate = 1", "seed = 1", "log_every = 50", "eval_every = 1", "keep = 3",
-        "every_epochs = 1", "bucket_mib = 25.0", "check_every = 500", "max_steps = 0",
+        "every_epochs = 1", "first_bucket_mib = 1.0", "check_every = 500", "max_steps = 0",
         "kind = 'constant'", "workers = 1", "weight_decay = 0.0", "decay_norm_and_bias = true"}) {
     EXPECT_NE(config.text.find(std::string(line) + "\n"), std::string::npos) << line;
   }
@@ -203,7 +203,7 @@ TEST(RunConfig, GradientsThatTravelAsBf16GoThroughNccl) {
   EXPECT_EQ(read(text).device_link.exchange, ExchangeKind::nccl);
   EXPECT_EQ(read(replaced(text, "\"bf16\"", "\"none\"")).device_link.exchange,
             ExchangeKind::automatic);
-  const std::string asked = message(replaced(everything, "\"nccl\"", "\"copy\""));
+  const std::string asked = message(replaced(everything, "\"nccl\"", "\"direct\""));
   EXPECT_NE(asked.find("parallel.exchange: gradients that travel as bf16 go through NCCL"),
             std::string::npos)
       << asked;

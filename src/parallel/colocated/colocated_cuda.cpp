@@ -40,7 +40,9 @@ ColocatedCudaCommunicator::ColocatedCudaCommunicator(Communicator& host, CudaCon
 ColocatedCudaCommunicator::~ColocatedCudaCommunicator() {
   if (std::uncaught_exceptions() > exceptions_) give_up();
   if (!given_up_) close();
-  if (given_up_) handle_->group.leave();
+  if (!given_up_) return;
+  if (handle_->peers) handle_->peers->leave();
+  handle_->group.leave();
 }
 
 void ColocatedCudaCommunicator::close() noexcept {
@@ -49,6 +51,7 @@ void ColocatedCudaCommunicator::close() noexcept {
     wait_for_device(*this, handle_->context, "the end of the ranks of a GPU");
     drained = true;
     handle_->leaders.reset();
+    if (handle_->peers) handle_->peers->unmap();
     handle_->group.unmap();
   } catch (const Error& error) {
     log_error("{}", error.what());
@@ -62,6 +65,7 @@ void ColocatedCudaCommunicator::give_up() noexcept {
   given_up_ = true;
   Handle& h = *handle_;
   if (h.leaders) h.leaders->give_up();
+  if (h.peers) h.peers->barrier().give_up([&h] { return h.drained(); });
   h.group.barrier().give_up([&h] { return h.drained(); });
 }
 
@@ -78,7 +82,7 @@ void ColocatedCudaCommunicator::wait_until(const std::function<bool()>& done,
     const bool is_done = done();
     // Where another process of the GPU gave up, barriers were passed that not all had reached. It
     // ends the job, or this wait takes too long; meanwhile this process's device has no work.
-    if (h.group.barrier().given_up()) {
+    if (h.group.barrier().given_up() || (h.peers && h.peers->barrier().given_up())) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
       return false;
     }
@@ -105,7 +109,9 @@ std::int64_t ColocatedCudaCommunicator::bf16_scratch(std::int64_t elements) cons
 
 Tensor ColocatedCudaCommunicator::do_attach(const Tensor& arena) {
   if (!shares(arena)) return arena;
-  const AttachedArena& attached = begin().group.attach(arena.data<float>(), arena.elements());
+  Handle& h = begin();
+  const AttachedArena& attached = h.group.attach(arena.data<float>(), arena.elements());
+  if (h.peers) h.peers->attach(attached.sums, arena.elements());
   return {attached.sums, arena.shape(), DType::f32};
 }
 
@@ -122,7 +128,9 @@ void ColocatedCudaCommunicator::do_detach(const Tensor& arena) {
     return give_up();
   }
   wait_for_device(*this, handle_->context, "the last sums of gradients");
-  handle_->group.detach(arena.data<float>());
+  Handle& h = *handle_;
+  if (h.peers) h.peers->detach(h.group.attached(arena).sums);
+  h.group.detach(arena.data<float>());
 }
 
 std::unique_ptr<Request> ColocatedCudaCommunicator::do_sum_attached_async(const Tensor& slice,

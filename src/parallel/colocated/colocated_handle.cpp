@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "device/cuda_check.h"
+#include "parallel/direct/direct_sum.h"
 
 namespace tandem {
 namespace {
@@ -43,6 +44,9 @@ ColocatedCudaCommunicator::Handle::Handle(Communicator& host, CudaContext& devic
   if (!several_devices) return;
   split = host.split(group.leads() ? 0 : 1);
   if (group.leads()) leaders = std::make_unique<NcclCommunicator>(*split, device, options);
+  if (options.exchange == ExchangeKind::direct) {
+    peers = std::make_unique<PeerGroup>(host, device, PeerOwners::leaders(topology));
+  }
 }
 
 void ColocatedCudaCommunicator::Handle::wait_for_each_other() {
@@ -99,7 +103,6 @@ void ColocatedCudaCommunicator::Handle::sum_part(const Lane& lane, const Attache
                                                  const ArenaRange& part) {
   sum_share(lane.stream, attached.arenas, members(), share_of(part, members(), member()),
             attached.sums);
-  barrier(lane);  // every share is summed
 }
 
 void ColocatedCudaCommunicator::Handle::exchange_part(const Lane& lane,
@@ -116,6 +119,16 @@ void ColocatedCudaCommunicator::Handle::exchange_part(const Lane& lane,
   });
 }
 
+void ColocatedCudaCommunicator::Handle::exchange_directly(const Lane& lane,
+                                                          const AttachedArena& attached,
+                                                          const ArenaRange& part) {
+  const PeerArena& of_gpus = peers->attached(Tensor(attached.sums + part.begin, {part.elements()}));
+  const ArenaRange own = share_of(share_of(part, peers->gpus(), peers->gpu()), members(), member());
+  peers->barrier().enqueue(lane.stream, lane.channel);  // each GPU's part is summed
+  sum_directly(lane.stream, of_gpus.arenas, own, members());
+  peers->barrier().enqueue(lane.stream, lane.channel);  // every GPU has the sums of all
+}
+
 cudaStream_t ColocatedCudaCommunicator::Handle::sum(const AttachedArena& attached,
                                                     const ArenaRange& range, const Tensor& scratch,
                                                     std::string_view label) {
@@ -124,17 +137,24 @@ cudaStream_t ColocatedCudaCommunicator::Handle::sum(const AttachedArena& attache
   // Every process has done its backward up to this range, and read the sums of the step before.
   barrier(lane, marks.mark(label, range.elements()));
   const std::int64_t cut = several_devices ? exchange_cut(range) : range.end;
+  const bool directly = peers && !scratch.defined();
   for (const ArenaRange& part : {ArenaRange{range.begin, cut}, ArenaRange{cut, range.end}}) {
     if (part.elements() == 0) continue;
     sum_part(lane, attached, part);
+    if (!directly) barrier(lane);  // every share is summed
     if (!several_devices) continue;
     events.order(lane.stream, exchange.stream);
-    exchange_part(exchange, attached, part, scratch, label);
+    if (directly) {
+      exchange_directly(exchange, attached, part);
+    } else {
+      exchange_part(exchange, attached, part, scratch, label);
+    }
   }
   end_operation(lane);
   if (!several_devices) return lane.stream;
   // What the lane still has to do belongs to the operation too: a captured graph ends with it.
   events.order(lane.stream, exchange.stream);
+  if (directly) return exchange.stream;
   barrier(exchange);  // the leader's sums are those of all ranks
   end_operation(exchange);
   return exchange.stream;

@@ -13,6 +13,7 @@
 #include "parallel/colocated/colocated_cuda.h"
 #include "parallel/colocated/device_group.h"
 #include "parallel/cuda_event_pool.h"
+#include "parallel/direct/peer_group.h"
 #include "parallel/nccl_communicator.h"
 #include "parallel/operation_marks.h"
 #include "parallel/priority_stream.h"
@@ -87,6 +88,7 @@ struct ColocatedCudaCommunicator::Handle final : SharedDevice {
   DeviceGroup group;
   std::unique_ptr<Communicator> split;        // leaders, or the others; null with one device
   std::unique_ptr<NcclCommunicator> leaders;  // null elsewhere
+  std::unique_ptr<PeerGroup> peers;           // null where gradients go through the leaders
 
  private:
   /// Enqueues `exchange(leaders)` on the stream; nothing but on leaders.
@@ -95,6 +97,8 @@ struct ColocatedCudaCommunicator::Handle final : SharedDevice {
   void sum_part(const Lane& lane, const AttachedArena& attached, const ArenaRange& part);
   void exchange_part(const Lane& lane, const AttachedArena& attached, const ArenaRange& part,
                      const Tensor& scratch, std::string_view label);
+  /// Instead, by all processes, which reach the sums of the other GPUs.
+  void exchange_directly(const Lane& lane, const AttachedArena& attached, const ArenaRange& part);
 };
 
 }  // namespace tandem

@@ -1,4 +1,4 @@
-#include "parallel/peer_copy/peer_group.h"
+#include "parallel/direct/peer_group.h"
 
 #include <algorithm>
 
@@ -11,17 +11,33 @@ namespace {
 
 /// What a rank tells the others when it attaches an arena.
 struct AttachOffer {
-  IpcAddress arena;
-  IpcAddress staging;
-  std::int64_t elements;
+  IpcAddress arena{};
+  std::int64_t elements = 0;
 };
 
 float* as_floats(const PeerMemory& memory) { return reinterpret_cast<float*>(memory.data()); }
 
 }  // namespace
 
-PeerGroup::PeerGroup(Communicator& host, CudaContext& context)
-    : host_(host), context_(context), control_(context, DeviceBarrier::control_bytes()) {
+PeerOwners PeerOwners::each(const Communicator& host) {
+  PeerOwners owners{.ranks = {}, .gpu = host.rank()};
+  for (int rank = 0; rank < host.size(); ++rank) owners.ranks.push_back(rank);
+  return owners;
+}
+
+PeerOwners PeerOwners::leaders(const RankTopology& topology) {
+  PeerOwners owners{.ranks = {}, .gpu = topology.device_of(topology.rank())};
+  for (int device = 0; device < topology.devices(); ++device) {
+    owners.ranks.push_back(topology.ranks_on_device(device).front());
+  }
+  return owners;
+}
+
+PeerGroup::PeerGroup(Communicator& host, CudaContext& context, PeerOwners owners)
+    : host_(host),
+      context_(context),
+      owners_(std::move(owners)),
+      control_(context, DeviceBarrier::control_bytes()) {
   try {
     make_barrier();
   } catch (...) {
@@ -31,17 +47,18 @@ PeerGroup::PeerGroup(Communicator& host, CudaContext& context)
 }
 
 void PeerGroup::make_barrier() {
-  wait_for_device(host_, context_, "the start of GPUs that copy");  // zeroed before others see it
+  wait_for_device(host_, context_, "the start of GPUs that reach each other");  // zeroed before
   const std::vector<IpcAddress> addresses = gather_values(host_, ipc_address(control_.data()));
   std::vector<std::byte*> controls;
-  for (int r = 0; r < ranks(); ++r) {
-    if (r == rank()) {
+  for (int r = 0; r < host_.size(); ++r) {
+    if (r == host_.rank()) {
       controls.push_back(control_.data());
     } else {
       controls.push_back(mapped_.emplace_back(addresses[static_cast<std::size_t>(r)]).data());
     }
   }
-  barrier_ = std::make_unique<DeviceBarrier>(context_, DeviceOrder::inboxes, controls, rank());
+  barrier_ =
+      std::make_unique<DeviceBarrier>(context_, DeviceOrder::inboxes, controls, host_.rank());
 }
 
 void PeerGroup::attach(float* arena, std::int64_t elements) {
@@ -49,12 +66,10 @@ void PeerGroup::attach(float* arena, std::int64_t elements) {
                "attach: the arena is not 16-byte aligned");
   PeerArena attached;
   attached.elements = elements;
-  attached.allocation = allocation_of(arena);
-  attached.own_staging =
-      std::make_unique<OwnMemory>(context_, static_cast<std::size_t>(elements) * sizeof(float));
+  if (owns()) attached.allocation = allocation_of(arena);
   try {
     map(attached, arena);
-    host_.barrier();  // nobody copies before all have mapped
+    host_.barrier();  // nobody writes before all have mapped
   } catch (...) {
     leave(attached);  // the others may have mapped it
     throw;
@@ -63,20 +78,18 @@ void PeerGroup::attach(float* arena, std::int64_t elements) {
 }
 
 void PeerGroup::map(PeerArena& attached, float* arena) {
-  wait_for_device(host_, context_, "staging memory");  // cleared before others write there
-  auto* staging = reinterpret_cast<float*>(attached.own_staging->data());
-  const std::int64_t elements = attached.elements;
-  const std::vector<AttachOffer> offers =
-      gather_values(host_, AttachOffer{ipc_address(arena), ipc_address(staging), elements});
-  for (int r = 0; r < ranks(); ++r) {
-    const AttachOffer& theirs = offers[static_cast<std::size_t>(r)];
-    TANDEM_CHECK(theirs.elements == elements,
-                 "attach: this rank's arena has {} elements, that of rank {} {}", elements, r,
-                 theirs.elements);
-    const bool mine = r == rank();
-    attached.arenas.push_back(mine ? arena : as_floats(attached.mapped.emplace_back(theirs.arena)));
-    attached.stagings.push_back(mine ? staging
-                                     : as_floats(attached.mapped.emplace_back(theirs.staging)));
+  wait_for_device(host_, context_, "memory for others");  // ready before they write
+  AttachOffer mine{.elements = attached.elements};
+  if (owns()) mine.arena = ipc_address(arena);
+  const std::vector<AttachOffer> offers = gather_values(host_, mine);
+  for (int g = 0; g < gpus(); ++g) {
+    const int owner = owners_.ranks[static_cast<std::size_t>(g)];
+    const AttachOffer& theirs = offers[static_cast<std::size_t>(owner)];
+    TANDEM_CHECK(theirs.elements == attached.elements,
+                 "attach: this rank's arena has {} elements, that of rank {} {}", attached.elements,
+                 owner, theirs.elements);
+    attached.arenas.push_back(g == gpu() ? arena
+                                         : as_floats(attached.mapped.emplace_back(theirs.arena)));
   }
 }
 
@@ -95,7 +108,7 @@ void PeerGroup::detach(const float* arena) {
   const auto found =
       std::ranges::find_if(arenas_, [&](const PeerArena& a) { return own(a) == arena; });
   TANDEM_CHECK(found != arenas_.end(), "detach: the arena is not attached");
-  host_.barrier();  // no rank's device copies to it any longer
+  host_.barrier();  // no rank works on it any longer
   found->mapped.clear();
   host_.barrier();  // no rank maps it
   arenas_.erase(found);
@@ -114,8 +127,7 @@ void PeerGroup::leave() {
 }
 
 void PeerGroup::leave(const PeerArena& attached) {
-  attached.own_staging->leave();
-  context_.leave(attached.allocation);
+  if (attached.allocation != nullptr) context_.leave(attached.allocation);
 }
 
 }  // namespace tandem

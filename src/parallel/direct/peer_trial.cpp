@@ -1,4 +1,4 @@
-#include "parallel/peer_copy/peer_trial.h"
+#include "parallel/direct/peer_trial.h"
 
 #include <algorithm>
 #include <cstdint>

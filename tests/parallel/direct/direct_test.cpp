@@ -10,21 +10,21 @@
 #include "device/cuda_check.h"
 #include "device/cuda_graph.h"
 #include "parallel/device_test.h"
+#include "parallel/direct/direct_communicator.h"
 #include "parallel/mpi_communicator.h"
-#include "parallel/peer_copy/peer_copy_communicator.h"
 #include "parallel/stream_watch.h"
 
-// What ranks have alone whose GPUs copy: attached arenas, staging memory, giving up.
+// What ranks have alone that exchange directly: attached arenas, giving up.
 
 namespace tandem {
 namespace {
 
-TEST(PeerCopy, IsADeviceKind) {
-  EXPECT_EQ(gpus().name(), "copy");
+TEST(Direct, IsADeviceKind) {
+  EXPECT_EQ(gpus().name(), "direct");
   EXPECT_FALSE(gpus().is_host());
   EXPECT_EQ(gpus().rank(), hosts().rank());
   EXPECT_EQ(gpus().size(), hosts().size());
-  EXPECT_EQ(gpus().attached_bytes(1000), gpus().size() > 1 ? 4000U : 0U);
+  EXPECT_EQ(gpus().attached_bytes(1000), 0U);
 }
 
 /// Values that differ by rank, element and round, and whose sum depends on its order.
@@ -53,8 +53,8 @@ struct Slice {
   std::int64_t elements;
 };
 
-/// Slices of an arena that leave gaps, and begin and end anywhere. The last three are long enough
-/// for copies.
+/// Slices of an arena that leave gaps, and begin and end anywhere. The last three are longer
+/// than a kernel's blocks take at once.
 constexpr Slice slices[] = {{0, 1},
                             {3, 2},
                             {64, 64},
@@ -138,7 +138,7 @@ class Attached {
   OnGpu<float> arena_;
 };
 
-TEST(PeerCopy, SumsSlicesInTheOrderOfTheRanksWhoeverIsLate) {
+TEST(Direct, SumsSlicesInTheOrderOfTheRanksWhoeverIsLate) {
   Attached attached;
   RandomStream random(5, static_cast<std::uint64_t>(gpus().rank()));
   for (int round = 0; round < 5; ++round) {
@@ -150,7 +150,7 @@ TEST(PeerCopy, SumsSlicesInTheOrderOfTheRanksWhoeverIsLate) {
   }
 }
 
-TEST(PeerCopy, SumsInAGraphThatIsLaunchedAgainAndAgain) {
+TEST(Direct, SumsInAGraphThatIsLaunchedAgainAndAgain) {
   Attached attached;
   OnGpu<float> statistics(std::vector<float>(5));
   OnGpu<double> doubles(std::vector<double>(300));
@@ -180,7 +180,7 @@ TEST(PeerCopy, SumsInAGraphThatIsLaunchedAgainAndAgain) {
   }
 }
 
-TEST(PeerCopy, LaunchesWithoutTheHostBetweenThem) {
+TEST(Direct, LaunchesWithoutTheHostBetweenThem) {
   constexpr int launches = 50;
   constexpr int rounds = 3;
   // Of each launch's sums some are kept.
@@ -216,36 +216,7 @@ TEST(PeerCopy, LaunchesWithoutTheHostBetweenThem) {
   }
 }
 
-/// Copies among the nodes of a graph that captures the sum of a slice; it is not launched.
-int copies_of(const Tensor& slice) {
-  TANDEM_CUDA_CHECK(cudaStreamBeginCapture(gpu().stream(), cudaStreamCaptureModeThreadLocal));
-  gpus().sum_attached_async(slice, "slice")->wait();
-  cudaGraph_t graph = nullptr;
-  TANDEM_CUDA_CHECK(cudaStreamEndCapture(gpu().stream(), &graph));
-  std::size_t count = 0;
-  TANDEM_CUDA_CHECK(cudaGraphGetNodes(graph, nullptr, &count));
-  std::vector<cudaGraphNode_t> nodes(count);
-  TANDEM_CUDA_CHECK(cudaGraphGetNodes(graph, nodes.data(), &count));
-  const auto copies = std::ranges::count_if(nodes, [](cudaGraphNode_t node) {
-    cudaGraphNodeType type{};
-    TANDEM_CUDA_CHECK(cudaGraphNodeGetType(node, &type));
-    return type == cudaGraphNodeTypeMemcpy;
-  });
-  TANDEM_CUDA_CHECK(cudaGraphDestroy(graph));
-  return static_cast<int>(copies);
-}
-
-TEST(PeerCopy, LongSlicesAreCopiedAndShortOnesSummedByAKernel) {
-  constexpr std::int64_t most_direct = DeviceLinkOptions{}.most_direct;
-  const OnGpu<float> arena(std::vector<float>(static_cast<std::size_t>(most_direct + 1)));
-  (void)gpus().attach(arena.tensor(DType::f32));
-  EXPECT_EQ(copies_of(Tensor(arena.data(), {most_direct})), 0);
-  // To and from each other rank.
-  EXPECT_EQ(copies_of(Tensor(arena.data(), {most_direct + 1})), 2 * (gpus().size() - 1));
-  gpus().detach(arena.tensor(DType::f32));
-}
-
-TEST(PeerCopy, TakesNoSliceThatIsNotAttached) {
+TEST(Direct, TakesNoSliceThatIsNotAttached) {
   const OnGpu<float> stranger(std::vector<float>(10));
   EXPECT_NE(message_of<Error>([&] {
               gpus().sum_attached_async(stranger.tensor(DType::f32));
@@ -253,14 +224,14 @@ TEST(PeerCopy, TakesNoSliceThatIsNotAttached) {
             std::string::npos);
 }
 
-TEST(PeerCopy, EndsWhereARankNeverArrives) {
+TEST(Direct, EndsWhereARankNeverArrives) {
   constexpr double timeout = 2.0;
   const int silent = gpus().size() - 1;
   MpiCommunicator group({.timeout_seconds = timeout});
   const OnGpu<float> arena(values_of(gpus().rank(), 4321, 0));
   const auto start = std::chrono::steady_clock::now();
   try {
-    PeerCopyCommunicator link(group, gpu());
+    DirectCommunicator link(group, gpu());
     (void)link.attach(arena.tensor(DType::f32));
     const auto sum = [&](const char* label) {
       link.sum_attached_async(arena.tensor(DType::f32), label)->wait();
@@ -287,7 +258,7 @@ TEST(PeerCopy, EndsWhereARankNeverArrives) {
   hosts().barrier();
 }
 
-TEST(PeerCopy, WorksOnAfterAnotherGroupWasGivenUp) {
+TEST(Direct, WorksOnAfterAnotherGroupWasGivenUp) {
   Attached attached;
   attached.set(2);
   attached.sum();

@@ -12,41 +12,40 @@ namespace tandem {
 
 class CudaContext;
 
-/// The ranks of one host, with a GPU each that reaches those of the others, which exchange
-/// gradients by the GPUs' copy engines: NCCL's kernels take multiprocessors from what computes
-/// beside them for as long as gradients travel, copies take them for the sums alone.
+/// The ranks of one host, with a GPU each that reaches those of the others, which sum gradients in
+/// each other's memory: NCCL's kernels take more multiprocessors from what computes beside them,
+/// and longer for little.
 ///
-/// attach() maps the ranks' arenas into each other, and staging memory as large as the arena beside
-/// each. In sum_attached_async() a rank copies each other rank's share of its slice into that one's
-/// staging memory, adds up its own share in the order of the ranks, and copies the sums into the
-/// others' arenas (short slices: parallel/peer_copy/peer_sum.h); so every rank gets the same bits,
-/// and every run too. Ranks wait for each other on the device
-/// (parallel/colocated/device_barrier.h). Operations are enqueued, captured and waited for as
-/// NcclCommunicator's are.
+/// attach() maps the ranks' arenas into each other. In sum_attached_async() each rank adds up its
+/// share of the slice over all arenas, in the order of the ranks, and writes the sums into all
+/// (parallel/direct/direct_sum.h); so every rank gets the same bits, and every run too. Before and
+/// after, the ranks wait for each other on the device (parallel/colocated/device_barrier.h):
+/// between these two barriers nobody else reads or writes a rank's share, before the first one each
+/// arena has the rank's own gradients, and behind the second one the sums. So a slice may be summed
+/// again at once, and a graph that captured this be launched again. Operations are enqueued,
+/// captured and waited for as NcclCommunicator's are.
 ///
 /// Everything else goes through NCCL: what is not attached, and what travels as bf16.
 ///
 /// After any Error the ranks are given up: whatever waits on a GPU returns, on the others' too; and
 /// what these may still write of this rank's memory, arenas too, stays allocated while it lives.
-class PeerCopyCommunicator final : public Communicator {
+class DirectCommunicator final : public Communicator {
  public:
   /// Collective over `host`, whose ranks and time-outs it takes over. Both outlive it. Throws
   /// InputError on all ranks where two of them share a GPU, SystemError where they cannot map each
   /// other's memory.
-  PeerCopyCommunicator(Communicator& host, CudaContext& context,
-                       const DeviceLinkOptions& options = {});
+  DirectCommunicator(Communicator& host, CudaContext& context,
+                     const DeviceLinkOptions& options = {});
   /// Collective, unless an error unwinds this rank. Graphs that captured operations are destroyed
   /// before.
-  ~PeerCopyCommunicator() override;
+  ~DirectCommunicator() override;
 
   int rank() const override { return host_.rank(); }
   int size() const override { return host_.size(); }
-  std::string_view name() const override { return "copy"; }
+  std::string_view name() const override { return "direct"; }
   bool is_host() const override { return false; }
   bool can_reduce(DType) const override { return true; }
-  bool sums_by_copy_engines() const override { return true; }
-  /// Staging memory.
-  std::size_t attached_bytes(std::int64_t elements) const override;
+  bool sums_little_fast() const override { return true; }
   void still_working() override { host_.still_working(); }
   /// Names the last operation of a stream of its own that began on the device too.
   void wait_until(const std::function<bool()>& done,

@@ -1,0 +1,195 @@
+#include "parallel/direct/direct_communicator.h"
+
+#include <chrono>
+#include <exception>
+#include <thread>
+
+#include "base/log.h"
+#include "device/cuda_context.h"
+#include "parallel/cuda_event_pool.h"
+#include "parallel/direct/direct_sum.h"
+#include "parallel/direct/peer_group.h"
+#include "parallel/operation_marks.h"
+#include "parallel/priority_stream.h"
+#include "parallel/stream_request.h"
+#include "parallel/stream_watch.h"
+
+namespace tandem {
+
+struct DirectCommunicator::Handle {
+  Handle(Communicator& host, CudaContext& device)
+      : context(device), group(host, device, PeerOwners::each(host)) {}
+
+  /// Enqueues a sum behind what the context's stream was given so far. Returns the stream that it
+  /// ends on.
+  CUstream_st* sum(const Tensor& slice, const OperationMark& mark) {
+    constexpr int channel = 0;
+    const PeerArena& attached = group.attached(slice);
+    const std::int64_t first =
+        slice.data<float>() - attached.arenas[static_cast<std::size_t>(group.gpu())];
+    const ArenaRange range{first, first + slice.elements()};
+    const cudaStream_t stream = sums.get();
+    events.order(context.stream(), stream);
+    group.barrier().enqueue(stream, channel, mark);
+    sum_directly(stream, attached.arenas, share_of(range, group.gpus(), group.gpu()));
+    group.barrier().enqueue(stream, channel);
+    return stream;
+  }
+
+  CudaContext& context;
+  PriorityStream sums;
+  CudaEventPool events;
+  OperationMarks marks;
+  PeerGroup group;
+};
+
+DirectCommunicator::DirectCommunicator(Communicator& host, CudaContext& context,
+                                       const DeviceLinkOptions& options)
+    : host_(host), exceptions_(std::uncaught_exceptions()), nccl_(host, context, options) {
+  context.activate();
+  handle_ = std::make_unique<Handle>(host, context);
+}
+
+DirectCommunicator::~DirectCommunicator() {
+  if (std::uncaught_exceptions() > exceptions_) give_up();
+  if (!given_up_) close();
+  if (given_up_) handle_->group.leave();
+}
+
+void DirectCommunicator::close() noexcept {
+  bool drained = false;
+  try {
+    wait_for_device(*this, handle_->context, "the end of the exchange between GPUs");
+    drained = true;
+    handle_->group.unmap();
+  } catch (const Error& error) {
+    log_error("{}", error.what());
+    if (!drained) return give_up();
+    given_up_ = true;  // nothing waits on the device, which may have nothing mapped any longer
+    nccl_.give_up();
+  }
+}
+
+void DirectCommunicator::give_up() noexcept {
+  if (given_up_) return;
+  given_up_ = true;
+  nccl_.give_up();
+  handle_->group.barrier().give_up([] { return true; });
+  handle_->group.leave();
+}
+
+DirectCommunicator::Handle& DirectCommunicator::begin() {
+  TANDEM_CHECK(!given_up_, "the ranks that exchange directly were given up after an error");
+  handle_->context.activate();
+  return *handle_;
+}
+
+NcclCommunicator& DirectCommunicator::nccl() {
+  begin();
+  return nccl_;
+}
+
+void DirectCommunicator::wait_until(const std::function<bool()>& done,
+                                    const std::function<std::string()>& what) {
+  Handle& h = begin();
+  const auto checked = [&] {
+    const bool is_done = done();
+    // Where another rank gave up, barriers were passed that not all had reached. It ends the job,
+    // or this wait takes too long; meanwhile this rank's device has no work.
+    if (h.group.barrier().given_up()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      return false;
+    }
+    return is_done;
+  };
+  const auto described = [&] {
+    const std::string last = h.marks.last();
+    return last.empty() ? what() : fmt::format("{}, last in {}", what(), last);
+  };
+  try {
+    nccl_.wait_until(checked, described);
+  } catch (...) {
+    give_up();
+    throw;
+  }
+}
+
+Tensor DirectCommunicator::do_attach(const Tensor& arena) {
+  if (shares(arena)) begin().group.attach(arena.data<float>(), arena.elements());
+  return arena;
+}
+
+void DirectCommunicator::do_detach(const Tensor& arena) {
+  if (!shares(arena) || given_up_) return;
+  if (std::uncaught_exceptions() > exceptions_) {
+    // The other ranks do not come, and the arena cannot be freed while the device waits for them.
+    return give_up();
+  }
+  wait_for_device(*this, handle_->context, "the last sums of gradients");
+  handle_->group.detach(arena.data<float>());
+}
+
+std::unique_ptr<Request> DirectCommunicator::do_sum_attached_async(const Tensor& slice,
+                                                                   std::string_view label,
+                                                                   const Tensor& scratch) {
+  Handle& h = begin();
+  if (scratch.defined()) return nccl_.all_reduce_bf16_async(slice, scratch, label);
+  CUstream_st* stream = h.context.stream();
+  if (shares(slice)) stream = h.sum(slice, h.marks.mark(label, slice.elements()));
+  return std::make_unique<StreamRequest>(h.events, stream, h.context);
+}
+
+void DirectCommunicator::do_send(const Tensor& tensor, int to) { nccl().send(tensor, to); }
+
+void DirectCommunicator::do_recv(const Tensor& tensor, int from) { nccl().recv(tensor, from); }
+
+void DirectCommunicator::do_broadcast(const Tensor& tensor, int root) {
+  nccl().broadcast(tensor, root);
+}
+
+void DirectCommunicator::do_all_reduce(const Tensor& tensor, ReduceOp op) {
+  nccl().all_reduce(tensor, op);
+}
+
+std::unique_ptr<Request> DirectCommunicator::do_all_reduce_async(const Tensor& tensor, ReduceOp op,
+                                                                 std::string_view label) {
+  return nccl().all_reduce_async(tensor, op, label);
+}
+
+std::unique_ptr<Request> DirectCommunicator::do_all_reduce_bf16_async(const Tensor& tensor,
+                                                                      const Tensor& scratch,
+                                                                      std::string_view label) {
+  return nccl().all_reduce_bf16_async(tensor, scratch, label);
+}
+
+void DirectCommunicator::do_reduce(const Tensor& tensor, ReduceOp op, int root) {
+  nccl().reduce(tensor, op, root);
+}
+
+void DirectCommunicator::do_all_gather(const Tensor& input, const Tensor& output) {
+  nccl().all_gather(input, output);
+}
+
+void DirectCommunicator::do_gather(const Tensor& input, const Tensor& output, int root) {
+  nccl().gather(input, output, root);
+}
+
+void DirectCommunicator::do_scatter(const Tensor& input, const Tensor& output, int root) {
+  nccl().scatter(input, output, root);
+}
+
+void DirectCommunicator::do_reduce_scatter(const Tensor& input, const Tensor& output, ReduceOp op) {
+  nccl().reduce_scatter(input, output, op);
+}
+
+void DirectCommunicator::do_all_to_all(const Tensor& input, const Tensor& output) {
+  nccl().all_to_all(input, output);
+}
+
+void DirectCommunicator::do_barrier() { nccl().barrier(); }
+
+void DirectCommunicator::do_sum_doubles(double* values, std::int64_t count) {
+  nccl().sum_doubles(values, count);
+}
+
+}  // namespace tandem
