@@ -12,7 +12,7 @@ in page-locked memory, uploaded each step, so that neither loaders nor storage c
 Variants are more settings of the run, measured in the same rounds:
 
     --variant bf16 parallel.gradient_compression=bf16 --variant ctas8 parallel.nccl_max_ctas=8 \\
-    --variant copy parallel.exchange=copy parallel.taper_buckets=true
+    --variant direct parallel.exchange=direct parallel.taper_buckets=true
 """
 
 import argparse

@@ -103,7 +103,7 @@ endfunction()
 # tandem_shared_gpu_test(NAME PLACEMENTS 1x4 2x2 SOURCES ... LIBRARIES ... [TIMEOUT seconds]): as
 # tandem_mpi_test, of ranks that share GPUs: for each placement GPUSxRANKS so many ranks on each of so
 # many GPUs, taking turns (NAME.1x4.turns) and under an MPS daemon of the test's own (NAME.1x4.mps), on
-# several GPUs once more with sums that these exchange directly (NAME.2x2.mps.direct). It is built
+# several GPUs once more with TANDEM_TEST_EXCHANGE=direct (NAME.2x2.mps.direct). It is built
 # wherever the CUDA backend is, and registered where the GPUs suffice, elsewhere counted as left out.
 function(tandem_shared_gpu_test name)
   cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LIBRARIES;PLACEMENTS" ${ARGN})
@@ -144,7 +144,7 @@ function(tandem_shared_gpu_test name)
         set(wrapper ${PROJECT_SOURCE_DIR}/tests/support/with_mps.sh)
       endif()
       if(variant MATCHES direct)
-        list(APPEND environment TANDEM_TEST_DIRECT_EXCHANGE=1)
+        list(APPEND environment TANDEM_TEST_EXCHANGE=direct)
       endif()
       if(NOT TANDEM_HAS_CUDA OR gpus GREATER TANDEM_GPU_COUNT OR (wrapper AND NOT TANDEM_MPS_CONTROL))
         set_property(GLOBAL APPEND PROPERTY TANDEM_GPU_TESTS_LEFT_OUT ${test})

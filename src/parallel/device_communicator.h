@@ -24,7 +24,7 @@ struct DeviceLinkOptions {
   /// choice, which is 4 on Hopper. Fewer start sooner beside kernels that fill the GPU.
   std::optional<int> cga_cluster_size{};
   /// `direct` is an InputError on all ranks where they cannot map each other's memory, or share
-  /// GPUs without MPS.
+  /// GPUs without MPS. With one GPU there is nothing to exchange.
   ExchangeKind exchange = ExchangeKind::automatic;
 };
 

@@ -1,4 +1,5 @@
 #include <cstdlib>
+#include <string_view>
 
 #include "parallel/colocated/colocated_cuda.h"
 #include "parallel/colocated/colocated_sum.h"
@@ -19,24 +20,32 @@ bool p2p_is_disabled() {
   return value != nullptr && std::strtol(value, nullptr, 10) != 0;
 }
 
-/// Collective, for ranks on several GPUs. `at_once`: whether those of a GPU are on it at the same
-/// time.
+/// Collective: whether it is so on every rank.
+bool on_all(Communicator& host, bool here) {
+  std::int32_t all = here ? 1 : 0;
+  host.all_reduce(Tensor(&all, {1}, DType::i32), ReduceOp::min);
+  return all != 0;
+}
+
+/// Collective, for ranks on several GPUs. `at_once`: whether this rank takes no turns on its GPU.
 bool exchanges_directly(Communicator& host, CudaContext& gpu, const RankTopology& topology,
                         ExchangeKind chosen, bool at_once = true) {
   if (chosen == ExchangeKind::nccl) return false;
   if (chosen == ExchangeKind::automatic) {
-    std::int32_t tried = p2p_is_disabled() ? 0 : 1;
-    host.all_reduce(Tensor(&tried, {1}, DType::i32), ReduceOp::min);
-    if (tried == 0) return false;
+    if (!on_all(host, !p2p_is_disabled())) return false;
   }
-  const bool possible =
-      at_once && host.size() <= most_members && gpus_reach_each_other(host, gpu, topology);
-  if (!possible && chosen == ExchangeKind::direct) {
-    input_error("direct exchange: {}; leave parallel.exchange out, or choose \"nccl\"",
-                at_once ? "not all GPUs reach each other's memory, as those of one host mostly do"
-                        : "ranks that share a GPU without MPS would use up each other's turns");
+  std::string_view obstacle;
+  if (host.size() > most_members) {
+    obstacle = "there are too many ranks";
+  } else if (!on_all(host, at_once)) {
+    obstacle = "ranks that share a GPU without MPS would use up each other's turns";
+  } else if (!gpus_reach_each_other(host, gpu, topology)) {
+    obstacle = "not all GPUs reach each other's memory, as those of one host mostly do";
   }
-  return possible;
+  if (!obstacle.empty() && chosen == ExchangeKind::direct) {
+    input_error("direct exchange: {}; leave parallel.exchange out, or choose \"nccl\"", obstacle);
+  }
+  return obstacle.empty();
 }
 
 }  // namespace
@@ -57,8 +66,9 @@ std::unique_ptr<Communicator> make_device_communicator(AnyContext& context, Comm
   }
   const bool mps = ranks_run_under_mps(host, topology);
   DeviceLinkOptions links = options;
-  const bool direct = topology.devices() > 1 &&
-                      exchanges_directly(host, *gpu, topology, options.exchange, mps || !shared);
+  const bool at_once = mps || topology.colocated_size() == 1;
+  const bool direct =
+      topology.devices() > 1 && exchanges_directly(host, *gpu, topology, options.exchange, at_once);
   links.exchange = direct ? ExchangeKind::direct : ExchangeKind::nccl;
   return std::make_unique<ColocatedCudaCommunicator>(host, *gpu, topology, mps, links);
 }

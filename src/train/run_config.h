@@ -64,10 +64,10 @@ namespace tandem {
 /// | checkpoint.every_steps | default 0: at the end of epochs only |
 /// | checkpoint.every_epochs | default 1; evaluations and the last epoch always have one |
 /// | checkpoint.keep | how many step checkpoints stay, default 3 |
-/// | parallel.first_bucket_mib, parallel.bucket_mib | MiB, default 1 and 25; 12 where gradients are
-///   exchanged directly |
-/// | parallel.taper_buckets | buckets shrink towards the end of backward; default: where gradients
-///   are exchanged directly |
+/// | parallel.first_bucket_mib, parallel.bucket_mib | MiB, default 1 and 25; 12 where ranks with a
+///   GPU each exchange gradients directly |
+/// | parallel.taper_buckets | buckets shrink towards the end of backward; default: where ranks
+///   with a GPU each exchange gradients directly |
 /// | parallel.gradient_compression | "none" (default), or "bf16": gradients travel between ranks as
 ///   bf16, and are added up in fp32 |
 /// | parallel.reduction | "flat", "two_level" (within each device, then among one rank of each), or

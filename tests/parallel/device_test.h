@@ -1,10 +1,17 @@
 #pragma once
 
+#include <cuda_runtime_api.h>
+
 #include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
 #include <vector>
 
+#include "device/cuda_check.h"
 #include "device/cuda_context.h"
 #include "device/memory_kernels.h"
+#include "parallel/device_communicator.h"
 #include "parallel/mpi_test.h"
 
 namespace tandem {
@@ -15,6 +22,31 @@ CudaContext& gpu();
 Communicator& gpus();
 /// What the GPUs' communicator was started from.
 Communicator& hosts();
+
+/// How several GPUs that ranks share exchange gradients: as TANDEM_TEST_EXCHANGE in the environment
+/// says, nccl or direct, else nccl.
+inline DeviceLinkOptions links_of_test() {
+  const char* exchange = std::getenv("TANDEM_TEST_EXCHANGE");
+  const bool direct = exchange != nullptr && std::string_view(exchange) == "direct";
+  return {.exchange = direct ? ExchangeKind::direct : ExchangeKind::nccl};
+}
+
+/// Enqueues a copy in the GPU's memory.
+inline void enqueue_copy(const float* from, std::int64_t elements, float* to) {
+  if (elements == 0) return;
+  TANDEM_CUDA_CHECK(cudaMemcpyAsync(to, from, static_cast<std::size_t>(elements) * sizeof(float),
+                                    cudaMemcpyDeviceToDevice, gpu().stream()));
+}
+/// Enqueues a copy of the first `width` of each `pitch` elements.
+inline void enqueue_copy_of_rows(const float* from, std::int64_t elements, std::int64_t width,
+                                 std::int64_t pitch, float* to) {
+  const auto bytes = [](std::int64_t count) {
+    return static_cast<std::size_t>(count) * sizeof(float);
+  };
+  TANDEM_CUDA_CHECK(cudaMemcpy2DAsync(to, bytes(width), from, bytes(pitch), bytes(width),
+                                      static_cast<std::size_t>(elements / pitch),
+                                      cudaMemcpyDeviceToDevice, gpu().stream()));
+}
 
 /// Values in the GPU's memory.
 template <typename T>

@@ -19,10 +19,19 @@
 namespace tandem {
 namespace {
 
+bool has_gpu_of_its_own() {
+  return devices_of_ranks().size() == static_cast<std::size_t>(world().size());
+}
+
+/// What a run takes by itself, or where ranks share GPUs what the test's script says.
+DeviceLinkOptions usual_links() {
+  return has_gpu_of_its_own() ? DeviceLinkOptions{} : links_of_test();
+}
+
 /// What training on this rank's GPU needs. (The reduction is Self for one rank.)
 class GpuPlace {
  public:
-  explicit GpuPlace(const DeviceLinkOptions& link = {})
+  explicit GpuPlace(const DeviceLinkOptions& link = usual_links())
       : context_(std::in_place_type<CudaContext>, gpu().device().index),
         reduction_(make_device_communicator(context_, hosts(), link)) {}
   ReplicaPlace place() { return {context_, hosts(), *reduction_}; }
@@ -66,10 +75,6 @@ TEST(DataParallelCuda, MixupOrCutmix) {
 }
 TEST(DataParallelCuda, Bf16) {
   expect_reference({.accumulate = up_to_four(), .precision = Precision::bf16}, bf16_bounds);
-}
-
-bool has_gpu_of_its_own() {
-  return devices_of_ranks().size() == static_cast<std::size_t>(world().size());
 }
 
 /// What exchanges gradients, as `link` asks for it.

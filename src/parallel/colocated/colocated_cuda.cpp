@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "device/memory_kernels.h"
+#include "parallel/bf16_sum.h"
 #include "parallel/colocated/colocated_handle.h"
 #include "parallel/stream_request.h"
 #include "parallel/stream_watch.h"
@@ -104,7 +105,10 @@ void ColocatedCudaCommunicator::wait_until(const std::function<bool()>& done,
 SharedDevice* ColocatedCudaCommunicator::shared_device() { return handle_.get(); }
 
 std::int64_t ColocatedCudaCommunicator::bf16_scratch(std::int64_t elements) const {
-  return handle_->leaders ? handle_->leaders->bf16_scratch(elements) : 0;
+  const Handle& h = *handle_;
+  if (h.leaders) return h.leaders->bf16_scratch(elements);
+  // Where all ranks exchange, all have to know whether that is done as bf16.
+  return h.peers ? Bf16SumLayout(elements, devices_).scratch_elements() : 0;
 }
 
 Tensor ColocatedCudaCommunicator::do_attach(const Tensor& arena) {

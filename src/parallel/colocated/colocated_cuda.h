@@ -22,9 +22,10 @@ class CudaContext;
 ///
 /// attach() shares the arenas and one memory of sums per GPU, which is the leader's. In
 /// sum_attached_async() each process adds up its share of the slice over the arenas into those
-/// sums, so k processes read k arenas and write one; between leaders the sums are then reduced in
-/// place, while the next slice's sum may go on. What is not attached travels through a slot per
-/// process.
+/// sums, so k processes read k arenas and write one. Then these are summed over the GPUs, in place,
+/// while the next slice's sum may go on: by NCCL between leaders, or directly, by all processes,
+/// each a share of its GPU's share (parallel/direct/direct_sum.h). What is not attached travels
+/// through a slot per process.
 ///
 /// Operations are enqueued, captured and waited for as NcclCommunicator's are, but these: send,
 /// recv, broadcast, all_gather, gather, scatter and all_to_all, which no training step needs, go
@@ -37,7 +38,9 @@ class ColocatedCudaCommunicator final : public Communicator {
  public:
   /// Collective over `host`, whose ranks and time-outs it takes over. `topology`: how its ranks lie
   /// on GPUs. `mps`: whether the processes are clients of MPS, the same on all ranks of a GPU.
-  /// Host and context outlive it. Throws SystemError where processes of a GPU cannot share memory.
+  /// `options.exchange`: of several GPUs, nccl or direct; direct where all GPUs reach each other's
+  /// memory and no ranks take turns on one. Host and context outlive it. Throws SystemError where
+  /// processes of a GPU cannot share memory.
   ColocatedCudaCommunicator(Communicator& host, CudaContext& context, const RankTopology& topology,
                             bool mps, const DeviceLinkOptions& options = {});
   /// Collective, unless an error unwinds this rank. Graphs that captured operations are destroyed
@@ -50,7 +53,7 @@ class ColocatedCudaCommunicator final : public Communicator {
   std::string_view name() const override { return devices_ == 1 ? "colocated" : "hierarchical"; }
   bool is_host() const override { return false; }
   bool can_reduce(DType) const override { return true; }
-  /// Of a leader, what the leaders need; 0 elsewhere.
+  /// Of a leader, what the leaders need; elsewhere 0, or with direct exchange as much.
   std::int64_t bf16_scratch(std::int64_t elements) const override;
   SharedDevice* shared_device() override;
   /// A part of the sums, which lie in the leader's memory.

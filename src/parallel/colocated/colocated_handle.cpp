@@ -42,6 +42,7 @@ ColocatedCudaCommunicator::Handle::Handle(Communicator& host, CudaContext& devic
       group(host, device, topology.ranks_on_device(topology.device_of(host.rank())),
             mps ? DeviceOrder::kernels : DeviceOrder::flags) {
   if (!several_devices) return;
+  TANDEM_CHECK(options.exchange != ExchangeKind::automatic, "how GPUs exchange is not decided");
   split = host.split(group.leads() ? 0 : 1);
   if (group.leads()) leaders = std::make_unique<NcclCommunicator>(*split, device, options);
   if (options.exchange == ExchangeKind::direct) {

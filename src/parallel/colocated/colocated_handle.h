@@ -25,7 +25,7 @@ namespace tandem {
 enum Channel : int {
   on_context,   // the context's stream
   on_sums,      // the stream of asynchronous operations
-  on_exchange,  // the stream on which sums wait for the leaders
+  on_exchange,  // the stream on which GPUs exchange sums
 };
 static_assert(on_exchange + 1 == DeviceBarrier::channels);
 

@@ -18,7 +18,7 @@ enum class DeviceOrder : std::uint8_t {
   /// run on the GPU at the same time, as clients of MPS do.
   kernels,
   /// As kernels, but a process tells each other one, and waits for words in its own memory alone:
-  /// for processes with a GPU each, where asking another GPU's memory takes long.
+  /// for processes on several GPUs, where asking another GPU's memory takes long.
   inboxes,
   /// The stream writes and awaits flags, without a kernel (parallel/colocated/flag_barrier.h).
   /// Where the GPU changes from process to process, a kernel that waits would use up its

@@ -21,22 +21,27 @@ struct DirectCommunicator::Handle {
       : context(device), group(host, device, PeerOwners::each(host)) {}
 
   /// Enqueues a sum behind what the context's stream was given so far. Returns the stream that it
-  /// ends on.
+  /// ends on. The ranks wait for each other's gradients on one stream, and sum on another: so they
+  /// arrive for the next slice while they sum this one.
   CUstream_st* sum(const Tensor& slice, const OperationMark& mark) {
-    constexpr int channel = 0;
     const PeerArena& attached = group.attached(slice);
     const std::int64_t first =
         slice.data<float>() - attached.arenas[static_cast<std::size_t>(group.gpu())];
     const ArenaRange range{first, first + slice.elements()};
-    const cudaStream_t stream = sums.get();
-    events.order(context.stream(), stream);
-    group.barrier().enqueue(stream, channel, mark);
-    sum_directly(stream, attached.arenas, share_of(range, group.gpus(), group.gpu()));
-    group.barrier().enqueue(stream, channel);
-    return stream;
+    events.order(context.stream(), arrivals.get());
+    group.barrier().enqueue(arrivals.get(), on_arrivals, mark);
+    events.order(arrivals.get(), sums.get());
+    sum_directly(sums.get(), attached.arenas, share_of(range, group.gpus(), group.gpu()));
+    group.barrier().enqueue(sums.get(), on_sums);
+    return sums.get();
   }
 
+  static constexpr int on_arrivals = 0;
+  static constexpr int on_sums = 1;
+  static_assert(on_sums < DeviceBarrier::channels);
+
   CudaContext& context;
+  PriorityStream arrivals;
   PriorityStream sums;
   CudaEventPool events;
   OperationMarks marks;

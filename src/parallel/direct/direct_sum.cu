@@ -7,11 +7,12 @@
 namespace tandem {
 namespace {
 
-constexpr int threads = 1024;
-/// Of all ranks of a GPU. On two and four H200s a step of ResNet-18 (32 px) was fastest with 8 to
-/// 12; 4 cannot keep the links busy, and 16 and more slow backward down.
-constexpr int blocks_of_gpu = 8;
-/// Float4 that a thread has under way: 64 registers are what it may have.
+constexpr int threads = 512;
+/// Of all ranks of a GPU, or one of each where these are more. On four H200s a step of ResNet-18
+/// (32 px) was fastest with 12, or with 8 of 1,024 threads, which have a multiprocessor's registers
+/// for themselves; fewer cannot keep the links busy, and more slow backward down.
+constexpr int blocks_of_gpu = 12;
+/// Float4 that a thread has under way. More do not stay in registers.
 constexpr int most_loads = 8;
 
 struct Arenas {

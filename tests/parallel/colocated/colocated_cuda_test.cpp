@@ -1,5 +1,6 @@
 #include "parallel/colocated/colocated_cuda_test.h"
 
+#include <algorithm>
 #include <chrono>
 #include <stdexcept>
 #include <thread>
@@ -105,6 +106,12 @@ class Attached {
   Attached& operator=(const Attached&) = delete;
 
   void set(int round) { arena_.set(values_of(gpus().rank(), arena_elements, round)); }
+  /// Enqueues what backward computes.
+  void compute(const float* values) const { enqueue_copy(values, arena_elements, arena_.data()); }
+  /// Enqueues a copy of the first `width` of each `pitch` sums.
+  void copy_rows(std::int64_t width, std::int64_t pitch, float* to) const {
+    enqueue_copy_of_rows(sums_.data<float>(), arena_elements, width, pitch, to);
+  }
   /// Enqueues the sums of all slices.
   void sum() const {
     std::vector<std::unique_ptr<Request>> requests;
@@ -176,12 +183,38 @@ TEST(ColocatedCuda, SumsInAGraphThatIsLaunchedAgainAndAgain) {
 
 TEST(ColocatedCuda, LaunchesWithoutTheHostBetweenThem) {
   if (gpus().size() == 1) return;
+  constexpr int launches = 50;
+  constexpr int rounds = 3;
+  // Of each launch's sums some are kept.
+  constexpr std::int64_t width = 16;
+  constexpr std::int64_t pitch = 4096;
+  constexpr std::int64_t kept = arena_elements / pitch * width;
+  std::vector<float> values;
+  for (int round = 0; round < rounds; ++round) {
+    const std::vector<float> more = values_of(gpus().rank(), arena_elements, round);
+    values.insert(values.end(), more.begin(), more.end());
+  }
+  const OnGpu<float> computed(values);
+  const OnGpu<float> saved(std::vector<float>(static_cast<std::size_t>(launches * kept)));
   Attached attached;
   attached.sum();
   CudaGraph graph(gpu(), [&] { attached.sum(); });
-  attached.set(1);
-  for (int launch = 0; launch < 50; ++launch) graph.launch();
-  expect_sums(attached.sums(), 1);
+  for (int launch = 0; launch < launches; ++launch) {
+    attached.compute(computed.data() + launch % rounds * arena_elements);
+    graph.launch();
+    attached.copy_rows(width, pitch, saved.data() + launch * kept);
+  }
+  expect_sums(attached.sums(), (launches - 1) % rounds);
+  const std::vector<float> found = saved.get();
+  for (std::int64_t k = 0; k < launches * kept; ++k) {
+    const std::int64_t i = k % kept / width * pitch + k % width;
+    const bool summed = std::ranges::any_of(slices, [&](const Slice& slice) {
+      return i >= slice.offset && i < slice.offset + slice.elements;
+    });
+    ASSERT_EQ(found[static_cast<std::size_t>(k)],
+              summed ? sum_of(i, static_cast<int>(k / kept) % rounds) : 0.0F)
+        << "element " << i << ", launch " << k / kept;
+  }
 }
 
 TEST(ColocatedCuda, TakesNoSliceThatIsNotAttached) {
@@ -201,7 +234,7 @@ TEST(ColocatedCuda, EndsWhereARankNeverArrives) {
   const OnGpu<float> arena(values_of(gpus().rank(), 1234, 0));
   const auto start = std::chrono::steady_clock::now();
   try {
-    ColocatedCudaCommunicator link(group, gpu(), topology(), under_mps());
+    ColocatedCudaCommunicator link(group, gpu(), topology(), under_mps(), links_of_test());
     (void)link.attach(arena.tensor(DType::f32));
     const auto sum = [&](const char* label) {
       link.sum_attached_async(arena.tensor(DType::f32), label)->wait();

@@ -13,19 +13,13 @@ namespace {
 class ColocatedWorlds;
 ColocatedWorlds* the_worlds = nullptr;
 
-/// The test's script says how several GPUs exchange sums.
-DeviceLinkOptions links() {
-  const bool direct = std::getenv("TANDEM_TEST_DIRECT_EXCHANGE") != nullptr;
-  return {.exchange = direct ? ExchangeKind::direct : ExchangeKind::nccl};
-}
-
 class ColocatedWorlds final : public TestWorlds {
  public:
   explicit ColocatedWorlds(const MpiSession& session)
       : hosts_(session.make_world()),
         context_(choose_device(*hosts_, visible_gpus())),
         topology_(RankTopology::gather(*hosts_, this_place(context_.device().uuid))),
-        gpus_(*hosts_, context_, topology_, under_mps(), links()),
+        gpus_(*hosts_, context_, topology_, under_mps(), links_of_test()),
         staging_(context_, gpus_) {
     the_worlds = this;
   }

@@ -53,8 +53,8 @@ struct Slice {
   std::int64_t elements;
 };
 
-/// Slices of an arena that leave gaps, and begin and end anywhere. The last three are longer
-/// than a kernel's blocks take at once.
+/// Slices of an arena that leave gaps, and begin and end anywhere. Of the longest one a
+/// kernel's blocks take several tiles each.
 constexpr Slice slices[] = {{0, 1},
                             {3, 2},
                             {64, 64},
@@ -103,24 +103,16 @@ class Attached {
 
   /// Enqueues what backward computes from now on.
   void compute(const float* values) const {
-    TANDEM_CUDA_CHECK(cudaMemcpyAsync(computed_.data(), values, arena_elements * sizeof(float),
-                                      cudaMemcpyDeviceToDevice, gpu().stream()));
+    enqueue_copy(values, arena_elements, computed_.data());
   }
   /// Enqueues a copy of the first `width` of each `pitch` elements.
   void copy_rows(std::int64_t width, std::int64_t pitch, float* to) const {
-    const auto bytes = [](std::int64_t elements) {
-      return static_cast<std::size_t>(elements) * sizeof(float);
-    };
-    TANDEM_CUDA_CHECK(cudaMemcpy2DAsync(to, bytes(width), arena_.data(), bytes(pitch), bytes(width),
-                                        static_cast<std::size_t>(arena_elements / pitch),
-                                        cudaMemcpyDeviceToDevice, gpu().stream()));
+    enqueue_copy_of_rows(arena_.data(), arena_elements, width, pitch, to);
   }
   void set(int round) { computed_.set(values_of(gpus().rank(), arena_elements, round)); }
   /// Enqueues backward, and the sums of all slices.
   void sum() const {
-    TANDEM_CUDA_CHECK(cudaMemcpyAsync(arena_.data(), computed_.data(),
-                                      arena_elements * sizeof(float), cudaMemcpyDeviceToDevice,
-                                      gpu().stream()));
+    enqueue_copy(computed_.data(), arena_elements, arena_.data());
     std::vector<std::unique_ptr<Request>> requests;
     for (const Slice& slice : slices) {
       requests.push_back(gpus().sum_attached_async(
