@@ -153,7 +153,8 @@ int verify(const VerifyArguments& arguments) {
              config.test_path.string());
   }
   const Datasets datasets = open_datasets(config);
-  const int threads = arguments.threads > 0 ? arguments.threads : read_machine().usable_cores();
+  const int threads =
+      arguments.threads > 0 ? arguments.threads : default_threads(read_machine(), 1);
   const DataReport report = verified(datasets, threads);
   if (arguments.json) {
     std::cout << json_text(report) << '\n';

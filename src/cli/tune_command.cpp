@@ -94,7 +94,7 @@ class Tuner {
         limits_{.global_batch = config_.global_batch,
                 .accumulate = config_.accumulate,
                 .workers = config_.data.workers,
-                .cores = read_machine().usable_cores(),
+                .cores = default_threads(read_machine(), 1),
                 .seconds = arguments.seconds},
         runner_(bench_call(arguments, config_), folder_.path(),
                 [this] { return stop_.requested(); }) {}

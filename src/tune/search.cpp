@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "base/error.h"
 
@@ -31,10 +32,9 @@ class Search {
     measure_one_rank(one);
     try_counts();
     try_sm_shares();
-    std::vector<Candidate> finalists{best_workers(one)};
-    for (const Candidate& candidate : fastest_others()) {
-      finalists.push_back(best_workers(candidate));
-    }
+    std::vector<Candidate> finalists{one};
+    std::ranges::copy(fastest_others(), std::back_inserter(finalists));
+    add_workers(finalists);
     repeat(finalists);
     decide(finalists);
     return std::move(result_);
@@ -105,7 +105,7 @@ class Search {
                                 .workers = limits_.workers};
       if (!result_.on_gpus && ranks > limits_.cores) {
         result_.left_out.push_back(
-            fmt::format("{}: there are {} cores", text_of(processes), limits_.cores));
+            fmt::format("{}: cores for them: {}", text_of(processes), limits_.cores));
         continue;
       }
       explore(processes);
@@ -152,22 +152,45 @@ class Search {
     return candidates;
   }
 
-  Candidate best_workers(const Candidate& start) {
-    const int processes = processes_of(start.placement) * (result_.on_gpus ? result_.devices : 1);
-    Candidate best = start;
-    for (Candidate next = start; row_of(best).measured();) {
-      next.workers *= 2;
-      if (next.workers * processes > std::max(limits_.cores, limits_.workers * processes)) break;
-      const Row& now = row_of(best);
-      if (now.training() >= loader_keeps_up * now.one_batch()) break;
-      const double before = now.training();
-      explore(next);
-      const auto found = std::ranges::find(result_.rows, next, &Row::candidate);
-      if (found == result_.rows.end() || !found->measured()) break;
-      if (found->training() < worth_more_workers * before) break;
-      best = next;
+  /// As many workers for each as help it. The fastest on one batch goes first: where the time runs
+  /// out, it is the one that is worth it, and the others need about as many threads.
+  void add_workers(std::vector<Candidate>& finalists) {
+    const auto one_batch = [this](const Candidate& candidate) {
+      const Row& row = row_of(candidate);
+      return row.measured() ? row.one_batch() : 0.0;
+    };
+    const auto fastest = std::ranges::max_element(finalists, {}, one_batch);
+    add_workers(*fastest);
+    const int threads = fastest->workers * processes_of(fastest->placement);
+    for (Candidate& finalist : finalists) {
+      if (&finalist == &*fastest) continue;
+      take_workers(finalist, threads / processes_of(finalist.placement));
+      add_workers(finalist);
     }
-    return best;
+  }
+  void add_workers(Candidate& candidate) {
+    while (take_workers(candidate, 2 * candidate.workers)) {
+    }
+  }
+
+  /// So many, if that is more, where the loader slows it down and they help. Whether it does so.
+  bool take_workers(Candidate& candidate, int workers) {
+    const int processes =
+        processes_of(candidate.placement) * (result_.on_gpus ? result_.devices : 1);
+    const bool too_many =
+        workers * processes > std::max(limits_.cores, limits_.workers * processes);
+    if (workers <= candidate.workers || too_many) return false;
+    const Row& now = row_of(candidate);
+    if (!now.measured() || now.training() >= loader_keeps_up * now.one_batch()) return false;
+    const double before = now.training();
+    Candidate more = candidate;
+    more.workers = workers;
+    explore(more);
+    const auto found = std::ranges::find(result_.rows, more, &Row::candidate);
+    if (found == result_.rows.end() || !found->measured()) return false;
+    if (found->training() < worth_more_workers * before) return false;
+    candidate = more;
+    return true;
   }
 
   void repeat(const std::vector<Candidate>& finalists) {

@@ -1,3 +1,5 @@
+#include <sched.h>
+
 #include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -44,6 +46,25 @@ class Tune : public RunTest {
     return found;
   }
 };
+
+/// A core that this process may run on.
+int own_core() {
+  cpu_set_t cores;
+  EXPECT_EQ(sched_getaffinity(0, sizeof(cores), &cores), 0);
+  int core = 0;
+  while (!CPU_ISSET(static_cast<unsigned>(core), &cores)) ++core;
+  return core;
+}
+
+TEST_F(Tune, CountsTheCoresThatItIsBoundTo) {
+  Launch bound = launch({"--seconds", "20"});
+  const std::vector<std::string> taskset{"taskset", "-c", std::to_string(own_core())};
+  bound.command.insert(bound.command.begin(), taskset.begin(), taskset.end());
+  const Outcome outcome = run(bound);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(occurrences(outcome.out, "left out: 2 processes, 1 worker each: cores for them: 1"), 1U)
+      << outcome.out;
+}
 
 TEST_F(Tune, MeasuresChoosesAndKeeps) {
   const Outcome outcome = tune({"--seconds", "30", "--json", "tune.json"});
