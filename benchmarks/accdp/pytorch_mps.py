@@ -30,6 +30,9 @@ class MpsDaemon:
             pathlib.Path(path).mkdir()
         subprocess.run(["nvidia-cuda-mps-control", "-d"], check=True, timeout=30,
                        env={**os.environ, **self.environment})
+        if "CUDA_VISIBLE_DEVICES" in os.environ:
+            # A daemon's clients count the GPUs that it was shown.
+            self.environment["CUDA_VISIBLE_DEVICES"] = "0"
         return self
 
     def __exit__(self, *unused) -> None:

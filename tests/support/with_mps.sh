@@ -12,6 +12,12 @@ end() {
 trap end EXIT
 
 nvidia-cuda-mps-control -d || exit 1
+# A daemon's clients count the GPUs that it was shown.
+if [[ -n ${CUDA_VISIBLE_DEVICES:-} ]]; then
+  shown=${CUDA_VISIBLE_DEVICES//[^,]/}
+  CUDA_VISIBLE_DEVICES=$(seq -s , 0 ${#shown})
+  export CUDA_VISIBLE_DEVICES
+fi
 TANDEM_TEST_UNDER_MPS=1 "$@" &
 command=$!
 trap 'kill $command; exit 143' TERM INT HUP
