@@ -3,6 +3,9 @@
 
     benchmarks/accdp/plot.py benchmarks/results/DATE-CARD/accdp --out docs/accdp
 
+A figure may be measured in several files, and in several folders: each of its points is taken from
+the last one that measured it with the batch that it has last.
+
 Without matplotlib the tables alone are written. Values are medians over the rounds; whiskers and
 ranges go from the least to the most. Lines and bars differ in markers and hatches, not in
 colour."""
@@ -45,6 +48,41 @@ class Panel:
             return None
         values = list(rounds.values())
         return Value(statistics.median(values), min(values), max(values))
+
+
+def is_measured(point: dict) -> bool:
+    return any("error" not in run for run in point["runs"])
+
+
+def merge(files: list[dict]) -> dict:
+    """One figure's files, the last one first in rank: its points, and the environments of those
+    that have one of them."""
+    merged = files[-1] | {"environments": [], "points": []}
+    points: dict[tuple, tuple[dict, dict]] = {}
+    for data in files:
+        for point in data["points"]:
+            key = tuple(str(point[name]) for name in ("panel", "series", "x"))
+            other, _ = points.get(key, (None, None))
+            same = other is not None and other["global_batch"] == point["global_batch"]
+            if is_measured(point) or not same or not is_measured(other):
+                points[key] = point, data["environment"]
+    for point, environment in points.values():
+        merged["points"].append(point)
+        if environment not in merged["environments"]:
+            merged["environments"].append(environment)
+    return merged
+
+
+def read_figures(folders: list[pathlib.Path]) -> dict[str, dict]:
+    """By name, merged."""
+    found: dict[str, list[dict]] = {}
+    for folder in folders:
+        for path in sorted(folder.glob("figure_*.json")) + sorted(folder.glob("pytorch*.json")):
+            data = json.loads(path.read_text())
+            number = data["figure"]["number"]
+            name = f"figure_{number}" if isinstance(number, int) else path.stem
+            found.setdefault(name, []).append(data)
+    return {name: merge(files) for name, files in sorted(found.items())}
 
 
 def load(data: dict, fields: dict[str, str]) -> dict[str, Panel]:
@@ -124,10 +162,10 @@ def tables(data: dict) -> str:
     figure = data["figure"]
     name = f"Figure {figure['number']}: " if isinstance(figure["number"], int) else ""
     parts = [f"### {name}{figure['title']}\n"]
-    environment = data["environment"]
-    card = environment["cards"][0] if environment["cards"] else "CPU ranks"
-    parts.append(f"{card}; {environment['date']}; commit {environment['commit']}; "
-                 f"{figure['precision']}; {figure['rounds']} rounds of {figure['seconds']} s.\n")
+    for environment in data["environments"]:
+        card = environment["cards"][0] if environment["cards"] else "CPU ranks"
+        parts.append(f"{card}; {environment['date']}; commit {environment['commit']}; "
+                     f"{figure['precision']}; {figure['rounds']} rounds of {figure['seconds']} s.\n")
     if "sm_activity" in figure["fields"].values():
         for name, panel in load(data, {"": "step_images_per_second"}).items():
             parts.append(table(figure, name, panel, "images/s") + "\n")
@@ -225,22 +263,22 @@ def import_pyplot():
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("raw", type=pathlib.Path, help="the folder of the raw files")
+    parser.add_argument("raw", type=pathlib.Path, nargs="+", help="folders of raw files")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("docs/accdp"))
     options = parser.parse_args()
-    files = sorted(options.raw.glob("figure_*.json")) + sorted(options.raw.glob("pytorch*.json"))
-    if not files:
-        sys.exit(f"{options.raw}: no figure_*.json; run the figures' scripts first")
+    figures = read_figures(options.raw)
+    if not figures:
+        folders = ", ".join(map(str, options.raw))
+        sys.exit(f"{folders}: no figure_*.json; run the figures' scripts first")
     options.out.mkdir(parents=True, exist_ok=True)
     pyplot = import_pyplot()
     texts = []
-    for path in files:
-        data = json.loads(path.read_text())
+    for name, data in figures.items():
         texts.append(tables(data))
         if pyplot:
-            draw(data, pyplot, options.out, path.stem)
+            draw(data, pyplot, options.out, name)
     (options.out / "tables.md").write_text("\n".join(texts))
-    print(f"{options.out}: {len(files)} figures{'' if pyplot else ' without plots'}, tables.md")
+    print(f"{options.out}: {len(figures)} figures{'' if pyplot else ' without plots'}, tables.md")
 
 
 if __name__ == "__main__":
