@@ -1,6 +1,7 @@
 #include "layers/conv2d_onednn.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "device/arena.h"
 
@@ -12,7 +13,7 @@ using Tag = memory::format_tag;
 /// oneDNN's logical extents are NCHW and (G)OIHW whatever the order in memory.
 struct OneDnnConvolution::Descs {
   memory::desc input, output, plain_weight, any_weight, bias;
-  memory::dims strides, dilation, padding;
+  memory::dims weight_extents, strides, dilation, padding;
   /// On the far side: what the output's size implies, which may be less than on the near one.
   memory::dims far_padding;
 
@@ -22,14 +23,12 @@ struct OneDnnConvolution::Descs {
     output = {{y[0], y[3], y[1], y[2]}, f32, Tag::nhwc};
     const std::int64_t k = o.window.kernel;
     if (o.groups == 1) {
-      const memory::dims extents{o.out_channels, x[3], k, k};
-      plain_weight = {extents, f32, Tag::ohwi};
-      any_weight = {extents, f32, Tag::any};
+      weight_extents = {o.out_channels, x[3], k, k};
     } else {
-      const memory::dims extents{o.groups, o.out_channels / o.groups, x[3] / o.groups, k, k};
-      plain_weight = {extents, f32, Tag::gohwi};
-      any_weight = {extents, f32, Tag::any};
+      weight_extents = {o.groups, o.out_channels / o.groups, x[3] / o.groups, k, k};
     }
+    plain_weight = {weight_extents, f32, o.groups == 1 ? Tag::ohwi : Tag::gohwi};
+    any_weight = {weight_extents, f32, Tag::any};
     bias = {{o.out_channels}, f32, Tag::x};
     strides = {o.window.stride, o.window.stride};
     // oneDNN counts a dense kernel as dilation 0.
@@ -67,6 +66,32 @@ void append(dnnl::post_ops& operations, Activation activation) {
   }
 }
 
+/// Names of oneDNN's: capitals are blocks, in the order in which they lie, and numbers with letters
+/// what lies in a block; a: outputs, b: inputs, c and d: the window's rows and columns.
+constexpr std::pair<Tag, WeightBlocks> known_blocks[] = {
+    {Tag::Acdb8a, {.outputs = 8, .outputs_inside = true}},
+    {Tag::Acdb16a, {.outputs = 16, .outputs_inside = true}},
+    {Tag::Acdb32a, {.outputs = 32, .outputs_inside = true}},
+    {Tag::Acdb48a, {.outputs = 48, .outputs_inside = true}},
+    {Tag::Acdb64a, {.outputs = 64, .outputs_inside = true}},
+    {Tag::ABcd8b8a, {.outputs = 8, .inputs = 8, .outputs_inside = true}},
+    {Tag::ABcd16b16a, {.outputs = 16, .inputs = 16, .outputs_inside = true}},
+    {Tag::ABcd8a8b, {.outputs = 8, .inputs = 8}},
+    {Tag::ABcd16a16b, {.outputs = 16, .inputs = 16}},
+    {Tag::BAcd16a16b, {.outputs = 16, .inputs = 16, .inputs_outside = true}},
+};
+
+/// Undefined where `packed` is in no known format, or its shape does not fit that.
+BlockedWeights find_blocks(const memory::desc& packed, const memory::dims& extents) {
+  if (extents.size() != 4) return {};  // groups
+  for (const auto& [tag, blocks] : known_blocks) {
+    if (!BlockedWeights::fits(blocks, extents[0], extents[1])) continue;
+    if (packed != memory::desc(extents, memory::data_type::f32, tag)) continue;
+    return {blocks, extents[0], extents[2] * extents[3], extents[1]};
+  }
+  return {};
+}
+
 }  // namespace
 
 OneDnnConvolution::OneDnnConvolution(CpuContext& context, const Conv2dOptions& options,
@@ -98,7 +123,7 @@ OneDnnConvolution::OneDnnConvolution(CpuContext& context, const Conv2dOptions& o
   forward_.declare(DNNL_ARG_DST, pd.dst_desc(), engine);
   forward_.declare(DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc(), engine);
   if (mode.bias) forward_.declare(DNNL_ARG_BIAS, pd.bias_desc(), engine);
-  forward_packing_ = make_packing(descs.plain_weight, pd.weights_desc(), pd.weights_desc());
+  forward_packing_ = make_packing(descs, descs.plain_weight, pd.weights_desc());
   forward_scratch_ = forward_packing_.bytes + pd.scratchpad_desc().get_size();
   if (mode.training && mode.weight_gradient) make_backward_weights(descs, pd, mode);
   if (mode.training && mode.input_gradient) make_backward_data(descs, pd);
@@ -128,8 +153,7 @@ void OneDnnConvolution::make_backward_weights(
   if (mode.bias) {
     backward_weights_.declare(DNNL_ARG_DIFF_BIAS, weights.diff_bias_desc(), engine);
   }
-  gradient_packing_ =
-      make_packing(weights.diff_weights_desc(), descs.plain_weight, weights.diff_weights_desc());
+  gradient_packing_ = make_packing(descs, weights.diff_weights_desc(), descs.plain_weight);
   backward_scratch_ = gradient_packing_.bytes + weights.scratchpad_desc().get_size();
 }
 
@@ -147,31 +171,55 @@ void OneDnnConvolution::make_backward_data(
   backward_data_.declare(DNNL_ARG_WEIGHTS, data.weights_desc(), engine);
   backward_data_.declare(DNNL_ARG_DIFF_DST, data.diff_dst_desc(), engine);
   backward_data_.declare(DNNL_ARG_SCRATCHPAD, data.scratchpad_desc(), engine);
-  data_packing_ = make_packing(descs.plain_weight, data.weights_desc(), data.weights_desc());
+  data_packing_ = make_packing(descs, descs.plain_weight, data.weights_desc());
   backward_scratch_ =
       std::max(backward_scratch_, data_packing_.bytes + data.scratchpad_desc().get_size());
 }
 
-OneDnnConvolution::Packing OneDnnConvolution::make_packing(const memory::desc& from,
-                                                           const memory::desc& to,
-                                                           const memory::desc& packed) {
+OneDnnConvolution::Packing OneDnnConvolution::make_packing(const Descs& descs,
+                                                           const memory::desc& from,
+                                                           const memory::desc& to) {
   if (from == to) return {};
-  const dnnl::engine& engine = context_->onednn().engine;
+  const bool unpacks = to == descs.plain_weight;
+  const memory::desc& packed = unpacks ? from : to;
   Packing packing;
+  packing.bytes = Arena::align(packed.get_size());
+  const BlockedWeights blocked = find_blocks(packed, descs.weight_extents);
+  if (unpacks ? blocked.can_unpack() : blocked.defined()) {
+    packing.blocked = blocked;
+    return packing;
+  }
+  const dnnl::engine& engine = context_->onednn().engine;
   packing.reorder = onednn::BoundPrimitive(
       dnnl::reorder(dnnl::reorder::primitive_desc(engine, from, engine, to)));
   packing.reorder.declare(DNNL_ARG_FROM, from, engine);
   packing.reorder.declare(DNNL_ARG_TO, to, engine);
-  packing.bytes = Arena::align(packed.get_size());
   return packing;
 }
 
-const void* OneDnnConvolution::pack(Packing& packing, const float* weight, std::byte* scratch) {
-  if (!packing.reorder.defined()) return weight;
-  packing.reorder.set(DNNL_ARG_FROM, weight);
-  packing.reorder.set(DNNL_ARG_TO, scratch);
+void OneDnnConvolution::reorder(Packing& packing, const void* from, void* to) {
+  packing.reorder.set(DNNL_ARG_FROM, from);
+  packing.reorder.set(DNNL_ARG_TO, to);
   packing.reorder.run(context_->onednn().stream);
+}
+
+const void* OneDnnConvolution::pack(Packing& packing, const float* weight, std::byte* scratch) {
+  if (!packing.needed()) return weight;
+  if (packing.blocked.defined()) {
+    packing.blocked.pack(*context_, weight, reinterpret_cast<float*>(scratch));
+  } else {
+    reorder(packing, weight, scratch);
+  }
   return scratch;
+}
+
+void OneDnnConvolution::unpack(Packing& packing, const std::byte* scratch, float* weight) {
+  if (!packing.needed()) return;
+  if (packing.blocked.defined()) {
+    packing.blocked.unpack(*context_, reinterpret_cast<const float*>(scratch), weight);
+  } else {
+    reorder(packing, scratch, weight);
+  }
 }
 
 void OneDnnConvolution::forward(const float* input, const float* weight, const float* bias,
@@ -187,18 +235,14 @@ void OneDnnConvolution::forward(const float* input, const float* weight, const f
 void OneDnnConvolution::backward_weights(const float* input, const float* output_gradient,
                                          float* weight_gradient, float* bias_gradient,
                                          std::byte* scratch) {
-  const bool packed = gradient_packing_.reorder.defined();
   backward_weights_.set(DNNL_ARG_SRC, input);
   backward_weights_.set(DNNL_ARG_DIFF_DST, output_gradient);
   backward_weights_.set(DNNL_ARG_DIFF_WEIGHTS,
-                        packed ? static_cast<void*>(scratch) : weight_gradient);
+                        gradient_packing_.needed() ? static_cast<void*>(scratch) : weight_gradient);
   backward_weights_.set(DNNL_ARG_SCRATCHPAD, scratch + gradient_packing_.bytes);
   if (bias_gradient != nullptr) backward_weights_.set(DNNL_ARG_DIFF_BIAS, bias_gradient);
   backward_weights_.run(context_->onednn().stream);
-  if (!packed) return;
-  gradient_packing_.reorder.set(DNNL_ARG_FROM, scratch);
-  gradient_packing_.reorder.set(DNNL_ARG_TO, weight_gradient);
-  gradient_packing_.reorder.run(context_->onednn().stream);
+  unpack(gradient_packing_, scratch, weight_gradient);
 }
 
 void OneDnnConvolution::backward_data(const float* output_gradient, const float* weight,

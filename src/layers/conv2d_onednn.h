@@ -1,6 +1,7 @@
 #pragma once
 
 #include "device/onednn.h"
+#include "layers/blocked_weights.h"
 #include "layers/conv2d_cpu.h"
 
 namespace tandem {
@@ -22,15 +23,19 @@ class OneDnnConvolution final : public CpuConvolution {
                      std::byte* scratch) override;
 
  private:
-  /// Plain weights to a primitive's own format or back; undefined where the formats are the same.
+  /// Plain weights to a primitive's own format or back: nothing to do where the formats are the
+  /// same, by a kernel of ours where it knows the format, else by a reorder of oneDNN's.
   struct Packing {
+    BlockedWeights blocked;
     onednn::BoundPrimitive reorder;
     std::size_t bytes = 0;
+
+    bool needed() const { return bytes > 0; }
   };
   struct Descs;
 
-  Packing make_packing(const dnnl::memory::desc& from, const dnnl::memory::desc& to,
-                       const dnnl::memory::desc& packed);
+  Packing make_packing(const Descs& descs, const dnnl::memory::desc& from,
+                       const dnnl::memory::desc& to);
   void make_backward_weights(const Descs& descs,
                              const dnnl::convolution_forward::primitive_desc& forward,
                              const Mode& mode);
@@ -38,6 +43,9 @@ class OneDnnConvolution final : public CpuConvolution {
                           const dnnl::convolution_forward::primitive_desc& forward);
   /// Where the weights lie for the primitive: packed into `scratch`, or as they are.
   const void* pack(Packing& packing, const float* weight, std::byte* scratch);
+  /// The other way, from `scratch`, unless the weights are where they belong.
+  void unpack(Packing& packing, const std::byte* scratch, float* weight);
+  void reorder(Packing& packing, const void* from, void* to);
 
   CpuContext* context_;
   onednn::BoundPrimitive forward_;
