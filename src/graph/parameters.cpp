@@ -106,6 +106,10 @@ void ParameterStore::place_values(const ArenaSource& source) {
   if (weights_.data() != nullptr) weights_ = source(weights_.bytes());
 }
 
+void ParameterStore::place_gradients(const ArenaSource& source) {
+  gradients_ = source(gradients_.bytes());
+}
+
 void ParameterStore::initialize(std::uint64_t seed) {
   std::vector<Draw> draws;
   HostTensor values(*context_, all_values());

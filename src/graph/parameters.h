@@ -46,6 +46,8 @@ class ParameterStore {
 
   /// Moves the values and the weights, which must not have been used yet, to other memory.
   void place_values(const ArenaSource& source);
+  /// As place_values(), of the gradients.
+  void place_gradients(const ArenaSource& source);
 
   /// Sets every parameter from (seed, its name) and every buffer to its initial value.
   void initialize(std::uint64_t seed);

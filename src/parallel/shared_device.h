@@ -20,6 +20,10 @@ class SharedDevice {
   /// Collective over all ranks of the communicator: zeroed memory, 256-byte aligned, that all
   /// members use. It is the communicator's and lives as long.
   virtual std::byte* allocate(std::size_t bytes) = 0;
+  /// Collective over all ranks of the communicator: zeroed memory of this member's own, 256-byte
+  /// aligned, for an arena that Communicator::attach() then sums without copies; it lives as long
+  /// as the communicator. Null where that is no matter of the memory.
+  virtual std::byte* allocate_arena(std::size_t /*bytes*/) { return nullptr; }
   /// Enqueues: what each member's context was given before is done, and seen by all of them, before
   /// what their contexts are given next begins.
   virtual void wait_for_each_other() = 0;

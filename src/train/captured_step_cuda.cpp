@@ -89,7 +89,7 @@ class CapturedStep final : public StepRunner {
 
   std::string explain_non_finite_loss() override {
     // The failing step, and the one that was under way after it, have left gradients of their own.
-    std::string weights = non_finite_weights(parts_.store, parts_.optimizer.steps_taken(), false);
+    std::string weights = non_finite_weights(parts_.store, parts_.optimizer.steps_taken(), {});
     std::string cause;
     for (int micro = 0; micro < accumulate_; ++micro) {
       const RawBatchView batch =

@@ -138,7 +138,8 @@ class HostStep final : public StepRunner {
     failing_images_.assign(images.begin(), images.end());
     failing_micro_ = micro;
     // Now, while the gradients of the step before are there: until its own first backward pass.
-    failing_weights_ = non_finite_weights(parts_.store, parts_.optimizer.steps_taken(), micro == 0);
+    failing_weights_ = non_finite_weights(parts_.store, parts_.optimizer.steps_taken(),
+                                          micro == 0 ? parts_.bucketer.sums() : Tensor());
   }
 
   StepParts parts_;

@@ -23,12 +23,11 @@ std::string first_in(const ParameterStore& store, const Tensor& arena) {
 }  // namespace
 
 std::string non_finite_weights(const ParameterStore& store, std::int64_t step,
-                               bool gradients_kept) {
+                               const Tensor& gradients) {
   const std::string weight = first_in(store, store.all_values());
   if (weight.empty()) return {};
   if (step == 0) return fmt::format("'{}' is so from the start", weight);
-  const std::string gradient =
-      gradients_kept ? first_in(store, store.all_gradients()) : std::string();
+  const std::string gradient = gradients.defined() ? first_in(store, gradients) : std::string();
   return gradient.empty() ? fmt::format("the update of step {} made '{}' so", step, weight)
                           : fmt::format("first so was the gradient of '{}', in backward of step {}",
                                         gradient, step);

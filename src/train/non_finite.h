@@ -11,10 +11,12 @@ namespace tandem {
 /// Which parameters are NaN or infinite after step `step`, and where that came from, as a phrase
 /// for a message; empty where all are finite.
 ///
-/// `gradients_kept`: whether the gradient arena still holds the gradients of that step. Parameters
-/// lie in the order of backward, so that the first one whose gradient is not finite is then where
-/// backward went wrong; else nothing is known but that the step's update did it.
-std::string non_finite_weights(const ParameterStore& store, std::int64_t step, bool gradients_kept);
+/// `gradients`: of that step, summed over the ranks, laid out as the store's; undefined where they
+/// are gone. Parameters lie in the order of backward, so that the first one whose gradient is not
+/// finite is then where backward went wrong; else nothing is known but that the step's update did
+/// it.
+std::string non_finite_weights(const ParameterStore& store, std::int64_t step,
+                               const Tensor& gradients);
 
 /// The same for the running statistics.
 std::string non_finite_statistics(const ParameterStore& store);

@@ -73,6 +73,8 @@ class Replica {
   const Graph& graph() const { return graph_; }
   ParameterStore& store() { return store_; }
   const ParameterStore& store() const { return store_; }
+  /// The last step's gradients, summed over the ranks and laid out as the store's.
+  Tensor gradient_sums() const { return bucketer_.sums(); }
   Optimizer& optimizer() { return *optimizer_; }
   /// Null without train.ema_decay.
   WeightAverage* average() { return average_ ? &*average_ : nullptr; }

@@ -29,7 +29,10 @@ SharedDevice* share_values(const RunConfig& config, Communicator& reduction,
   if (device == nullptr) return nullptr;
   const std::size_t needed =
       store.all_values().bytes() + state_arenas(config.optimizer) * store.all_gradients().bytes();
-  if (!device->has_room(needed)) {
+  // Beside it each rank's gradients, and their sums.
+  const std::size_t exchange = store.all_gradients().bytes() * (device->members() + std::size_t{1});
+  const bool gradients_too = reduction.is_host() && device->has_room(needed + exchange);
+  if (!gradients_too && !device->has_room(needed)) {
     if (reduction.rank() == 0) {
       log_info(
           "each rank keeps weights and optimizer state of its own: /dev/shm has no {} to spare on "
@@ -39,6 +42,11 @@ SharedDevice* share_values(const RunConfig& config, Communicator& reduction,
     return nullptr;
   }
   store.place_values(arenas_of(*device));
+  if (gradients_too) {
+    store.place_gradients([device](std::size_t bytes) {
+      return Arena::borrowed(device->allocate_arena(bytes), bytes);
+    });
+  }
   return device;
 }
 

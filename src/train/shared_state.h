@@ -12,7 +12,8 @@ namespace tandem {
 // One state for the ranks of a device, or of a host whose CPUs compute (parallel.shared_state):
 // values, weights and the optimizer's state lie once in its memory, each rank updates its share of
 // them, and all read the whole. BatchNorm's running statistics, gradients and averages stay each
-// rank's own.
+// rank's own; a host's ranks keep gradients, too, where the others can read them, so that they are
+// summed without being copied.
 //
 // Readers and writers are kept apart thus. Backward reads weights up to the gradient that completes
 // the last bucket, and no rank has that bucket's sums before all ranks of the device have their

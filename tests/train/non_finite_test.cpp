@@ -93,9 +93,9 @@ TEST_F(NonFinite, WeightsByTheGradientThatBackwardReachesFirst) {
 TEST_F(NonFinite, WeightsWithoutTheGradientsOfTheirStep) {
   gradient("layer2.0.bn1.bias")[0] = nan;
   weight("conv1.weight")[0] = nan;
-  EXPECT_EQ(non_finite_weights(replica_.store(), 7, true),
+  EXPECT_EQ(non_finite_weights(replica_.store(), 7, replica_.store().all_gradients()),
             "first so was the gradient of 'layer2.0.bn1.bias', in backward of step 7");
-  EXPECT_EQ(non_finite_weights(replica_.store(), 7, false),
+  EXPECT_EQ(non_finite_weights(replica_.store(), 7, {}),
             "the update of step 7 made 'conv1.weight' so");
 }
 
@@ -105,10 +105,10 @@ TEST_F(NonFinite, WeightsByTheUpdate) {
 }
 
 TEST_F(NonFinite, Statistics) {
-  EXPECT_EQ(non_finite_weights(replica_.store(), 1, true), "");
+  EXPECT_EQ(non_finite_weights(replica_.store(), 1, replica_.store().all_gradients()), "");
   EXPECT_EQ(non_finite_statistics(replica_.store()), "");
   replica_.store().buffer("layer1.0.bn2.running_var").span<float>()[0] = nan;
-  EXPECT_EQ(non_finite_weights(replica_.store(), 1, true), "");
+  EXPECT_EQ(non_finite_weights(replica_.store(), 1, replica_.store().all_gradients()), "");
   EXPECT_EQ(non_finite_statistics(replica_.store()), "first so is 'layer1.0.bn2.running_var'");
 }
 

@@ -2,6 +2,7 @@
 
 #include <sys/statvfs.h>
 
+#include <algorithm>
 #include <atomic>
 #include <string>
 #include <thread>
@@ -16,6 +17,8 @@ constexpr std::size_t line = 64;
 
 constexpr std::size_t alignment = 256;
 constexpr std::size_t most_allocations = 8;  // of one has_room()
+
+std::size_t padded(std::size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
 /// MPI and other programs, too, keep files there, and are ended where one that they made cannot
 /// grow: an eighth is theirs.
@@ -50,12 +53,25 @@ bool SharedHost::has_room(std::size_t bytes) {
 }
 
 std::byte* SharedHost::allocate(std::size_t bytes) {
-  const std::size_t padded = (bytes + alignment - 1) / alignment * alignment;
-  if (padded > left_) take(padded);
+  const std::size_t needed = padded(bytes);
+  if (needed > left_) take(needed);
   std::byte* memory = room_;
-  room_ += padded;
-  left_ -= padded;
+  room_ += needed;
+  left_ -= needed;
   return memory;
+}
+
+std::byte* SharedHost::allocate_arena(std::size_t bytes) {
+  const std::size_t each = padded(bytes);
+  std::byte* first = allocate(each * static_cast<std::size_t>(members()));
+  arenas_.push_back({.first = first, .stride = each});
+  return first + static_cast<std::size_t>(member()) * each;
+}
+
+const SharedArenas* SharedHost::arenas_of(const void* arena) const {
+  const auto found = std::ranges::find_if(
+      arenas_, [&](const SharedArenas& arenas) { return arenas.of(member()) == arena; });
+  return found == arenas_.end() ? nullptr : &*found;
 }
 
 void SharedHost::take(std::size_t bytes) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <vector>
 
@@ -10,6 +11,16 @@
 #include "parallel/shared_device.h"
 
 namespace tandem {
+
+/// An arena of each rank of a host, in memory that all of them map.
+struct SharedArenas {
+  const std::byte* of(int member) const {
+    return first + static_cast<std::size_t>(member) * stride;
+  }
+
+  const std::byte* first = nullptr;  ///< the first member's
+  std::size_t stride = 0;            ///< bytes from one member's to the next one's
+};
 
 /// The ranks of one host as those of a shared device: its memory is /dev/shm's.
 class SharedHost final : public SharedDevice {
@@ -24,6 +35,10 @@ class SharedHost final : public SharedDevice {
   bool has_room(std::size_t bytes) override;
   /// Of what has_room() took, else anew; then throws InputError on all ranks where there is none.
   std::byte* allocate(std::size_t bytes) override;
+  std::byte* allocate_arena(std::size_t bytes) override;
+  /// Where the members' arenas are of which allocate_arena() gave this member the one at `arena`;
+  /// null where it gave none such.
+  const SharedArenas* arenas_of(const void* arena) const;
   /// At once: a host's work is done when its call returns. Throws CommunicationTimeout that names
   /// the silent ranks.
   void wait_for_each_other() override;
@@ -37,6 +52,7 @@ class SharedHost final : public SharedDevice {
   RankTopology topology_;
   SharedSegment counters_;  ///< how often each member has arrived, on a cache line of its own
   std::vector<std::unique_ptr<SharedSegment>> segments_;
+  std::list<SharedArenas> arenas_;
   std::byte* room_ = nullptr;  ///< what allocate() gives next, of the last segment
   std::size_t left_ = 0;       ///< bytes there
   std::int64_t waits_ = 0;

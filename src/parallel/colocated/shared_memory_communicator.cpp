@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <vector>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -88,7 +89,23 @@ struct SharedMemoryCommunicator::Parts {
     return layout;
   }
 
+  /// An attached arena that is summed where it lies.
+  struct Attached {
+    const float* arena;
+    std::int64_t elements;
+    const SharedArenas* arenas;
+    float* sums;
+  };
+  const Attached* attached(const Tensor& slice) const {
+    const auto* begin = static_cast<const float*>(slice.raw());
+    const auto found = std::ranges::find_if(arenas, [&](const Attached& each) {
+      return begin >= each.arena && begin + slice.elements() <= each.arena + each.elements;
+    });
+    return found == arenas.end() ? nullptr : &*found;
+  }
+
   SharedHost host;
+  std::vector<Attached> arenas;
   SharedSumLayout layout;
   SharedSegment segment;
   std::unique_ptr<Communicator> leaders;
@@ -113,6 +130,44 @@ std::string_view SharedMemoryCommunicator::name() const {
 
 SharedDevice* SharedMemoryCommunicator::shared_device() {
   return hosts_ == world_.size() ? nullptr : &parts_->host;
+}
+
+std::size_t SharedMemoryCommunicator::attached_bytes(std::int64_t elements) const {
+  if (parts_->arenas.empty()) return 0;
+  return static_cast<std::size_t>(elements) * sizeof(float) /
+         static_cast<std::size_t>(parts_->host.members());
+}
+
+Tensor SharedMemoryCommunicator::do_attach(const Tensor& arena) {
+  const SharedArenas* arenas = parts_->host.arenas_of(arena.raw());
+  // Ranks that do not agree get on without, and are told of what is different later.
+  std::int64_t fewest[2] = {arenas == nullptr ? 0 : arena.elements(),
+                            arenas == nullptr ? 0 : -arena.elements()};
+  world_.all_reduce(Tensor(fewest, {2}, DType::i64), ReduceOp::min);
+  if (fewest[0] == 0 || fewest[0] != -fewest[1]) return arena;
+  auto* sums = reinterpret_cast<float*>(parts_->host.allocate(arena.bytes()));
+  parts_->arenas.push_back({arena.data<float>(), arena.elements(), arenas, sums});
+  return {sums, arena.shape(), DType::f32};
+}
+
+void SharedMemoryCommunicator::do_detach(const Tensor& arena) {
+  std::erase_if(parts_->arenas,
+                [&](const Parts::Attached& each) { return each.arena == arena.raw(); });
+}
+
+std::unique_ptr<Request> SharedMemoryCommunicator::do_sum_attached_async(const Tensor& slice,
+                                                                         std::string_view label,
+                                                                         const Tensor& scratch) {
+  const Parts::Attached* in = parts_->attached(slice);
+  if (in == nullptr) {
+    return scratch.defined() ? do_all_reduce_bf16_async(slice, scratch, label)
+                             : do_all_reduce_async(slice, ReduceOp::sum, label);
+  }
+  SharedSum& sum = parts_->sum;
+  const std::int64_t number = sum.begin_in_place(
+      *in->arenas, in->sums, slice.data<float>() - in->arena, slice.elements(), scratch);
+  return std::make_unique<SharedSumRequest>(world_, sum, number, "all_reduce_async",
+                                            slice.elements(), label);
 }
 
 std::int64_t SharedMemoryCommunicator::bf16_scratch(std::int64_t elements) const {

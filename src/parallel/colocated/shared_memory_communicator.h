@@ -19,6 +19,9 @@ struct SharedMemoryOptions {
 /// The ranks of a host kind, where those of one host share memory: all-reduces go through it, and
 /// only one rank of each host, its first, takes part in what goes between hosts.
 ///
+/// Arenas of shared_device()->allocate_arena() are summed where they lie: attach() returns memory
+/// that the ranks of a host share. Other arenas are their own sums.
+///
 /// The other operations, which training uses now and then and of which none is worth memory of its
 /// own, are those of `world`, as its ranks, its time-outs and its parts (split()) are.
 ///
@@ -42,6 +45,9 @@ class SharedMemoryCommunicator final : public Communicator {
   std::string_view name() const override;
   std::int64_t bf16_scratch(std::int64_t elements) const override;
   SharedDevice* shared_device() override;
+  /// A part of the sums, which a host's ranks share, where an arena of shared_device()'s is
+  /// attached.
+  std::size_t attached_bytes(std::int64_t elements) const override;
   void still_working() override { world_.still_working(); }
   void wait_until(const std::function<bool()>& done,
                   const std::function<std::string()>& what) override {
@@ -54,6 +60,10 @@ class SharedMemoryCommunicator final : public Communicator {
                                                std::string_view label) override;
   std::unique_ptr<Request> do_all_reduce_bf16_async(const Tensor& tensor, const Tensor& scratch,
                                                     std::string_view label) override;
+  Tensor do_attach(const Tensor& arena) override;
+  void do_detach(const Tensor& arena) override;
+  std::unique_ptr<Request> do_sum_attached_async(const Tensor& slice, std::string_view label,
+                                                 const Tensor& scratch) override;
 
   void do_send(const Tensor& tensor, int to) override { world_.send(tensor, to); }
   void do_recv(const Tensor& tensor, int from) override { world_.recv(tensor, from); }

@@ -59,22 +59,42 @@ std::byte* SharedSum::slot(std::int64_t n, int rank) const {
          static_cast<std::size_t>(rank) * layout_.piece_bytes;
 }
 
-std::int64_t SharedSum::begin(const Tensor& tensor, ReduceOp op, const Tensor& scratch) {
+template <typename Place>
+std::int64_t SharedSum::begin_pieces(std::int64_t elements, DType dtype, const Tensor& scratch,
+                                     const Place& place) {
   std::int64_t scratch_at = 0;
-  for_each_piece(tensor.elements(), tensor.dtype(), [&](std::int64_t at, std::int64_t elements) {
-    Tensor mine;
+  for_each_piece(elements, dtype, [&](std::int64_t at, std::int64_t count) {
+    Piece& piece = pieces_.emplace_back(place(at, count));
     if (scratch.defined() && options_.leaders != nullptr) {
-      const std::int64_t needed = options_.leaders->bf16_scratch(elements);
-      mine = Tensor(static_cast<std::byte*>(scratch.raw()) + scratch_at, {needed}, DType::bf16);
+      const std::int64_t needed = options_.leaders->bf16_scratch(count);
+      piece.scratch =
+          Tensor(static_cast<std::byte*>(scratch.raw()) + scratch_at, {needed}, DType::bf16);
       scratch_at += needed * static_cast<std::int64_t>(size_of(DType::bf16));
     }
-    auto* data = static_cast<std::byte*>(tensor.raw()) +
-                 static_cast<std::size_t>(at) * size_of(tensor.dtype());
-    pieces_.push_back({Tensor(data, {elements}, tensor.dtype()), op, mine});
     ++begun_;
   });
   progress();
   return begun_;
+}
+
+std::int64_t SharedSum::begin(const Tensor& tensor, ReduceOp op, const Tensor& scratch) {
+  return begin_pieces(
+      tensor.elements(), tensor.dtype(), scratch, [&](std::int64_t at, std::int64_t count) {
+        auto* data = static_cast<std::byte*>(tensor.raw()) +
+                     static_cast<std::size_t>(at) * size_of(tensor.dtype());
+        return Piece{.tensor = Tensor(data, {count}, tensor.dtype()), .op = op, .scratch = {}};
+      });
+}
+
+std::int64_t SharedSum::begin_in_place(const SharedArenas& arenas, float* sums, std::int64_t first,
+                                       std::int64_t elements, const Tensor& scratch) {
+  return begin_pieces(elements, DType::f32, scratch, [&](std::int64_t at, std::int64_t count) {
+    return Piece{.tensor = Tensor(sums + first + at, {count}),
+                 .op = ReduceOp::sum,
+                 .scratch = {},
+                 .arenas = &arenas,
+                 .offset = static_cast<std::size_t>(first + at) * sizeof(float)};
+  });
 }
 
 bool SharedSum::progress() {
@@ -103,17 +123,38 @@ SharedSum::Share SharedSum::share_of(const Tensor& tensor) const {
   return {.first = first, .last = std::min(elements, first + longest)};
 }
 
+void SharedSum::find_sources(std::int64_t n) {
+  const Piece& what = piece(n);
+  for (int rank = 0; rank < layout_.ranks; ++rank) {
+    sources_[static_cast<std::size_t>(rank)] =
+        what.copied() ? slot(n, rank) : what.arenas->of(rank) + what.offset;
+  }
+  if (what.copied()) {
+    sources_[static_cast<std::size_t>(options_.rank)] =
+        static_cast<const std::byte*>(what.tensor.raw());
+  }
+}
+
+std::byte* SharedSum::result(std::int64_t n) {
+  const Piece& what = piece(n);
+  return what.copied() ? slot(n, layout_.ranks) : static_cast<std::byte*>(what.tensor.raw());
+}
+
 bool SharedSum::copy_in() {
-  if (written_ == begun_ || written_ - least(Layout::copied) >= layout_.windows) return false;
-  const Tensor& tensor = piece(written_).tensor;
-  const auto* from = static_cast<const std::byte*>(tensor.raw());
-  std::byte* to = slot(written_, options_.rank);
-  // All but what nobody else reads.
-  const auto [first, last] = share_of(tensor);
-  const std::size_t before = static_cast<std::size_t>(first) * size_of(tensor.dtype());
-  const std::size_t behind = static_cast<std::size_t>(last) * size_of(tensor.dtype());
-  std::memcpy(to, from, before);
-  std::memcpy(to + behind, from + behind, tensor.bytes() - behind);
+  if (written_ == begun_) return false;
+  const Piece& what = piece(written_);
+  if (what.copied()) {
+    if (written_ - least(Layout::copied) >= layout_.windows) return false;
+    const Tensor& tensor = what.tensor;
+    const auto* from = static_cast<const std::byte*>(tensor.raw());
+    std::byte* to = slot(written_, options_.rank);
+    // All but what nobody else reads.
+    const auto [first, last] = share_of(tensor);
+    const std::size_t before = static_cast<std::size_t>(first) * size_of(tensor.dtype());
+    const std::size_t behind = static_cast<std::size_t>(last) * size_of(tensor.dtype());
+    std::memcpy(to, from, before);
+    std::memcpy(to + behind, from + behind, tensor.bytes() - behind);
+  }
   publish(counter(options_.rank, Layout::written), ++written_);
   return true;
 }
@@ -121,13 +162,9 @@ bool SharedSum::copy_in() {
 bool SharedSum::add() {
   if (added_ == written_ || least(Layout::written) <= added_) return false;
   const Piece& what = piece(added_);
-  for (int rank = 0; rank < layout_.ranks; ++rank) {
-    sources_[static_cast<std::size_t>(rank)] = slot(added_, rank);
-  }
-  sources_[static_cast<std::size_t>(options_.rank)] =
-      static_cast<const std::byte*>(what.tensor.raw());
+  find_sources(added_);
   const auto [first, last] = share_of(what.tensor);
-  combine(what.tensor.dtype(), what.op, sources_, slot(added_, layout_.ranks), first, last);
+  combine(what.tensor.dtype(), what.op, sources_, result(added_), first, last);
   publish(counter(options_.rank, Layout::added), ++added_);
   return true;
 }
@@ -135,7 +172,7 @@ bool SharedSum::add() {
 bool SharedSum::begin_exchange() {
   if (leaving_ == added_ || least(Layout::added) <= leaving_) return false;
   Piece& what = piece(leaving_);
-  const Tensor sums(slot(leaving_, layout_.ranks), what.tensor.shape(), what.tensor.dtype());
+  const Tensor sums(result(leaving_), what.tensor.shape(), what.tensor.dtype());
   what.exchange = what.scratch.defined()
                       ? options_.leaders->all_reduce_bf16_async(sums, what.scratch)
                       : options_.leaders->all_reduce_async(sums, what.op);
@@ -153,8 +190,10 @@ bool SharedSum::copy_out() {
   const std::int64_t ready =
       options_.several_hosts ? read(exchanged_counter()) : least(Layout::added);
   if (copied_ >= ready) return false;
-  const Tensor& tensor = piece(copied_).tensor;
-  std::memcpy(tensor.raw(), slot(copied_, layout_.ranks), tensor.bytes());
+  const Piece& what = piece(copied_);
+  if (what.copied()) {
+    std::memcpy(what.tensor.raw(), slot(copied_, layout_.ranks), what.tensor.bytes());
+  }
   pieces_.pop_front();
   publish(counter(options_.rank, Layout::copied), ++copied_);
   return true;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "parallel/colocated/shared_host.h"
 #include "parallel/communicator.h"
 
 namespace tandem {
@@ -36,6 +37,11 @@ struct SharedSumLayout {
 /// them; every rank copies it out. A rank does what it can of this in progress(), for every piece
 /// under way, and then says so in its counters: pieces that have passed a stage. Nothing else
 /// orders the ranks. A window is used again once every rank has copied its piece out.
+///
+/// Pieces of arenas that lie in the shared memory themselves need no window: the ranks combine
+/// their shares from there into memory for the sums, and none copies anything. A rank writes its
+/// piece again once it is done, since then all have read it; and the sums are written again once
+/// all ranks have begun the piece anew, thus read what was there.
 class SharedSum {
  public:
   struct Options {
@@ -51,6 +57,10 @@ class SharedSum {
   /// Begins an all-reduce and returns its number, for done(). `scratch`: what bf16_scratch() says
   /// of the pieces together, or undefined.
   std::int64_t begin(const Tensor& tensor, ReduceOp op, const Tensor& scratch = {});
+  /// Begins a sum of `elements` f32 of all ranks' arenas, from element `first` on, into the same
+  /// place of `sums`, which all ranks map too. Both outlive it. Else as begin().
+  std::int64_t begin_in_place(const SharedArenas& arenas, float* sums, std::int64_t first,
+                              std::int64_t elements, const Tensor& scratch = {});
   /// Does what can be done without waiting; whether that was anything.
   bool progress();
   bool done(std::int64_t number) const { return copied_ >= number; }
@@ -66,9 +76,14 @@ class SharedSum {
 
  private:
   struct Piece {
-    Tensor tensor;
+    /// Whether it goes through a window.
+    bool copied() const { return arenas == nullptr; }
+
+    Tensor tensor;  // where the result belongs, and for a piece that is copied the elements
     ReduceOp op;
     Tensor scratch;
+    const SharedArenas* arenas = nullptr;  // of a piece that is not copied
+    std::size_t offset = 0;                // bytes there
     std::unique_ptr<Request> exchange{};
   };
 
@@ -78,6 +93,13 @@ class SharedSum {
     std::int64_t last;
   };
 
+  /// Cuts a tensor; `place(at, elements)` makes a piece of its part.
+  template <typename Place>
+  std::int64_t begin_pieces(std::int64_t elements, DType dtype, const Tensor& scratch,
+                            const Place& place);
+  /// Where the ranks' elements of piece n are, and their combination.
+  void find_sources(std::int64_t n);
+  std::byte* result(std::int64_t n);
   Share share_of(const Tensor& tensor) const;
   bool copy_in();
   bool add();

@@ -171,6 +171,62 @@ TEST(Colocated, RanksOfAHostShareMemoryAndWaitForEachOther) {
   EXPECT_EQ(wrong, 0);
 }
 
+TEST(Colocated, ArenasOfTheSharedHostAreSummedWhereTheyLie) {
+  SharedDevice* host = world().shared_device();
+  if (host == nullptr) return;
+  constexpr std::int64_t elements = 300'000;
+  constexpr std::int64_t slices[][2] = {{0, 64}, {80, 1}, {96, 200'001}};  // first, count
+  const std::size_t bytes = elements * sizeof(float);
+  auto* mine = reinterpret_cast<float*>(host->allocate_arena(bytes));
+  ASSERT_NE(mine, nullptr);
+  EXPECT_EQ(world().attached_bytes(elements), 0U);
+  const Tensor arena(mine, {elements});
+  const Tensor sums = world().attach(arena);
+  EXPECT_NE(sums.raw(), arena.raw());
+  EXPECT_EQ(world().attached_bytes(elements), bytes / static_cast<std::size_t>(host->members()));
+  for (int round = 0; round < 5; ++round) {
+    const auto of = [&](int rank, std::int64_t i) {
+      return contribution<float>(rank + round, static_cast<std::size_t>(i));
+    };
+    for (std::int64_t i = 0; i < elements; ++i) mine[i] = of(world().rank(), i);
+    std::vector<std::unique_ptr<Request>> requests;
+    for (const auto& [first, count] : slices) {
+      requests.push_back(world().sum_attached_async(Tensor(mine + first, {count}), "slice"));
+    }
+    for (const auto& request : requests) request->wait();
+    for (const auto& [first, count] : slices) {
+      for (std::int64_t i = first; i < first + count; ++i) {
+        float sum = 0.0F;
+        for (int rank = 0; rank < world().size(); ++rank) sum += of(rank, i);
+        ASSERT_EQ(sums.data<float>()[i], sum) << i << ", round " << round;
+        ASSERT_EQ(mine[i], of(world().rank(), i));
+      }
+    }
+    EXPECT_EQ(sums.data<float>()[70], 0.0F) << "between slices";
+    // As a step does, all read the sums before one of them writes gradients again.
+    world().barrier();
+  }
+  world().detach(arena);
+  EXPECT_EQ(world().attached_bytes(elements), 0U);
+}
+
+TEST(Colocated, OtherArenasAreTheirOwnSums) {
+  SharedDevice* host = world().shared_device();
+  if (host == nullptr) return;
+  std::vector<float> values(100, 1.0F);
+  EXPECT_EQ(world().attach(view(values)).raw(), values.data());
+  world().detach(view(values));
+  // Also where one rank alone has another kind, or another size, which is told elsewhere.
+  auto* mine = reinterpret_cast<float*>(host->allocate_arena(100 * sizeof(float)));
+  const bool odd = world().rank() == 0 && world().size() > 1;
+  const Tensor arena = odd ? view(values) : Tensor(mine, {100});
+  EXPECT_EQ(world().attach(arena).raw() == arena.raw(), world().size() > 1);
+  world().detach(arena);
+  const Tensor part(mine, {odd ? std::int64_t{50} : 100});
+  EXPECT_EQ(world().attach(part).raw() == part.raw(), world().size() > 1);
+  world().detach(part);
+}
+
 TEST(Colocated, SaysWhereThereIsNoRoom) {
   const auto make = [] {
     constexpr std::size_t tebi = std::size_t{1} << 40;

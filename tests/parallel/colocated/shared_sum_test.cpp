@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -120,6 +122,63 @@ TEST(SharedSum, ReducesEveryTypeInEveryWay) {
 
 TEST(SharedSum, TakesWhatTheLeadersBring) {
   expect_reduced<float>({.ranks = 3, .piece_bytes = 128, .windows = 3}, ReduceOp::sum, true);
+}
+
+/// Rounds of slices of arenas, between which each rank writes its arena anew, beside messages that
+/// go through windows.
+void expect_sums_in_place(const SharedSumLayout& layout, bool exchanged) {
+  constexpr std::int64_t elements = 1000;
+  constexpr std::int64_t slices[][2] = {{0, 300}, {304, 1}, {320, 680}};  // first, count
+  constexpr std::size_t rounds = 20;
+  const auto ranks = static_cast<std::size_t>(layout.ranks);
+  Memory memory(layout);
+  SelfCommunicator alone;
+  std::vector<float> all(ranks * elements);
+  std::vector<float> sums(elements, -1.0F);
+  std::atomic<int> wrong = 0;
+  const SharedArenas arenas{.first = reinterpret_cast<const std::byte*>(all.data()),
+                            .stride = elements * sizeof(float)};
+  on_ranks(layout.ranks, [&](int rank) {
+    SharedSum sum(memory.data(), layout,
+                  {.rank = rank,
+                   .several_hosts = exchanged,
+                   .leaders = exchanged && rank == 0 ? &alone : nullptr});
+    float* mine = all.data() + static_cast<std::size_t>(rank) * elements;
+    RandomStream random(7, static_cast<std::uint64_t>(rank));
+    for (std::size_t round = 0; round < rounds; ++round) {
+      if (random.below(4) == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
+      for (std::size_t i = 0; i < elements; ++i) mine[i] = value<float>(rank, round, i);
+      std::vector<float> message(40, 1.0F);
+      std::int64_t last = 0;
+      for (const auto& [first, count] : slices) {
+        sum.begin_in_place(arenas, sums.data(), first, count);
+        last = sum.begin(Tensor(message.data(), {40}), ReduceOp::max);
+        for (std::uint64_t i = random.below(3); i > 0; --i) sum.progress();
+      }
+      wait(sum, last);
+      for (const auto& [first, count] : slices) {
+        for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(first + count);
+             ++i) {
+          wrong += sums[i] != expected<float>(layout.ranks, ReduceOp::sum, round, i) ? 1 : 0;
+        }
+      }
+      wrong += sums[302] != -1.0F || message[39] != 1.0F ? 1 : 0;
+    }
+  });
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(SharedSum, SumsArenasWhereTheyLie) {
+  for (const int ranks : {1, 2, 4}) {
+    for (const std::size_t piece : {64U, 8192U}) {
+      for (const std::int64_t windows : {1, 3}) {
+        SCOPED_TRACE(testing::Message() << ranks << " ranks, " << piece << " bytes, " << windows);
+        const SharedSumLayout layout{.ranks = ranks, .piece_bytes = piece, .windows = windows};
+        expect_sums_in_place(layout, false);
+        expect_sums_in_place(layout, true);
+      }
+    }
+  }
 }
 
 TEST(SharedSum, DoesNothingAloneAndSaysSo) {
