@@ -58,7 +58,8 @@ std::vector<int> sm_shares(int processes);
 /// 2. 2, 4 and 8 ranks, folded and as processes, compared on one batch, so that a slow loader hides
 ///    no difference;
 /// 3. SM shares at the best number of processes;
-/// 4. for the fastest twice the loader workers, and so on, as long as the loader slows training down
+/// 4. for the fastest twice the loader workers, and so on, as long as the loader slows training
+/// down
 ///    and more of them help; then as many, and more as far as they help, for one rank and for the
 ///    other one of the two best placements;
 /// 5. one rank and those two again, in turns: their medians decide.
