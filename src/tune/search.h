@@ -59,9 +59,8 @@ std::vector<int> sm_shares(int processes);
 ///    no difference;
 /// 3. SM shares at the best number of processes;
 /// 4. for the fastest twice the loader workers, and so on, as long as the loader slows training
-/// down
-///    and more of them help; then as many, and more as far as they help, for one rank and for the
-///    other one of the two best placements;
+///    down and more of them help; then as many, and more as far as they help, for one rank and for
+///    the other one of the two best placements;
 /// 5. one rank and those two again, in turns: their medians decide.
 ///
 /// Another placement is chosen only where it beats one rank by more than the spread. Throws
