@@ -55,21 +55,21 @@ def is_measured(point: dict) -> bool:
 
 
 def merge(files: list[dict]) -> dict:
-    """One figure's files, the last one first in rank: its points, and the environments of those
-    that have one of them."""
-    merged = files[-1] | {"environments": [], "points": []}
-    points: dict[tuple, tuple[dict, dict]] = {}
+    """One figure's files, the last one first in rank: its points, and how and where those that have
+    one of them were measured."""
+    merged = files[-1] | {"sources": [], "points": []}
+    points: dict[tuple, tuple[dict, tuple[dict, dict]]] = {}
     for data in files:
         for point in data["points"]:
             key = tuple(str(point[name]) for name in ("panel", "series", "x"))
             other, _ = points.get(key, (None, None))
             same = other is not None and other["global_batch"] == point["global_batch"]
             if is_measured(point) or not same or not is_measured(other):
-                points[key] = point, data["environment"]
-    for point, environment in points.values():
+                points[key] = point, (data["figure"], data["environment"])
+    for point, source in points.values():
         merged["points"].append(point)
-        if environment not in merged["environments"]:
-            merged["environments"].append(environment)
+        if source not in merged["sources"]:
+            merged["sources"].append(source)
     return merged
 
 
@@ -162,10 +162,10 @@ def tables(data: dict) -> str:
     figure = data["figure"]
     name = f"Figure {figure['number']}: " if isinstance(figure["number"], int) else ""
     parts = [f"### {name}{figure['title']}\n"]
-    for environment in data["environments"]:
+    for facts, environment in data["sources"]:
         card = environment["cards"][0] if environment["cards"] else "CPU ranks"
         parts.append(f"{card}; {environment['date']}; commit {environment['commit']}; "
-                     f"{figure['precision']}; {figure['rounds']} rounds of {figure['seconds']} s.\n")
+                     f"{facts['precision']}; {facts['rounds']} rounds of {facts['seconds']} s.\n")
     if "sm_activity" in figure["fields"].values():
         for name, panel in load(data, {"": "step_images_per_second"}).items():
             parts.append(table(figure, name, panel, "images/s") + "\n")

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 
 namespace tandem {
 
@@ -14,9 +15,10 @@ class SharedDevice {
   /// How many ranks share the device, and this one's place among them.
   virtual int members() const = 0;
   virtual int member() const = 0;
-  /// Collective over all ranks of the communicator: whether `bytes` in all can be allocated, as far
-  /// as that can be told before. True where only trying tells.
-  virtual bool has_room(std::size_t /*bytes*/) { return true; }
+  /// Collective over all ranks of the communicator: whether memory of these sizes, in bytes, can be
+  /// allocated, as far as that can be told before; an arena of each member's is as many sizes as
+  /// there are members. True where only trying tells.
+  virtual bool has_room(std::span<const std::size_t> /*sizes*/) { return true; }
   /// Collective over all ranks of the communicator: zeroed memory, 256-byte aligned, that all
   /// members use. It is the communicator's and lives as long.
   virtual std::byte* allocate(std::size_t bytes) = 0;

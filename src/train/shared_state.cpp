@@ -1,6 +1,9 @@
 #include "train/shared_state.h"
 
+#include <numeric>
+#include <string_view>
 #include <variant>
+#include <vector>
 
 #include "base/log.h"
 #include "base/text.h"
@@ -21,24 +24,39 @@ std::size_t state_arenas(const OptimizerConfig& optimizer) {
   return std::holds_alternative<AdamWOptions>(optimizer.rule) ? 2 : 1;
 }
 
+/// What a device's ranks share, in bytes.
+std::vector<std::size_t> state_sizes(const RunConfig& config, const ParameterStore& store) {
+  std::vector<std::size_t> sizes{store.all_values().bytes()};
+  const Tensor weights = store.all_weights();
+  if (weights.raw() != store.all_values().raw()) sizes.push_back(weights.bytes());
+  sizes.insert(sizes.end(), state_arenas(config.optimizer), store.all_gradients().bytes());
+  return sizes;
+}
+
+std::size_t sum(const std::vector<std::size_t>& sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
+}
+
+void say(const Communicator& reduction, std::string_view what, std::size_t bytes) {
+  if (reduction.rank() != 0) return;
+  log_info("{}: /dev/shm has no {} to spare on each host for what its ranks could share", what,
+           format_bytes(bytes));
+}
+
 }  // namespace
 
 SharedDevice* share_values(const RunConfig& config, Communicator& reduction,
                            ParameterStore& store) {
   SharedDevice* device = config.shared_state ? reduction.shared_device() : nullptr;
   if (device == nullptr) return nullptr;
-  const std::size_t needed =
-      store.all_values().bytes() + state_arenas(config.optimizer) * store.all_gradients().bytes();
-  // Beside it each rank's gradients, and their sums.
-  const std::size_t exchange = store.all_gradients().bytes() * (device->members() + std::size_t{1});
-  const bool gradients_too = reduction.is_host() && device->has_room(needed + exchange);
-  if (!gradients_too && !device->has_room(needed)) {
-    if (reduction.rank() == 0) {
-      log_info(
-          "each rank keeps weights and optimizer state of its own: /dev/shm has no {} to spare on "
-          "each host for what its ranks could share",
-          format_bytes(needed));
-    }
+  const std::vector<std::size_t> state = state_sizes(config, store);
+  // Each rank's gradients, and their sums.
+  std::vector<std::size_t> all = state;
+  all.insert(all.end(), static_cast<std::size_t>(device->members()) + 1,
+             store.all_gradients().bytes());
+  const bool gradients_too = reduction.is_host() && device->has_room(all);
+  if (!gradients_too && !device->has_room(state)) {
+    say(reduction, "each rank keeps weights and optimizer state of its own", sum(state));
     return nullptr;
   }
   store.place_values(arenas_of(*device));
@@ -46,6 +64,8 @@ SharedDevice* share_values(const RunConfig& config, Communicator& reduction,
     store.place_gradients([device](std::size_t bytes) {
       return Arena::borrowed(device->allocate_arena(bytes), bytes);
     });
+  } else if (reduction.is_host()) {
+    say(reduction, "gradients are copied to be summed", sum(all));
   }
   return device;
 }

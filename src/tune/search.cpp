@@ -164,8 +164,8 @@ class Search {
     const int threads = fastest->workers * processes_of(fastest->placement);
     for (Candidate& finalist : finalists) {
       if (&finalist == &*fastest) continue;
-      take_workers(finalist, threads / processes_of(finalist.placement));
-      add_workers(finalist);
+      const int workers = threads / processes_of(finalist.placement);
+      if (workers <= finalist.workers || take_workers(finalist, workers)) add_workers(finalist);
     }
   }
   void add_workers(Candidate& candidate) {

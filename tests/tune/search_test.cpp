@@ -193,7 +193,8 @@ TEST(Search, TheFastestGetsItsWorkersThoughTimeIsShort) {
   EXPECT_LE(machine.now, limits.seconds);
 }
 
-/// What a sweep measured on an H200: ResNet-18, 32 px, global batch 512, bf16.
+/// What a search and the sweep behind it measured on an H200: ResNet-18, 32 px, global batch 512,
+/// bf16.
 struct Swept {
   Candidate candidate;
   double training;
@@ -210,7 +211,7 @@ const std::vector<Swept> swept{
     {processes(4, 0, 4), 318702, 320188}, {processes(4, 0, 8), 319999, 320417},
     {processes(8, 0, 4), 234004, 234605}};
 
-TEST(Search, FindsTheBestOfASweepInAMinute) {
+TEST(Search, FindsTheBestOfWhatWasSweptInAMinute) {
   double now = 0.0;
   const auto measure = [&](const Candidate& candidate, double) {
     now += 4.0;

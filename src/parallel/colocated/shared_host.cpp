@@ -16,7 +16,6 @@ namespace {
 constexpr std::size_t line = 64;
 
 constexpr std::size_t alignment = 256;
-constexpr std::size_t most_allocations = 8;  // of one has_room()
 
 std::size_t padded(std::size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
@@ -40,12 +39,14 @@ SharedHost::SharedHost(Communicator& world, const RankTopology& topology)
       topology_(topology),
       counters_(world, topology, exactly(static_cast<std::size_t>(topology.local_size()) * line)) {}
 
-bool SharedHost::has_room(std::size_t bytes) {
+bool SharedHost::has_room(std::span<const std::size_t> sizes) {
+  std::size_t bytes = 0;
+  for (const std::size_t size : sizes) bytes += padded(size);
   std::int64_t everywhere = fits_beside_others(bytes) ? 1 : 0;
   world_.all_reduce(Tensor(&everywhere, {1}, DType::i64), ReduceOp::min);
   if (everywhere == 0) return false;
   try {
-    take(bytes + most_allocations * alignment);
+    take(bytes);
     return true;
   } catch (const InputError&) {  // on all ranks: another job was faster
     return false;
@@ -54,7 +55,10 @@ bool SharedHost::has_room(std::size_t bytes) {
 
 std::byte* SharedHost::allocate(std::size_t bytes) {
   const std::size_t needed = padded(bytes);
-  if (needed > left_) take(needed);
+  // Hosts whose ranks are not as many may differ in what is left.
+  std::int32_t anew = needed > left_ ? 1 : 0;
+  world_.all_reduce(Tensor(&anew, {1}, DType::i32), ReduceOp::max);
+  if (anew != 0) take(needed);
   std::byte* memory = room_;
   room_ += needed;
   left_ -= needed;

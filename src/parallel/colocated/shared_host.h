@@ -32,8 +32,9 @@ class SharedHost final : public SharedDevice {
   int member() const override { return topology_.local_rank(); }
   /// Takes the room where each host's /dev/shm has it and some to spare for others, so that
   /// allocate() does not fail after all.
-  bool has_room(std::size_t bytes) override;
+  bool has_room(std::span<const std::size_t> sizes) override;
   /// Of what has_room() took, else anew; then throws InputError on all ranks where there is none.
+  /// Memory is not given back while this lives.
   std::byte* allocate(std::size_t bytes) override;
   std::byte* allocate_arena(std::size_t bytes) override;
   /// Where the members' arenas are of which allocate_arena() gave this member the one at `arena`;

@@ -143,13 +143,18 @@ SharedSegment::SharedSegment(Communicator& world, const RankTopology& topology,
   }
   // Nobody needs the name any more once all have answered.
   for (const std::string& other : all_gather_text(world, error)) {
-    if (!other.empty()) input_error("{}", other);
+    if (other.empty()) continue;
+    unmap();
+    input_error("{}", other);
   }
   count_ = static_cast<std::int64_t>((bytes_ - size.fixed) / size.each);
 }
 
-SharedSegment::~SharedSegment() {
+SharedSegment::~SharedSegment() { unmap(); }
+
+void SharedSegment::unmap() {
   if (data_ != nullptr) munmap(data_, bytes_);
+  data_ = nullptr;
 }
 
 }  // namespace tandem

@@ -34,6 +34,8 @@ class SharedSegment {
   std::int64_t count() const { return count_; }
 
  private:
+  void unmap();
+
   std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;
   std::int64_t count_ = 0;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 
@@ -153,8 +154,8 @@ TEST(Colocated, RanksOfAHostShareMemoryAndWaitForEachOther) {
     return;
   }
   ASSERT_NE(host, nullptr);
-  EXPECT_TRUE(host->has_room(1 << 20));
-  EXPECT_FALSE(host->has_room(std::size_t{1} << 50));
+  EXPECT_TRUE(host->has_room(std::vector<std::size_t>{1 << 20, 100}));
+  EXPECT_FALSE(host->has_room(std::vector<std::size_t>{100, std::size_t{1} << 50}));
   constexpr std::size_t each = 1000;
   const std::size_t members = static_cast<std::size_t>(host->members());
   auto* values =
@@ -203,11 +204,34 @@ TEST(Colocated, ArenasOfTheSharedHostAreSummedWhereTheyLie) {
       }
     }
     EXPECT_EQ(sums.data<float>()[70], 0.0F) << "between slices";
-    // As a step does, all read the sums before one of them writes gradients again.
-    world().barrier();
   }
   world().detach(arena);
   EXPECT_EQ(world().attached_bytes(elements), 0U);
+}
+
+/// Of this process, of memory that ranks share.
+int mappings_of_tests() {
+  std::ifstream maps("/proc/self/maps");
+  int count = 0;
+  for (std::string line; std::getline(maps, line);) {
+    count += line.find("/dev/shm/tandem-") != std::string::npos ? 1 : 0;
+  }
+  return count;
+}
+
+TEST(Colocated, RoomOnceTakenIsEnoughWhateverTheSizes) {
+  SharedDevice* host = world().shared_device();
+  if (host == nullptr) return;
+  constexpr std::size_t bytes = 64 + 256 * 4;  // far from a multiple of the alignment
+  std::vector<std::size_t> sizes(7, bytes);
+  sizes.insert(sizes.end(), static_cast<std::size_t>(host->members()), bytes);
+  ASSERT_TRUE(host->has_room(sizes));
+  const int before = mappings_of_tests();
+  (void)host->allocate_arena(bytes);
+  for (int i = 0; i < 7; ++i) (void)host->allocate(bytes);
+  EXPECT_EQ(mappings_of_tests(), before);
+  (void)host->allocate(bytes);
+  EXPECT_EQ(mappings_of_tests(), before + 1);
 }
 
 TEST(Colocated, OtherArenasAreTheirOwnSums) {
