@@ -9,9 +9,7 @@ namespace tandem {
 
 AdamW::AdamW(AnyContext& context, std::int64_t arena_elements,
              std::span<const ParameterGroupSlice> slices, const AdamWOptions& options)
-    : Optimizer(context, arena_elements, slices),
-      options_(options),
-      blocks_(block_table(context, slices)) {
+    : Optimizer(context, arena_elements, slices), options_(options), blocks_(context, slices) {
   TANDEM_CHECK(
       options.beta1 >= 0.0 && options.beta1 < 1.0 && options.beta2 >= 0.0 && options.beta2 < 1.0,
       "betas of {} and {}", options.beta1, options.beta2);
@@ -40,7 +38,7 @@ void AdamW::update(AnyContext& context, float* parameters, const float* gradient
   const double correction2 = 1.0 - std::pow(options_.beta2, t);
   const auto rate = static_cast<double>(settings.learning_rate);
   const AdamWUpdate update{
-      .blocks = blocks_.rows(),
+      .blocks = blocks_.within(settings.begin, settings.end),
       .learning_rate = settings.learning_rate,
       .gradient_scale = settings.gradient_scale,
       .beta1 = static_cast<float>(options_.beta1),
@@ -55,7 +53,8 @@ void AdamW::update(AnyContext& context, float* parameters, const float* gradient
       .first_moment = reinterpret_cast<float*>(first_moment_.data()),
       .second_moment = reinterpret_cast<float*>(second_moment_.data()),
       .control = settings.control,
-      .weights = settings.weights};
+      .weights = settings.weights,
+      .peers = settings.peers};
   std::visit([&](auto& device) { adamw_update(device, update); }, context);
 }
 

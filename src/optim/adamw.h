@@ -41,7 +41,7 @@ class AdamW final : public Optimizer {
               const UpdateSettings& settings) override;
 
   AdamWOptions options_;
-  ContextTable<UpdateBlock> blocks_;
+  BlockTable blocks_;
   Arena first_moment_;
   Arena second_moment_;
 };

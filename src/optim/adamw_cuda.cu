@@ -29,13 +29,14 @@ struct AdamWRule {
   float step_size;
   float inverse_root_correction;
 
-  static __device__ AdamWRule of(AdamWUpdate update, const UpdateBlock& block, Weight* weights) {
+  static __device__ AdamWRule of(AdamWUpdate update, const UpdateBlock& block,
+                                 const WeightCopy<Weight>& weights) {
     follow(update.control, update);
     return {.parameters = update.parameters + block.offset,
             .gradients = update.gradients + block.offset,
             .first = update.first_moment + block.offset,
             .second = update.second_moment + block.offset,
-            .weights = {weights, block},
+            .weights = weights,
             .decay = update.learning_rate * block.weight_decay,
             .scale = update.gradient_scale,
             .beta1 = update.beta1,

@@ -3,6 +3,7 @@
 #include <span>
 
 #include "device/cpu_context.h"
+#include "optim/peer_copies.h"
 #include "optim/step_control.h"
 #include "optim/update_blocks.h"
 #include "tensor/tensor.h"
@@ -30,6 +31,7 @@ struct AdamWUpdate {
   float* second_moment = nullptr;
   const StepControl* control = nullptr;  ///< as in UpdateSettings
   Tensor weights{};                      ///< as in UpdateSettings
+  PeerCopies peers{};                    ///< likewise
 };
 
 /// Puts what `control` says, unless null, in place of the update's own values.

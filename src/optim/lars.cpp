@@ -44,6 +44,8 @@ std::vector<OptimizerState> Lars::state() {
 
 void Lars::update(AnyContext& context, float* parameters, const float* gradients,
                   const UpdateSettings& settings) {
+  TANDEM_CHECK(settings.begin == 0 && settings.end >= arena_elements() && settings.peers.count == 0,
+               "LARS updates whole parameters, of one device");
   const LarsRates rates{.slices = slices_.rows(),
                         .parameter_squares = parameter_squares_.rows(),
                         .gradient_squares = gradient_squares_.rows(),

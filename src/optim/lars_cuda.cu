@@ -24,12 +24,12 @@ struct LarsRule {
   float decay;
 
   static __device__ LarsRule of(const LarsUpdate& update, const UpdateBlock& block,
-                                Weight* weights) {
+                                const WeightCopy<Weight>& weights) {
     return {
         .parameters = update.parameters + block.offset,
         .gradients = update.gradients + block.offset,
         .buffer = update.momentum_buffer + block.offset,
-        .weights = {weights, block},
+        .weights = weights,
         .rate = update.rates.data()[block.slice],
         .scale = update.control == nullptr ? update.gradient_scale : update.control->state.factor,
         .momentum = update.momentum,

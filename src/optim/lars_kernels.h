@@ -4,6 +4,7 @@
 #include <span>
 
 #include "device/cpu_context.h"
+#include "optim/peer_copies.h"
 #include "optim/step_control.h"
 #include "optim/update_blocks.h"
 #include "tensor/tensor.h"
@@ -48,6 +49,7 @@ struct LarsUpdate {
   float* momentum_buffer = nullptr;
   const StepControl* control = nullptr;  ///< as in UpdateSettings
   Tensor weights{};                      ///< as in UpdateSettings
+  PeerCopies peers{};                    ///< none
 };
 
 void lars_update(CpuContext& context, const LarsUpdate& update);

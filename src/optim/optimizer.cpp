@@ -42,6 +42,7 @@ void Optimizer::enqueue(Tensor parameters, Tensor gradients, const UpdateSetting
   check_arena(parameters, arena_elements_, "parameters");
   check_arena(gradients, arena_elements_, "gradients");
   check_weights(*context_, settings.weights, parameters);
+  TANDEM_CHECK(settings.peers.count == 0 || !is_host(*context_), "a CPU's update for others");
   update(*context_, parameters.data<float>(), gradients.data<float>(), settings);
 }
 

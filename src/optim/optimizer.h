@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -8,6 +9,7 @@
 
 #include "device/any_context.h"
 #include "device/arena.h"
+#include "optim/peer_copies.h"
 #include "optim/step_control.h"
 #include "tensor/tensor.h"
 
@@ -21,6 +23,8 @@ struct ParameterGroupSlice {
   float weight_decay = 0.0F;
   /// Whether a rule that adapts its rate to each parameter (LARS) does so here.
   bool adapt = true;
+  /// Whether layers read the parameters themselves where there are rounded copies of them.
+  bool read_unrounded = true;
 };
 
 /// A tensor of an optimizer's state under the name that checkpoints give it.
@@ -41,6 +45,13 @@ struct UpdateSettings {
   /// Of a device: where the new parameters are written in bf16 or f16, too, at the same offsets.
   /// Undefined, or the parameters themselves: nowhere.
   Tensor weights{};
+  /// Of a device: where new parameters are written besides. Weights go to all of `peers`, and the
+  /// parameters themselves where layers read them. Not with LARS.
+  PeerCopies peers{};
+  /// What of the arena is updated: it begins and ends between two slices. LARS, which looks at
+  /// whole parameters, updates all of it.
+  std::int64_t begin = 0;
+  std::int64_t end = std::numeric_limits<std::int64_t>::max();
 };
 
 /// Updates the parameter arena in place from the gradient arena. State lies in arenas of the same

@@ -5,9 +5,7 @@
 namespace tandem {
 Sgd::Sgd(AnyContext& context, std::int64_t arena_elements,
          std::span<const ParameterGroupSlice> slices, const SgdOptions& options)
-    : Optimizer(context, arena_elements, slices),
-      options_(options),
-      blocks_(block_table(context, slices)) {
+    : Optimizer(context, arena_elements, slices), options_(options), blocks_(context, slices) {
   TANDEM_CHECK(options.momentum >= 0.0F, "a momentum of {}", options.momentum);
   TANDEM_CHECK(!options.nesterov || options.momentum > 0.0F, "Nesterov's rule needs momentum");
   if (options.momentum > 0.0F) {
@@ -23,7 +21,7 @@ std::vector<OptimizerState> Sgd::state() {
 
 void Sgd::update(AnyContext& context, float* parameters, const float* gradients,
                  const UpdateSettings& settings) {
-  const SgdUpdate update{.blocks = blocks_.rows(),
+  const SgdUpdate update{.blocks = blocks_.within(settings.begin, settings.end),
                          .learning_rate = settings.learning_rate,
                          .gradient_scale = settings.gradient_scale,
                          .momentum = options_.momentum,
@@ -32,7 +30,8 @@ void Sgd::update(AnyContext& context, float* parameters, const float* gradients,
                          .gradients = gradients,
                          .momentum_buffer = reinterpret_cast<float*>(momentum_.data()),
                          .control = settings.control,
-                         .weights = settings.weights};
+                         .weights = settings.weights,
+                         .peers = settings.peers};
   std::visit([&](auto& device) { sgd_update(device, update); }, context);
 }
 

@@ -37,7 +37,7 @@ class Sgd final : public Optimizer {
               const UpdateSettings& settings) override;
 
   SgdOptions options_;
-  ContextTable<UpdateBlock> blocks_;
+  BlockTable blocks_;
   Arena momentum_;
 };
 

@@ -24,14 +24,15 @@ struct SgdRule {
   float momentum;
   float decay;
 
-  static __device__ SgdRule of(const SgdUpdate& update, const UpdateBlock& block, Weight* weights) {
+  static __device__ SgdRule of(const SgdUpdate& update, const UpdateBlock& block,
+                               const WeightCopy<Weight>& weights) {
     float rate = update.learning_rate;
     float scale = update.gradient_scale;
     follow(update.control, rate, scale);
     return {.parameters = update.parameters + block.offset,
             .gradients = update.gradients + block.offset,
             .buffer = kind == Rule::plain ? nullptr : update.momentum_buffer + block.offset,
-            .weights = {weights, block},
+            .weights = weights,
             .rate = rate,
             .scale = scale,
             .momentum = update.momentum,

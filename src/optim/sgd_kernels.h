@@ -4,6 +4,7 @@
 #include <span>
 
 #include "device/cpu_context.h"
+#include "optim/peer_copies.h"
 #include "optim/step_control.h"
 #include "optim/update_blocks.h"
 #include "tensor/tensor.h"
@@ -25,6 +26,7 @@ struct SgdUpdate {
   float* momentum_buffer = nullptr;      ///< null: no momentum
   const StepControl* control = nullptr;  ///< as in UpdateSettings
   Tensor weights{};                      ///< as in UpdateSettings
+  PeerCopies peers{};                    ///< likewise
 };
 
 void sgd_update(CpuContext& context, const SgdUpdate& update);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+
 namespace tandem {
 
 std::vector<UpdateBlock> cut_blocks(std::span<const ParameterGroupSlice> slices,
@@ -11,7 +13,7 @@ std::vector<UpdateBlock> cut_blocks(std::span<const ParameterGroupSlice> slices,
     const ParameterGroupSlice& slice = slices[i];
     for (std::int64_t done = 0; done < slice.elements; done += block_elements) {
       blocks.push_back({slice.offset + done, std::min(block_elements, slice.elements - done),
-                        slice.weight_decay, i});
+                        slice.weight_decay, i, slice.read_unrounded});
     }
   }
   return blocks;
@@ -39,6 +41,26 @@ ContextTable<UpdateBlock> block_table(AnyContext& context,
                                       std::span<const ParameterGroupSlice> slices) {
   const std::vector<UpdateBlock> blocks = cut_blocks(slices, block_elements_of(context));
   return {context, blocks, "the optimizer's table of blocks"};
+}
+
+BlockTable::BlockTable(AnyContext& context, std::span<const ParameterGroupSlice> slices)
+    : blocks_(cut_blocks(slices, block_elements_of(context))),
+      table_(context, blocks_, "the optimizer's table of blocks") {}
+
+std::span<const UpdateBlock> BlockTable::within(std::int64_t begin, std::int64_t end) const {
+  const auto index_of = [&](std::int64_t element) {
+    const auto block = std::ranges::lower_bound(blocks_, element, {}, &UpdateBlock::offset);
+    if (block != blocks_.begin()) {
+      const UpdateBlock& before = *std::prev(block);
+      TANDEM_CHECK(before.offset + before.elements <= element,
+                   "an update that begins or ends at element {}, within block [{}, +{})", element,
+                   before.offset, before.elements);
+    }
+    return static_cast<std::size_t>(block - blocks_.begin());
+  };
+  const std::size_t first = index_of(begin);
+  const std::size_t last = std::max(first, index_of(end));
+  return std::span<const UpdateBlock>(table_.rows()).subspan(first, last - first);
 }
 
 }  // namespace tandem

@@ -16,7 +16,8 @@ struct UpdateBlock {
   std::int64_t offset = 0;
   std::int64_t elements = 0;  ///< at most host_block_elements
   float weight_decay = 0.0F;
-  std::size_t slice = 0;  ///< index of the slice that it is cut from
+  std::size_t slice = 0;       ///< index of the slice that it is cut from
+  bool read_unrounded = true;  ///< as in ParameterGroupSlice
 };
 
 /// 64 KiB of each arena: a few of them fit a core's second-level cache, and there are enough blocks
@@ -40,5 +41,18 @@ std::int64_t block_elements_of(const AnyContext& context);
 /// The blocks of all slices as the context's kernels want them, in its memory.
 ContextTable<UpdateBlock> block_table(AnyContext& context,
                                       std::span<const ParameterGroupSlice> slices);
+
+/// As block_table(), for updates of a part of the arena.
+class BlockTable {
+ public:
+  BlockTable(AnyContext& context, std::span<const ParameterGroupSlice> slices);
+
+  /// Those of the elements [begin, end). Throws Error where that cuts a block.
+  std::span<const UpdateBlock> within(std::int64_t begin, std::int64_t end) const;
+
+ private:
+  std::vector<UpdateBlock> blocks_;
+  ContextTable<UpdateBlock> table_;
+};
 
 }  // namespace tandem

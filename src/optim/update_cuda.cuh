@@ -5,9 +5,11 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "device/cuda_check.h"
 #include "device/cuda_context.h"
+#include "optim/peer_copies.h"
 #include "optim/step_control.h"
 #include "optim/update_blocks.h"
 #include "tensor/cuda_elements.cuh"
@@ -60,32 +62,38 @@ __device__ __forceinline__ void update_block(Rule& rule, int elements) {
 /// Instead of an element type: parameters have no rounded copy.
 struct NoWeight {};
 
-/// Where a block's new parameters go beside the arena; `all` has the arena's offsets.
+/// Where a block's new parameters go beside the arena: rounded, and to other devices. All of these
+/// have the arena's offsets. `peers` outlives it.
 template <typename Weight>
 class WeightCopy {
  public:
-  __device__ WeightCopy(Weight* all, const UpdateBlock& block) : first_(all + block.offset) {}
+  __device__ WeightCopy(Weight* all, const PeerCopies& peers, const UpdateBlock& block)
+      : all_(all), peers_(peers), offset_(block.offset), read_unrounded_(block.read_unrounded) {}
 
-  __device__ bool aligned() const { return is_aligned(first_); }
+  __device__ bool aligned() const { return !rounds || is_aligned(all_ + offset_); }
   template <int width>
   __device__ void store(int at, const Pack<float, width>& parameters) const {
-    Pack<Weight, width> rounded;
+    const std::int64_t place = offset_ + at;
+    if constexpr (rounds) {
+      Pack<Weight, width> rounded;
 #pragma unroll
-    for (int i = 0; i < width; ++i) rounded.set(i, parameters.values[i]);
-    rounded.store(first_ + at);
+      for (int i = 0; i < width; ++i) rounded.set(i, parameters.values[i]);
+      rounded.store(all_ + place);
+      for (int p = 0; p < peers_.count; ++p) {
+        rounded.store(static_cast<Weight*>(peers_.weights[p]) + place);
+      }
+    }
+    if (rounds && !read_unrounded_) return;
+    for (int p = 0; p < peers_.count; ++p) parameters.store(peers_.parameters[p] + place);
   }
 
  private:
-  Weight* first_;
-};
-template <>
-class WeightCopy<NoWeight> {
- public:
-  __device__ WeightCopy(NoWeight* /*all*/, const UpdateBlock& /*block*/) {}
+  static constexpr bool rounds = !std::is_same_v<Weight, NoWeight>;
 
-  __device__ bool aligned() const { return true; }
-  template <int width>
-  __device__ void store(int /*at*/, const Pack<float, width>& /*parameters*/) const {}
+  Weight* all_;
+  const PeerCopies& peers_;
+  std::int64_t offset_;
+  bool read_unrounded_;
 };
 
 /// Calls `use` with a typed pointer to the rounded copy of the parameters, a null NoWeight* where
@@ -107,16 +115,18 @@ void with_weights(const Tensor& weights, Use&& use) {
 
 /// One thread block for each block of the arena.
 template <template <typename> class Rule, typename Update, typename Weight>
-__global__ void __launch_bounds__(update_threads) update_all(Update update, Weight* weights) {
+__global__ void __launch_bounds__(update_threads)
+    update_all(const __grid_constant__ Update update, Weight* weights) {
   const UpdateBlock block = update.blocks.data()[blockIdx.x];
   if (skips(update.control)) return;
-  const auto rule = Rule<Weight>::of(update, block, weights);
+  const auto rule =
+      Rule<Weight>::of(update, block, WeightCopy<Weight>(weights, update.peers, block));
   update_block(rule, static_cast<int>(block.elements));
 }
 
 /// An optimizer's update (SgdUpdate, AdamWUpdate, LarsUpdate) by its rule, which says by
 ///
-///     static Rule<Weight> of(Update update, const UpdateBlock& block, Weight* weights);
+///     static Rule<Weight> of(Update update, const UpdateBlock& block, WeightCopy<Weight> weights);
 ///
 /// what it does in a block.
 template <template <typename> class Rule, typename Update>

@@ -14,6 +14,8 @@
 
 namespace tandem {
 
+class PeerDevices;
+
 /// How all_reduce, reduce and reduce_scatter combine the ranks' elements. There is no average: a
 /// sum scaled once by its reader costs no pass of its own.
 enum class ReduceOp { sum, max, min };
@@ -163,6 +165,8 @@ class Communicator {
 
   /// What the ranks of this rank's device can share; null where the kind has no such thing.
   virtual SharedDevice* shared_device() { return nullptr; }
+  /// What ranks can do in the memory of each other's devices; null likewise.
+  virtual PeerDevices* peer_devices() { return nullptr; }
 
   /// Waits on the host until `done()` says so, for something that other ranks take part in, such as
   /// what was enqueued on a device. Not collective. `done` is called over and over, so it pauses as

@@ -6,13 +6,18 @@
 #include "parallel/device_communicator.h"
 #include "parallel/direct/direct_communicator.h"
 #include "parallel/direct/peer_trial.h"
+#include "parallel/lone_device.h"
 #include "parallel/mps_check.h"
 #include "parallel/nccl_communicator.h"
 #include "parallel/rank_topology.h"
-#include "parallel/self_communicator.h"
 
 namespace tandem {
 namespace {
+
+/// Kernels that wait stay on multiprocessors that all ranks of a GPU may use. Where each may use
+/// few, a rank whose next kernel wants whole ones finds none, and those that wait for it go on
+/// waiting: eight ranks with 16 each did not end, eight with 24 did.
+constexpr int fewest_for_waiting_kernels = 24;
 
 /// Whether NCCL is told, as on machines where copies between GPUs hang or go wrong, to make none.
 bool p2p_is_disabled() {
@@ -38,7 +43,9 @@ bool exchanges_directly(Communicator& host, CudaContext& gpu, const RankTopology
   if (host.size() > most_members) {
     obstacle = "there are too many ranks";
   } else if (!on_all(host, at_once)) {
-    obstacle = "ranks that share a GPU without MPS would use up each other's turns";
+    obstacle =
+        "ranks that share a GPU without MPS, or have few multiprocessors of it each, would hold "
+        "each other up";
   } else if (!gpus_reach_each_other(host, gpu, topology)) {
     obstacle = "not all GPUs reach each other's memory, as those of one host mostly do";
   }
@@ -55,7 +62,7 @@ std::unique_ptr<Communicator> make_device_communicator(AnyContext& context, Comm
                                                        ReductionKind kind) {
   auto* gpu = std::get_if<CudaContext>(&context);
   if (gpu == nullptr) return nullptr;
-  if (host.size() == 1) return std::make_unique<SelfCommunicator>();
+  if (host.size() == 1) return std::make_unique<LoneDeviceCommunicator>(*gpu);
   const RankTopology topology = RankTopology::gather(host, this_place(gpu->device().uuid));
   const bool shared = topology.devices() < host.size();
   if (kind == ReductionKind::flat || (kind == ReductionKind::automatic && !shared)) {
@@ -64,13 +71,15 @@ std::unique_ptr<Communicator> make_device_communicator(AnyContext& context, Comm
     }
     return std::make_unique<NcclCommunicator>(host, *gpu, options);
   }
-  const bool mps = ranks_run_under_mps(host, topology);
+  const bool kernels_wait =
+      ranks_run_under_mps(host, topology) &&
+      on_all(host, gpu->device().multiprocessors >= fewest_for_waiting_kernels);
   DeviceLinkOptions links = options;
-  const bool at_once = mps || topology.colocated_size() == 1;
+  const bool at_once = kernels_wait || topology.colocated_size() == 1;
   const bool direct =
       topology.devices() > 1 && exchanges_directly(host, *gpu, topology, options.exchange, at_once);
   links.exchange = direct ? ExchangeKind::direct : ExchangeKind::nccl;
-  return std::make_unique<ColocatedCudaCommunicator>(host, *gpu, topology, mps, links);
+  return std::make_unique<ColocatedCudaCommunicator>(host, *gpu, topology, kernels_wait, links);
 }
 
 }  // namespace tandem

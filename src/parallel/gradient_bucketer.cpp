@@ -97,6 +97,12 @@ GradientBucketer::GradientBucketer(Communicator& communicator, const Tensor& gra
   requests_.reserve(buckets_.size());
 }
 
+void GradientBucketer::update_shares(PeerDevices& peers, std::function<void(std::size_t)> update) {
+  TANDEM_CHECK(!in_step_ && !scratch_.defined(), "shares of a step under way, or of bf16");
+  peers_ = &peers;
+  update_ = std::move(update);
+}
+
 void GradientBucketer::begin_step() {
   TANDEM_CHECK(!in_step_, "a reduction step begins before the last one was finished");
   std::fill(ready_.begin(), ready_.end(), false);
@@ -121,16 +127,21 @@ void GradientBucketer::ready(std::size_t i) {
 
 void GradientBucketer::launch_complete_buckets() {
   for (; next_ < buckets_.size() && pending_[next_] == 0; ++next_) {
-    if (communicator_.size() == 1) continue;
+    if (communicator_.size() == 1 && peers_ == nullptr) continue;
     const TraceRange range(labels_[next_]);
-    requests_.push_back(launch(next_));
+    if (std::unique_ptr<Request> request = launch(next_)) requests_.push_back(std::move(request));
   }
 }
 
 std::unique_ptr<Request> GradientBucketer::launch(std::size_t b) {
   const Bucket& bucket = buckets_[b];
   const Tensor message(gradients_.data<float>() + bucket.offset, {bucket.elements});
-  ++stats_.messages;
+  if (communicator_.size() > 1) ++stats_.messages;
+  if (peers_ != nullptr) {
+    if (communicator_.size() > 1) stats_.bytes += static_cast<std::int64_t>(message.bytes());
+    peers_->sum_share(message, labels_[b], [&] { update_(b); });
+    return nullptr;
+  }
   if (!scratch_.defined()) {
     stats_.bytes += static_cast<std::int64_t>(message.bytes());
     return communicator_.sum_attached_async(message, labels_[b]);
@@ -160,6 +171,7 @@ void GradientBucketer::finish() {
   TANDEM_CHECK(in_step_, "a reduction step is finished that was not begun");
   check_all_ready();
   const auto start = std::chrono::steady_clock::now();
+  if (peers_ != nullptr) requests_.push_back(peers_->finish_shares());
   for (; oldest_ < requests_.size(); ++oldest_) requests_[oldest_]->wait();
   if (stats_.exposed_seconds) {
     *stats_.exposed_seconds +=

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "parallel/communicator.h"
+#include "parallel/peer_devices.h"
 
 namespace tandem {
 
@@ -97,6 +99,11 @@ class GradientBucketer {
   GradientBucketer(const GradientBucketer&) = delete;
   GradientBucketer& operator=(const GradientBucketer&) = delete;
 
+  /// From the next step on this rank gets the sums of its share of each bucket alone, and
+  /// `update(b)` enqueues what is done with those of bucket b (PeerDevices::sum_share), for which
+  /// finish() waits, on all ranks. `peers`: the communicator's. Not with scratch.
+  void update_shares(PeerDevices& peers, std::function<void(std::size_t bucket)> update);
+
   /// Throws Error where the step before was not finished.
   void begin_step();
   /// The gradient of slice `i` is done. Throws Error naming it where it was done already.
@@ -122,6 +129,7 @@ class GradientBucketer {
 
  private:
   void launch_complete_buckets();
+  /// Null where only all launches together have a request.
   std::unique_ptr<Request> launch(std::size_t b);
   void check_all_ready() const;
   static ReductionStats no_stats(const Communicator& communicator);
@@ -135,6 +143,8 @@ class GradientBucketer {
   std::vector<std::int64_t> scratch_at_;  // by bucket
   std::vector<std::string> labels_;       // by bucket, for messages
   std::vector<std::size_t> bucket_of_;    // by slice
+  PeerDevices* peers_ = nullptr;          // null where every rank gets all sums
+  std::function<void(std::size_t)> update_;
 
   bool in_step_ = false;
   std::vector<bool> ready_;           // by slice

@@ -57,6 +57,10 @@ class CapturedStep final : public StepRunner {
     for (int micro = 0; micro < accumulate_; ++micro) {
       previous_.emplace_back(parts.context, parts.raw->layout.bytes(), "a batch");
     }
+    if (parts.sharded != nullptr) {
+      parts.bucketer.update_shares(parts.sharded->peers(),
+                                   [this](std::size_t bucket) { update_share(bucket); });
+    }
   }
 
   StepResult step(const NextBatch& next_batch, float learning_rate, bool stop_requested) override {
@@ -256,12 +260,27 @@ class CapturedStep final : public StepRunner {
 
   void update() {
     const TraceRange range("update");
-    const Tensor gradients = parts_.bucketer.sums();
-    controller_.prepare(statistics(), gradients);
-    parts_.optimizer.enqueue(parts_.store.trained_values(), gradients,
-                             {.control = control(), .weights = parts_.store.trained_weights()});
-    if (parts_.shared != nullptr) parts_.shared->wait_for_each_other();
+    if (parts_.sharded == nullptr) {
+      const Tensor gradients = parts_.bucketer.sums();
+      controller_.prepare(statistics(), gradients);
+      parts_.optimizer.enqueue(parts_.store.trained_values(), gradients,
+                               {.control = control(), .weights = parts_.store.trained_weights()});
+      if (parts_.shared != nullptr) parts_.shared->wait_for_each_other();
+    }
     if (parts_.average != nullptr) parts_.average->enqueue(parts_.store, control());
+  }
+
+  /// Of the bucket whose sums the context's stream has just been given; the first one is first.
+  void update_share(std::size_t bucket) {
+    const TraceRange range("update");
+    const Tensor gradients = parts_.bucketer.sums();
+    if (bucket == 0) {
+      request_->wait();
+      controller_.prepare(statistics(), gradients);
+    }
+    UpdateSettings settings = parts_.sharded->settings(bucket);
+    settings.control = control();
+    parts_.optimizer.enqueue(parts_.store.trained_values(), gradients, settings);
   }
 
   void fetch() {

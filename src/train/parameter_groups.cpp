@@ -6,8 +6,9 @@ std::vector<ParameterGroupSlice> parameter_groups(const OptimizerConfig& config,
                                                   const ParameterStore& store) {
   std::vector<ParameterGroupSlice> slices;
   for (const Parameter& parameter : store.trained()) {
-    slices.push_back(config.slice(parameter.offset, parameter.shape.elements(),
-                                  parameter.role != ParameterRole::weight));
+    const bool weight = parameter.role == ParameterRole::weight;
+    slices.push_back(config.slice(parameter.offset, parameter.shape.elements(), !weight));
+    slices.back().read_unrounded = !weight;
   }
   return slices;
 }

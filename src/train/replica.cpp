@@ -106,11 +106,17 @@ Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro
       store_(graph_, context, true, config.freeze, config.precision),
       shared_(share_values(config, reduction, store_)),
       rank_sum_(config.sync_batch_norm ? std::make_unique<CommunicatorSum>(reduction) : nullptr),
-      optimizer_(make_optimizer(config, store_, shared_)),
+      shares_(ShardedUpdate::shares(
+          config, reduction,
+          cut_buckets(slices_of(store_.trained()), bucket_options(config, reduction)))),
+      optimizer_(make_optimizer(config, store_, shared_, shares_)),
       average_(make_average(config, graph_, context)),
       compression_(compression_scratch(config, context, reduction, slices_of(store_.trained()))),
       share_(measure_memory_share(communicator, context)),
       bucketer_(make_bucketer(config, micro_batch, reduction)) {
+  if (shares_) {
+    sharded_ = std::make_unique<ShardedUpdate>(reduction, store_, bucketer_, *shares_);
+  }
   exchange_bytes_ = reduction.attached_bytes(store_.all_gradients().elements());
   share_ = measure_memory_share(communicator, context);
   plan_ = make_plan(config, micro_batch);
@@ -128,7 +134,8 @@ Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro
                         .average = average_ ? &*average_ : nullptr,
                         .bucketer = bucketer_,
                         .raw = raw,
-                        .shared = shared_};
+                        .shared = shared_,
+                        .sharded = sharded_.get()};
   try {
     runner_ = std::visit([&](auto& device) { return make_step_runner(device, parts); }, context);
   } catch (const OutOfMemory& error) {
@@ -233,7 +240,16 @@ void Replica::broadcast_from_root() {
   if (average_) average_->store().update_weights();
 }
 
+void Replica::gather_shares() {
+  if (whole_) return;
+  std::vector<Tensor> arenas{store_.trained_values()};
+  for (const OptimizerState& state : optimizer_->state()) arenas.push_back(state.tensor);
+  sharded_->gather(arenas);
+  whole_ = true;
+}
+
 void Replica::prepare_evaluation() {
+  gather_shares();
   std::vector<Tensor> tensors{store_.all_buffers()};
   if (average_) tensors.push_back(average_->store().all_buffers());
   broadcast(tensors);
@@ -262,6 +278,7 @@ std::size_t Replica::state_bytes() const {
 
 void Replica::check_bits() {
   if (communicator_.size() == 1) return;
+  gather_shares();
   const std::vector<ParameterSlice> slices = slices_of(store_.parameters());
   const auto check = [&](const ParameterStore& store) {
     check_replicas(communicator_, hash_slices(store.context(), store.all_values(), slices), slices);

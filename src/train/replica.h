@@ -18,6 +18,7 @@
 #include "train/communicator_sum.h"
 #include "train/memory_share.h"
 #include "train/run_config.h"
+#include "train/sharded_update.h"
 #include "train/step_runner.h"
 #include "train/weight_average.h"
 
@@ -43,6 +44,10 @@ class Replica {
   /// Collective: rank 0's parameters, buffers, optimizer state, averages and loss scale to all
   /// ranks.
   void broadcast_from_root();
+  /// Collective: where each rank updates a share (train/sharded_update.h), all values and optimizer
+  /// state to all ranks, since they are not whole after a step. prepare_evaluation() and
+  /// check_bits() begin with it.
+  void gather_shares();
   /// Collective, before an evaluation: rank 0's running statistics to all ranks. In training each
   /// rank keeps its own, as torch's DistributedDataParallel does; rank 0's are the model's.
   void prepare_evaluation();
@@ -51,6 +56,7 @@ class Replica {
 
   /// Collective: one optimizer step; see StepRunner::step().
   StepResult step(const NextBatch& next_batch, float learning_rate, bool stop_requested) {
+    whole_ = sharded_ == nullptr;
     return runner_->step(next_batch, learning_rate, stop_requested);
   }
   /// From the next step on `observer` is told the moments of this rank's steps, until
@@ -109,7 +115,8 @@ class Replica {
   Graph graph_;
   ParameterStore store_;
   SharedDevice* shared_;  // null unless the ranks of a device share their state
-  std::unique_ptr<CommunicatorSum> rank_sum_;  // null without synchronised batch normalisation
+  std::unique_ptr<CommunicatorSum> rank_sum_;      // null without synchronised batch normalisation
+  std::optional<std::vector<ArenaRange>> shares_;  // of this rank, where each updates a share
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<WeightAverage> average_;
   Arena compression_;               // bf16 copies of gradients under way; empty without compression
@@ -119,7 +126,9 @@ class Replica {
   // the device, which after an error goes on only once the bucketer has given the ranks up.
   std::unique_ptr<StepPlan> plan_;
   GradientBucketer bucketer_;
+  std::unique_ptr<ShardedUpdate> sharded_;  // null unless each rank updates a share
   std::unique_ptr<StepRunner> runner_;
+  bool whole_ = true;  // values and state, on this rank
 };
 
 }  // namespace tandem

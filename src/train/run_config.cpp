@@ -139,6 +139,7 @@ void read_parallel(const ConfigTable& table, RunConfig& config) {
                "lars takes norms of whole parameters, so its state cannot be updated in shares; "
                "leave this out or choose another optimizer.kind");
   }
+  config.sharded_update = table.get_bool_or("sharded_update", true);
   config.device_link = read_device_link(table);
   if (config.gradient_compression != GradientCompression::none) {
     if (config.device_link.exchange == ExchangeKind::direct) {

@@ -127,7 +127,8 @@ struct RunConfig {
   std::optional<std::int64_t> bucket_bytes{};  ///< absent: as the exchange likes it
   std::optional<bool> taper_buckets{};         ///< absent: as the exchange likes it
   GradientCompression gradient_compression = GradientCompression::none;
-  bool shared_state = true;  ///< one state for the ranks of a GPU or host
+  bool shared_state = true;    ///< one state for the ranks of a GPU or host
+  bool sharded_update = true;  ///< each rank updates a share, where ranks reach each other's GPUs
   ReductionKind reduction = ReductionKind::automatic;
   DeviceLinkOptions device_link;
   int folded_ranks = 1;

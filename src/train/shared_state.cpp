@@ -37,6 +37,17 @@ std::size_t sum(const std::vector<std::size_t>& sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
 }
 
+std::vector<ParameterGroupSlice> slices_within(const std::vector<ParameterGroupSlice>& slices,
+                                               const std::vector<ArenaRange>& shares) {
+  std::vector<ParameterGroupSlice> parts;
+  for (const ArenaRange& share : shares) {
+    const std::vector<ParameterGroupSlice> own =
+        tandem::slices_within(slices, share.begin, share.elements());
+    parts.insert(parts.end(), own.begin(), own.end());
+  }
+  return parts;
+}
+
 void say(const Communicator& reduction, std::string_view what, std::size_t bytes) {
   if (reduction.rank() != 0) return;
   log_info("{}: /dev/shm has no {} to spare on each host for what its ranks could share", what,
@@ -71,12 +82,14 @@ SharedDevice* share_values(const RunConfig& config, Communicator& reduction,
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const RunConfig& config, ParameterStore& store,
-                                          SharedDevice* device) {
+                                          SharedDevice* device,
+                                          const std::optional<std::vector<ArenaRange>>& shares) {
   const std::int64_t elements = store.all_gradients().elements();
   std::vector<ParameterGroupSlice> slices = parameter_groups(config.optimizer, store);
   if (device != nullptr) {
-    const ArenaRange share = share_of({0, elements}, device->members(), device->member());
-    slices = slices_within(slices, share.begin, share.elements());
+    slices = slices_within(slices, {share_of({0, elements}, device->members(), device->member())});
+  } else if (shares) {
+    slices = slices_within(slices, *shares);
   }
   std::unique_ptr<Optimizer> optimizer =
       make_optimizer(config.optimizer, store.context(), elements, slices);

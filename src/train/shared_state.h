@@ -1,9 +1,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "graph/parameters.h"
 #include "optim/optimizer.h"
+#include "parallel/colocated/slice_share.h"
 #include "parallel/communicator.h"
 #include "train/run_config.h"
 
@@ -26,8 +29,10 @@ namespace tandem {
 SharedDevice* share_values(const RunConfig& config, Communicator& reduction, ParameterStore& store);
 
 /// Collective: the run's optimizer over the store; on a shared device of this rank's share of it
-/// alone, with the state in shared memory.
+/// alone, with the state in shared memory. `shares`: what of it this rank updates, where that is
+/// not all (train/sharded_update.h).
 std::unique_ptr<Optimizer> make_optimizer(const RunConfig& config, ParameterStore& store,
-                                          SharedDevice* device);
+                                          SharedDevice* device,
+                                          const std::optional<std::vector<ArenaRange>>& shares);
 
 }  // namespace tandem

@@ -14,6 +14,7 @@
 #include "parallel/gradient_bucketer.h"
 #include "train/raw_input.h"
 #include "train/run_config.h"
+#include "train/sharded_update.h"
 #include "train/step_observer.h"
 #include "train/weight_average.h"
 
@@ -54,6 +55,8 @@ struct StepParts {
   std::optional<RawInput> raw;  ///< on a device: its batches are raw
   /// Where the state is shared (train/shared_state.h), else null.
   SharedDevice* shared = nullptr;
+  /// Where each rank updates a share, else null.
+  ShardedUpdate* sharded = nullptr;
 };
 
 /// Runs one replica's optimizer steps (Algorithm 1 of Li et al. 2020, "PyTorch Distributed", VLDB

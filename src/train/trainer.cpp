@@ -329,6 +329,7 @@ class Trainer::Run {
   }
 
   void save(bool best = false) {
+    replica_.gather_shares();
     require_finite_weights();
     if (!speaks()) return;
     try {

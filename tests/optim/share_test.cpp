@@ -3,7 +3,9 @@
 #include <memory>
 #include <vector>
 
+#include "base/error.h"
 #include "optim/adamw.h"
+#include "optim/lars.h"
 #include "optim/sgd.h"
 #include "optim/small_arena.h"
 #include "optim/update_blocks.h"
@@ -71,6 +73,49 @@ void expect_shares_to_be_the_whole(const Make& make) {
     EXPECT_EQ(std::vector<float>(one.span<float>().begin(), one.span<float>().end()),
               std::vector<float>(two.span<float>().begin(), two.span<float>().end()));
   }
+}
+
+/// As expect_shares_to_be_the_whole(), of one optimizer that updates its slices in two parts.
+template <typename Make>
+void expect_parts_to_be_the_whole(const Make& make) {
+  AnyContext context = CpuContext(2);
+  std::vector<float> whole = random_values("parameters");
+  std::vector<float> parts = whole;
+  constexpr std::int64_t cut = 20'000;
+  std::vector<ParameterGroupSlice> groups = slices_within(slices, 0, cut);
+  const std::vector<ParameterGroupSlice> rest = slices_within(slices, cut, arena_elements - cut);
+  groups.insert(groups.end(), rest.begin(), rest.end());
+  const std::unique_ptr<Optimizer> alone = make(context, slices);
+  const std::unique_ptr<Optimizer> in_parts = make(context, groups);
+  for (int step = 0; step < 3; ++step) {
+    std::vector<float> gradients = random_values("gradients " + std::to_string(step));
+    alone->step(view(whole), view(gradients), {.learning_rate = 0.1F});
+    in_parts->enqueue(view(parts), view(gradients), {.learning_rate = 0.1F, .end = cut});
+    const std::vector<float> before(parts.begin() + cut, parts.end());
+    in_parts->enqueue(view(parts), view(gradients), {.learning_rate = 0.1F, .begin = cut});
+    EXPECT_NE(std::vector<float>(parts.begin() + cut, parts.end()), before);
+    in_parts->count_step();
+    EXPECT_EQ(parts, whole);
+  }
+  EXPECT_THROW(in_parts->enqueue(view(parts), view(whole), {.begin = cut + 1}), Error);
+  EXPECT_THROW(in_parts->enqueue(view(parts), view(whole), {.end = cut - 1}), Error);
+}
+
+TEST(UpdateInParts, IsTheWhole) {
+  expect_parts_to_be_the_whole([](AnyContext& context, const auto& groups) {
+    return std::make_unique<Sgd>(context, arena_elements, groups, SgdOptions{.momentum = 0.9F});
+  });
+  expect_parts_to_be_the_whole([](AnyContext& context, const auto& groups) {
+    return std::make_unique<AdamW>(context, arena_elements, groups, AdamWOptions{});
+  });
+}
+
+TEST(UpdateInParts, IsNotForRulesThatLookAtWholeParameters) {
+  AnyContext context = CpuContext(1);
+  std::vector<float> values = random_values("parameters");
+  Lars lars(context, arena_elements, slices, {});
+  EXPECT_THROW(lars.step(view(values), view(values), {.begin = 1}), Error);
+  EXPECT_THROW(lars.step(view(values), view(values), {.end = 20'000}), Error);
 }
 
 TEST(SharedUpdate, OfSgdIsTheWhole) {

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/philox.h"
+#include "parallel/colocated/slice_share.h"
 #include "parallel/mpi_test.h"
 
 namespace tandem {
@@ -129,6 +130,55 @@ TEST(GradientBucketer, ExposesTheTimeSpentWaitingForASlowRank) {
   if (world().rank() != 0) {
     EXPECT_GT(s.bucketer.take_stats().exposed_seconds, 0.1);
   }
+}
+
+/// Sums shares at once, by the host's communicator.
+class HostPeers final : public PeerDevices {
+ public:
+  int members() const override { return world().size(); }
+  int member() const override { return world().rank(); }
+  std::vector<float*> arenas(const Tensor& /*arena*/) const override { return {}; }
+  void sum_share(const Tensor& slice, std::string_view /*label*/,
+                 const std::function<void()>& update) override {
+    std::vector<float> sums(slice.span<float>().begin(), slice.span<float>().end());
+    world().all_reduce(view(sums), ReduceOp::sum);
+    const ArenaRange share = share_of({0, slice.elements()}, members(), member());
+    std::copy(sums.begin() + share.begin, sums.begin() + share.end,
+              slice.data<float>() + share.begin);
+    update();
+  }
+  std::unique_ptr<Request> finish_shares() override {
+    ++finished;
+    return std::make_unique<DoneRequest>();
+  }
+
+  int finished = 0;
+
+ private:
+  struct DoneRequest final : Request {
+    bool test() override { return true; }
+    void wait() override {}
+  };
+};
+
+TEST(GradientBucketer, GivesSharesToWhoUpdatesThem) {
+  Step s;
+  HostPeers peers;
+  std::vector<std::size_t> updated;
+  s.bucketer.update_shares(peers, [&](std::size_t bucket) { updated.push_back(bucket); });
+  for (int step = 0; step < 2; ++step) {
+    updated.clear();
+    s.bucketer.begin_step();
+    for (std::size_t i = s.slices.size(); i-- > 0;) s.compute(i, step);
+    s.bucketer.finish();
+    std::vector<std::size_t> all(s.bucketer.buckets().size());
+    std::iota(all.begin(), all.end(), std::size_t{0});
+    if (world().size() == 1) all.clear();  // launches nothing
+    EXPECT_EQ(updated, all);
+    EXPECT_EQ(peers.finished, step + 1);
+  }
+  s.bucketer.begin_step();
+  EXPECT_THROW(s.bucketer.update_shares(peers, {}), Error);
 }
 
 }  // namespace

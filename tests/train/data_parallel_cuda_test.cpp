@@ -161,6 +161,24 @@ TEST(DataParallelCuda, OneStatePerGpuChangesNoBit) {
   }
 }
 
+TEST(DataParallelCuda, UpdatesInSharesChangeNoBit) {
+  if (!has_gpu_of_its_own()) return;
+  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+    for (const int accumulate : {1, 2}) {
+      GpuPlace gpu({.exchange = ExchangeKind::direct});
+      ASSERT_NE(gpu.place().reduction.peer_devices(), nullptr);
+      SmallRun run{.accumulate = accumulate, .precision = precision};
+      const Trajectory sharded = train_together(run, gpu.place());
+      expect_same_on_all_ranks(run, gpu.place());
+      run.sharded_update = false;
+      const Trajectory whole = train_together(run, gpu.place());
+      EXPECT_EQ(sharded.losses, whole.losses);
+      EXPECT_EQ(sharded.weights, whole.weights);
+      EXPECT_EQ(sharded.momentum, whole.momentum);
+    }
+  }
+}
+
 TEST(DataParallelCuda, NcclIsTakenWhereItIsToldToMakeNoCopies) {
   if (!has_gpu_of_its_own()) return;
   const char* told = std::getenv("NCCL_P2P_DISABLE");

@@ -100,6 +100,7 @@ Trajectory train_together(const SmallRun& run, const ReplicaPlace& place) {
   data.config.precision = run.precision;
   data.config.gradient_compression = run.compression;
   data.config.shared_state = run.shared_state;
+  data.config.sharded_update = run.sharded_update;
   Communicator& ranks = place.hosts;
   const bool raw = !is_host(place.context);
   const DistributedSampler sampler = data.sampler(ranks.size(), ranks.rank());
@@ -134,6 +135,9 @@ Trajectory train_together(const SmallRun& run, const ReplicaPlace& place) {
   const HostTensor values(place.context, replica.store().all_values());
   const std::span<const float> weights = values.tensor().span<float>();
   result.weights.assign(weights.begin(), weights.end());
+  const HostTensor state(place.context, replica.optimizer().state().front().tensor);
+  const std::span<const float> momenta = state.tensor().span<float>();
+  result.momentum.assign(momenta.begin(), momenta.end());
   return result;
 }
 

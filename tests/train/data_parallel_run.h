@@ -16,10 +16,11 @@
 
 namespace tandem {
 
-/// Losses of each step, and the weights at the end.
+/// Losses of each step, and at the end the weights and, of training together, the momentum.
 struct Trajectory {
   std::vector<double> losses;
   std::vector<float> weights;
+  std::vector<float> momentum{};
 };
 
 /// What a run of the small model does beside the usual.
@@ -30,6 +31,7 @@ struct SmallRun {
   Precision precision = Precision::fp32;
   GradientCompression compression = GradientCompression::none;
   bool shared_state = false;
+  bool sharded_update = true;  ///< where ranks can
 };
 
 /// Where a replica computes.

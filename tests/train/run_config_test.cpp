@@ -72,6 +72,7 @@ bucket_mib = 2
 taper_buckets = true
 gradient_compression = "bf16"
 shared_state = false
+sharded_update = false
 reduction = "two_level"
 exchange = "nccl"
 nccl_max_ctas = 20
@@ -127,6 +128,7 @@ TEST(RunConfig, EveryKeyIsRead) {
   EXPECT_EQ(config.bucket_bytes, 2 << 20);
   EXPECT_EQ(config.gradient_compression, GradientCompression::bf16);
   EXPECT_FALSE(config.shared_state);
+  EXPECT_FALSE(config.sharded_update);
   EXPECT_EQ(config.reduction, ReductionKind::two_level);
   EXPECT_EQ(config.taper_buckets, true);
   EXPECT_EQ(config.device_link.exchange, ExchangeKind::nccl);

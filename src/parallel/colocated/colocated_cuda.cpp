@@ -29,13 +29,14 @@ LeadersExchange all_reduce_of(DType dtype, ReduceOp op) {
 }  // namespace
 
 ColocatedCudaCommunicator::ColocatedCudaCommunicator(Communicator& host, CudaContext& context,
-                                                     const RankTopology& topology, bool mps,
+                                                     const RankTopology& topology,
+                                                     bool kernels_wait,
                                                      const DeviceLinkOptions& options)
     : host_(host), devices_(topology.devices()), exceptions_(std::uncaught_exceptions()) {
   TANDEM_CHECK(host.is_host(), "ranks of a GPU meet in a communicator over host memory, not '{}'",
                host.name());
   context.activate();
-  handle_ = std::make_unique<Handle>(host, context, topology, mps, options);
+  handle_ = std::make_unique<Handle>(host, context, topology, kernels_wait, options);
 }
 
 ColocatedCudaCommunicator::~ColocatedCudaCommunicator() {

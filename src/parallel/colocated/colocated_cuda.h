@@ -37,12 +37,13 @@ class CudaContext;
 class ColocatedCudaCommunicator final : public Communicator {
  public:
   /// Collective over `host`, whose ranks and time-outs it takes over. `topology`: how its ranks lie
-  /// on GPUs. `mps`: whether the processes are clients of MPS, the same on all ranks of a GPU.
+  /// on GPUs. `kernels_wait`: whether kernels of a process may wait for those of others on the same
+  /// GPU, which run at the same time under MPS; the same on all ranks of a GPU.
   /// `options.exchange`: of several GPUs, nccl or direct; direct where all GPUs reach each other's
   /// memory and no ranks take turns on one. Host and context outlive it. Throws SystemError where
   /// processes of a GPU cannot share memory.
   ColocatedCudaCommunicator(Communicator& host, CudaContext& context, const RankTopology& topology,
-                            bool mps, const DeviceLinkOptions& options = {});
+                            bool kernels_wait, const DeviceLinkOptions& options = {});
   /// Collective, unless an error unwinds this rank. Graphs that captured operations are destroyed
   /// before.
   ~ColocatedCudaCommunicator() override;

@@ -35,12 +35,12 @@ bool is_drained(cudaStream_t stream) {
 }  // namespace
 
 ColocatedCudaCommunicator::Handle::Handle(Communicator& host, CudaContext& device,
-                                          const RankTopology& topology, bool mps,
+                                          const RankTopology& topology, bool kernels_wait,
                                           const DeviceLinkOptions& options)
     : context(device),
       several_devices(topology.devices() > 1),
       group(host, device, topology.ranks_on_device(topology.device_of(host.rank())),
-            mps ? DeviceOrder::kernels : DeviceOrder::flags) {
+            kernels_wait ? DeviceOrder::kernels : DeviceOrder::flags) {
   if (!several_devices) return;
   TANDEM_CHECK(options.exchange != ExchangeKind::automatic, "how GPUs exchange is not decided");
   split = host.split(group.leads() ? 0 : 1);

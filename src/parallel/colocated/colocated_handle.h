@@ -50,7 +50,7 @@ using LeadersExchange =
 
 /// What a ColocatedCudaCommunicator enqueues its operations with.
 struct ColocatedCudaCommunicator::Handle final : SharedDevice {
-  Handle(Communicator& host, CudaContext& device, const RankTopology& topology, bool mps,
+  Handle(Communicator& host, CudaContext& device, const RankTopology& topology, bool kernels_wait,
          const DeviceLinkOptions& options);
 
   int members() const override { return group.members(); }

@@ -16,30 +16,51 @@
 
 namespace tandem {
 
-struct DirectCommunicator::Handle {
-  Handle(Communicator& host, CudaContext& device)
-      : context(device), group(host, device, PeerOwners::each(host)) {}
+struct DirectCommunicator::Handle final : PeerDevices {
+  Handle(DirectCommunicator& self, Communicator& host, CudaContext& device)
+      : communicator(self), context(device), group(host, device, PeerOwners::each(host)) {}
 
-  /// Enqueues a sum behind what the context's stream was given so far. Returns the stream that it
-  /// ends on. The ranks wait for each other's gradients on one stream, and sum on another: so they
-  /// arrive for the next slice while they sum this one.
-  CUstream_st* sum(const Tensor& slice, const OperationMark& mark) {
+  /// Enqueues a sum, on `sums`, behind what the context's stream was given so far. The ranks wait
+  /// for each other's gradients on one stream, and sum on another: so they arrive for the next
+  /// slice while they sum this one. `only`: as sum_directly() takes it.
+  void sum(const Tensor& slice, std::string_view label, int only) {
     const PeerArena& attached = group.attached(slice);
     const std::int64_t first =
         slice.data<float>() - attached.arenas[static_cast<std::size_t>(group.gpu())];
     const ArenaRange range{first, first + slice.elements()};
     events.order(context.stream(), arrivals.get());
-    group.barrier().enqueue(arrivals.get(), on_arrivals, mark);
+    group.barrier().enqueue(arrivals.get(), on_arrivals, marks.mark(label, slice.elements()));
     events.order(arrivals.get(), sums.get());
-    sum_directly(sums.get(), attached.arenas, share_of(range, group.gpus(), group.gpu()));
+    sum_directly(sums.get(), attached.arenas, share_of(range, group.gpus(), group.gpu()), 1, only);
+  }
+  /// What all ranks have on `sums` so far.
+  std::unique_ptr<Request> end_sums() {
     group.barrier().enqueue(sums.get(), on_sums);
-    return sums.get();
+    return std::make_unique<StreamRequest>(events, sums.get(), context);
+  }
+
+  int members() const override { return group.gpus(); }
+  int member() const override { return group.gpu(); }
+  std::vector<float*> arenas(const Tensor& arena) const override {
+    return group.attached(arena).arenas;
+  }
+  void sum_share(const Tensor& slice, std::string_view label,
+                 const std::function<void()>& update) override {
+    communicator.begin();
+    sum(slice, label, group.gpu());
+    const CudaStreamScope scope(context, sums.get());
+    update();
+  }
+  std::unique_ptr<Request> finish_shares() override {
+    communicator.begin();
+    return end_sums();
   }
 
   static constexpr int on_arrivals = 0;
   static constexpr int on_sums = 1;
   static_assert(on_sums < DeviceBarrier::channels);
 
+  DirectCommunicator& communicator;
   CudaContext& context;
   PriorityStream arrivals;
   PriorityStream sums;
@@ -52,7 +73,7 @@ DirectCommunicator::DirectCommunicator(Communicator& host, CudaContext& context,
                                        const DeviceLinkOptions& options)
     : host_(host), exceptions_(std::uncaught_exceptions()), nccl_(host, context, options) {
   context.activate();
-  handle_ = std::make_unique<Handle>(host, context);
+  handle_ = std::make_unique<Handle>(*this, host, context);
 }
 
 DirectCommunicator::~DirectCommunicator() {
@@ -88,6 +109,8 @@ DirectCommunicator::Handle& DirectCommunicator::begin() {
   handle_->context.activate();
   return *handle_;
 }
+
+PeerDevices* DirectCommunicator::peer_devices() { return size() > 1 ? handle_.get() : nullptr; }
 
 NcclCommunicator& DirectCommunicator::nccl() {
   begin();
@@ -139,9 +162,11 @@ std::unique_ptr<Request> DirectCommunicator::do_sum_attached_async(const Tensor&
                                                                    const Tensor& scratch) {
   Handle& h = begin();
   if (scratch.defined()) return nccl_.all_reduce_bf16_async(slice, scratch, label);
-  CUstream_st* stream = h.context.stream();
-  if (shares(slice)) stream = h.sum(slice, h.marks.mark(label, slice.elements()));
-  return std::make_unique<StreamRequest>(h.events, stream, h.context);
+  if (!shares(slice)) {
+    return std::make_unique<StreamRequest>(h.events, h.context.stream(), h.context);
+  }
+  h.sum(slice, label, -1);
+  return h.end_sums();
 }
 
 void DirectCommunicator::do_send(const Tensor& tensor, int to) { nccl().send(tensor, to); }

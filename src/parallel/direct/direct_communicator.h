@@ -7,6 +7,7 @@
 #include "parallel/communicator.h"
 #include "parallel/device_communicator.h"
 #include "parallel/nccl_communicator.h"
+#include "parallel/peer_devices.h"
 
 namespace tandem {
 
@@ -47,6 +48,7 @@ class DirectCommunicator final : public Communicator {
   bool can_reduce(DType) const override { return true; }
   bool sums_little_fast() const override { return true; }
   void still_working() override { host_.still_working(); }
+  PeerDevices* peer_devices() override;
   /// Names the last operation of a stream of its own that began on the device too.
   void wait_until(const std::function<bool()>& done,
                   const std::function<std::string()>& what) override;

@@ -17,7 +17,20 @@ constexpr int most_loads = 8;
 
 struct Arenas {
   float* of[most_members];
+  float* only;  // who gets the sums, where it is not null
 };
+
+/// Calls `store` with each arena that gets the sums.
+template <int Gpus, typename Store>
+__device__ __forceinline__ void to_arenas(const Arenas& arenas, int gpus, Store&& store) {
+  if (arenas.only != nullptr) return store(arenas.only);
+  if constexpr (Gpus > 0) {
+#pragma unroll
+    for (int g = 0; g < Gpus; ++g) store(arenas.of[g]);
+  } else {
+    for (int g = 0; g < gpus; ++g) store(arenas.of[g]);
+  }
+}
 
 __device__ __forceinline__ float add(float a, float b) { return a + b; }
 __device__ __forceinline__ float4 add(const float4& a, const float4& b) {
@@ -30,7 +43,7 @@ __device__ __forceinline__ void sum_at(const Arenas& arenas, int gpus, std::int6
   T sum = reinterpret_cast<const T*>(arenas.of[0])[i];
 #pragma unroll 4
   for (int g = 1; g < gpus; ++g) sum = add(sum, reinterpret_cast<const T*>(arenas.of[g])[i]);
-  for (int g = 0; g < gpus; ++g) reinterpret_cast<T*>(arenas.of[g])[i] = sum;
+  to_arenas<0>(arenas, gpus, [&](float* arena) { reinterpret_cast<T*>(arena)[i] = sum; });
 }
 
 /// Packs that a thread loads before it sums the first.
@@ -58,10 +71,9 @@ __device__ __forceinline__ void sum_packs(const Arenas& arenas, std::int64_t fir
     float4 sum = values[p][0];
 #pragma unroll
     for (int g = 1; g < Gpus; ++g) sum = add(sum, values[p][g]);
-#pragma unroll
-    for (int g = 0; g < Gpus; ++g) {
-      reinterpret_cast<float4*>(arenas.of[g])[first + p * step] = sum;
-    }
+    to_arenas<Gpus>(arenas, Gpus, [&](float* arena) {
+      reinterpret_cast<float4*>(arena)[first + p * step] = sum;
+    });
   }
 }
 
@@ -96,10 +108,11 @@ void launch(cudaStream_t stream, const Arenas& arenas, int gpus, const PackedRan
 }  // namespace
 
 void sum_directly(CUstream_st* stream, std::span<float* const> arenas, const ArenaRange& share,
-                  int ranks_of_gpu) {
+                  int ranks_of_gpu, int only) {
   if (share.elements() == 0) return;
   Arenas by_gpu{};
   std::copy(arenas.begin(), arenas.end(), by_gpu.of);
+  if (only >= 0) by_gpu.only = by_gpu.of[only];
   const PackedRange range(share);
   const auto gpus = static_cast<int>(arenas.size());
   const int most_blocks = std::max(blocks_of_gpu / ranks_of_gpu, 1);

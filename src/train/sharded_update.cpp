@@ -1,0 +1,88 @@
+#include "train/sharded_update.h"
+
+#include <utility>
+#include <variant>
+
+#include "base/error.h"
+
+namespace tandem {
+namespace {
+
+ArenaRange range_of(const Bucket& bucket) {
+  return {bucket.offset, bucket.offset + bucket.elements};
+}
+
+/// An arena of any dtype as attach() takes it. Arenas of parameters are whole lines of 64 bytes.
+Tensor as_floats(const Tensor& arena) {
+  return {arena.raw(), {static_cast<std::int64_t>(arena.bytes() / sizeof(float))}, DType::f32};
+}
+
+bool suits(const RunConfig& config) {
+  return config.sharded_update && config.optimizer.clip_norm == 0.0 &&
+         config.precision != Precision::fp16 && config.average.decay <= 0.0 &&
+         config.gradient_compression == GradientCompression::none &&
+         !std::holds_alternative<LarsOptions>(config.optimizer.rule);
+}
+
+}  // namespace
+
+std::optional<std::vector<ArenaRange>> ShardedUpdate::shares(const RunConfig& config,
+                                                             Communicator& reduction,
+                                                             const std::vector<Bucket>& buckets) {
+  const PeerDevices* peers = reduction.peer_devices();
+  if (peers == nullptr || !suits(config) || peers->members() > PeerCopies::most + 1) return {};
+  std::vector<ArenaRange> shares;
+  for (const Bucket& bucket : buckets) {
+    shares.push_back(share_of(range_of(bucket), peers->members(), peers->member()));
+  }
+  return shares;
+}
+
+ShardedUpdate::Attached::Attached(Communicator& communicator, const Tensor& arena)
+    : communicator_(communicator), arena_(as_floats(arena)) {
+  communicator_.attach(arena_);
+}
+
+std::vector<float*> ShardedUpdate::Attached::of_all() const {
+  return communicator_.peer_devices()->arenas(arena_);
+}
+
+ShardedUpdate::ShardedUpdate(Communicator& reduction, ParameterStore& store,
+                             const GradientBucketer& bucketer, std::vector<ArenaRange> shares)
+    : reduction_(reduction), store_(store), bucketer_(bucketer), shares_(std::move(shares)) {
+  const Tensor values = store_.trained_values();
+  const Tensor weights = store_.trained_weights();
+  const bool rounded = weights.raw() != values.raw();
+  const std::vector<float*> of_values = attached_.emplace_back(reduction_, values).of_all();
+  std::vector<float*> of_weights;
+  if (rounded) of_weights = attached_.emplace_back(reduction_, weights).of_all();
+  for (std::size_t m = 0; m < of_values.size(); ++m) {
+    if (static_cast<int>(m) == peers().member()) continue;
+    copies_.parameters[copies_.count] = of_values[m];
+    if (rounded) copies_.weights[copies_.count] = of_weights[m];
+    ++copies_.count;
+  }
+}
+
+UpdateSettings ShardedUpdate::settings(std::size_t bucket) const {
+  const ArenaRange& share = shares_.at(bucket);
+  return {.weights = store_.trained_weights(),
+          .peers = copies_,
+          .begin = share.begin,
+          .end = share.end};
+}
+
+void ShardedUpdate::gather(const std::vector<Tensor>& arenas) {
+  if (peers().members() == 1) return;
+  for (const Tensor& arena : arenas) {
+    for (const Bucket& bucket : bucketer_.buckets()) {
+      for (int owner = 0; owner < peers().members(); ++owner) {
+        const ArenaRange share = share_of(range_of(bucket), peers().members(), owner);
+        if (share.elements() == 0) continue;
+        reduction_.broadcast(Tensor(arena.data<float>() + share.begin, {share.elements()}), owner);
+      }
+    }
+  }
+}
+
+}  // namespace tandem
