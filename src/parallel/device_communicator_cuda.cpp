@@ -6,10 +6,10 @@
 #include "parallel/device_communicator.h"
 #include "parallel/direct/direct_communicator.h"
 #include "parallel/direct/peer_trial.h"
-#include "parallel/lone_device.h"
 #include "parallel/mps_check.h"
 #include "parallel/nccl_communicator.h"
 #include "parallel/rank_topology.h"
+#include "parallel/self_communicator.h"
 
 namespace tandem {
 namespace {
@@ -62,7 +62,7 @@ std::unique_ptr<Communicator> make_device_communicator(AnyContext& context, Comm
                                                        ReductionKind kind) {
   auto* gpu = std::get_if<CudaContext>(&context);
   if (gpu == nullptr) return nullptr;
-  if (host.size() == 1) return std::make_unique<LoneDeviceCommunicator>(*gpu);
+  if (host.size() == 1) return std::make_unique<SelfCommunicator>();
   const RankTopology topology = RankTopology::gather(host, this_place(gpu->device().uuid));
   const bool shared = topology.devices() < host.size();
   if (kind == ReductionKind::flat || (kind == ReductionKind::automatic && !shared)) {

@@ -127,7 +127,7 @@ void GradientBucketer::ready(std::size_t i) {
 
 void GradientBucketer::launch_complete_buckets() {
   for (; next_ < buckets_.size() && pending_[next_] == 0; ++next_) {
-    if (communicator_.size() == 1 && peers_ == nullptr) continue;
+    if (communicator_.size() == 1) continue;
     const TraceRange range(labels_[next_]);
     if (std::unique_ptr<Request> request = launch(next_)) requests_.push_back(std::move(request));
   }
@@ -136,9 +136,9 @@ void GradientBucketer::launch_complete_buckets() {
 std::unique_ptr<Request> GradientBucketer::launch(std::size_t b) {
   const Bucket& bucket = buckets_[b];
   const Tensor message(gradients_.data<float>() + bucket.offset, {bucket.elements});
-  if (communicator_.size() > 1) ++stats_.messages;
+  ++stats_.messages;
   if (peers_ != nullptr) {
-    if (communicator_.size() > 1) stats_.bytes += static_cast<std::int64_t>(message.bytes());
+    stats_.bytes += static_cast<std::int64_t>(message.bytes());
     peers_->sum_share(message, labels_[b], [&] { update_(b); });
     return nullptr;
   }

@@ -2,23 +2,18 @@
 
 // Included by sources only.
 
-#include <cstdint>
-
 #include "device/cuda_check.h"
 
 namespace tandem {
 
-enum class StreamPriority : std::uint8_t { usual, high };
-
-/// A stream of the calling thread's device; one of high priority goes before those of usual.
+/// A stream of the calling thread's device that goes before those of usual priority.
 class PriorityStream {
  public:
-  explicit PriorityStream(StreamPriority priority = StreamPriority::high) {
-    int usual = 0;
-    int high = 0;
-    TANDEM_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&usual, &high));
-    TANDEM_CUDA_CHECK(cudaStreamCreateWithPriority(
-        &stream_, cudaStreamNonBlocking, priority == StreamPriority::high ? high : usual));
+  PriorityStream() {
+    int least = 0;
+    int greatest = 0;
+    TANDEM_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+    TANDEM_CUDA_CHECK(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest));
   }
   // What fails here failed before, and was said then.
   ~PriorityStream() { (void)cudaStreamDestroy(stream_); }

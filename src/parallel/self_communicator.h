@@ -6,7 +6,7 @@ namespace tandem {
 
 /// The group of one: every collective is the identity (a copy where there is an output), requests
 /// are done when made, and there is nobody to send to.
-class SelfCommunicator : public Communicator {
+class SelfCommunicator final : public Communicator {
  public:
   int rank() const override { return 0; }
   int size() const override { return 1; }

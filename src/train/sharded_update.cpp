@@ -73,7 +73,6 @@ UpdateSettings ShardedUpdate::settings(std::size_t bucket) const {
 }
 
 void ShardedUpdate::gather(const std::vector<Tensor>& arenas) {
-  if (peers().members() == 1) return;
   for (const Tensor& arena : arenas) {
     for (const Bucket& bucket : bucketer_.buckets()) {
       for (int owner = 0; owner < peers().members(); ++owner) {

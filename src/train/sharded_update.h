@@ -16,8 +16,7 @@ namespace tandem {
 
 /// Each rank updates its share of each bucket of parameters, while backward still computes the
 /// gradients of the next ones, and writes the new weights to all ranks (parallel.sharded_update): k
-/// ranks take a k-th of the time each, and sums of gradients need not travel back. One rank alone on
-/// a GPU updates all of each bucket.
+/// ranks take a k-th of the time each, and sums of gradients need not travel back.
 ///
 /// Of a parameter that layers read rounded, others get the rounded weight alone. So a rank has
 /// values and optimizer state of its own share, and of the others' those that they last had in

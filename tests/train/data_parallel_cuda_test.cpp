@@ -162,7 +162,7 @@ TEST(DataParallelCuda, OneStatePerGpuChangesNoBit) {
 }
 
 TEST(DataParallelCuda, UpdatesInSharesChangeNoBit) {
-  if (!has_gpu_of_its_own()) return;
+  if (world().size() == 1 || !has_gpu_of_its_own()) return;
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
     for (const int accumulate : {1, 2}) {
       GpuPlace gpu({.exchange = ExchangeKind::direct});
