@@ -25,7 +25,7 @@ namespace tandem {
 /// Nobody's weight is overwritten that is still read: a bucket is complete when backward is done
 /// with its layers, and no rank updates before all have completed it. Forward begins when all
 /// buckets are updated. Whether the step is skipped follows from the losses of all ranks, which are
-/// known by then; so this is not for runs that clip or scale, whose updates depend on all gradients.
+/// known by then. Runs that clip or scale update otherwise: theirs depends on all gradients.
 class ShardedUpdate {
  public:
   /// The shares that this rank updates, by bucket; nothing where the run updates otherwise.
