@@ -242,9 +242,8 @@ void Replica::broadcast_from_root() {
 
 void Replica::gather_shares() {
   if (whole_) return;
-  std::vector<Tensor> arenas{store_.trained_values()};
-  for (const OptimizerState& state : optimizer_->state()) arenas.push_back(state.tensor);
-  sharded_->gather(arenas);
+  sharded_->gather(store_.trained_values());
+  for (const OptimizerState& state : optimizer_->state()) sharded_->gather(state.tensor);
   whole_ = true;
 }
 
@@ -260,6 +259,7 @@ void Replica::broadcast(const std::vector<Tensor>& tensors) {
   if (communicator_.size() == 1) return;
   std::deque<HostTensor> hosts;
   std::vector<Tensor> host_tensors;
+  host_tensors.reserve(tensors.size());
   for (const Tensor& tensor : tensors) {
     host_tensors.push_back(hosts.emplace_back(store_.context(), tensor).tensor());
   }

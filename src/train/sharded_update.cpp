@@ -32,6 +32,7 @@ std::optional<std::vector<ArenaRange>> ShardedUpdate::shares(const RunConfig& co
   const PeerDevices* peers = reduction.peer_devices();
   if (peers == nullptr || !suits(config) || peers->members() > PeerCopies::most + 1) return {};
   std::vector<ArenaRange> shares;
+  shares.reserve(buckets.size());
   for (const Bucket& bucket : buckets) {
     shares.push_back(share_of(range_of(bucket), peers->members(), peers->member()));
   }
@@ -72,14 +73,12 @@ UpdateSettings ShardedUpdate::settings(std::size_t bucket) const {
           .end = share.end};
 }
 
-void ShardedUpdate::gather(const std::vector<Tensor>& arenas) {
-  for (const Tensor& arena : arenas) {
-    for (const Bucket& bucket : bucketer_.buckets()) {
-      for (int owner = 0; owner < peers().members(); ++owner) {
-        const ArenaRange share = share_of(range_of(bucket), peers().members(), owner);
-        if (share.elements() == 0) continue;
-        reduction_.broadcast(Tensor(arena.data<float>() + share.begin, {share.elements()}), owner);
-      }
+void ShardedUpdate::gather(const Tensor& arena) {
+  for (const Bucket& bucket : bucketer_.buckets()) {
+    for (int owner = 0; owner < peers().members(); ++owner) {
+      const ArenaRange share = share_of(range_of(bucket), peers().members(), owner);
+      if (share.elements() == 0) continue;
+      reduction_.broadcast(Tensor(arena.data<float>() + share.begin, {share.elements()}), owner);
     }
   }
 }

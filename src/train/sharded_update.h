@@ -42,9 +42,9 @@ class ShardedUpdate {
   /// How this rank updates its share of a bucket; the rest is the step's.
   UpdateSettings settings(std::size_t bucket) const;
 
-  /// Collective: enqueues that every rank gets all of these arenas (f32, laid out as the
-  /// gradients), each share from who updates it.
-  void gather(const std::vector<Tensor>& arenas);
+  /// Collective: enqueues that every rank gets all of this arena (f32, laid out as the gradients),
+  /// each share from who updates it.
+  void gather(const Tensor& arena);
 
  private:
   /// Collective, but for the destructor where an error unwinds this rank.
