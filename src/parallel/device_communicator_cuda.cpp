@@ -2,10 +2,10 @@
 #include <string_view>
 
 #include "parallel/colocated/colocated_cuda.h"
-#include "parallel/colocated/colocated_sum.h"
 #include "parallel/device_communicator.h"
 #include "parallel/direct/direct_communicator.h"
 #include "parallel/direct/peer_trial.h"
+#include "parallel/mapped/members.h"
 #include "parallel/mps_check.h"
 #include "parallel/nccl_communicator.h"
 #include "parallel/rank_topology.h"

@@ -25,7 +25,7 @@ class PeerDevices {
   /// own is the arena itself.
   virtual std::vector<float*> arenas(const Tensor& arena) const = 0;
   /// As Communicator::sum_attached_async(), but that this rank gets the sums of its share of the
-  /// slice alone (share_of() in parallel/colocated/slice_share.h), at their place in its arena.
+  /// slice alone (share_of() in parallel/slice_share.h), at their place in its arena.
   /// `update` is called once: what it enqueues in the communicator's context comes behind these
   /// sums, and behind what was enqueued so for earlier slices.
   virtual void sum_share(const Tensor& slice, std::string_view label,

@@ -7,9 +7,9 @@
 
 #include "graph/parameters.h"
 #include "optim/optimizer.h"
-#include "parallel/colocated/slice_share.h"
 #include "parallel/gradient_bucketer.h"
 #include "parallel/peer_devices.h"
+#include "parallel/slice_share.h"
 #include "train/run_config.h"
 
 namespace tandem {

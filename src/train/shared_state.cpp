@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "optim/update_blocks.h"
-#include "parallel/colocated/slice_share.h"
+#include "parallel/slice_share.h"
 #include "train/parameter_groups.h"
 
 namespace tandem {

@@ -6,8 +6,8 @@
 
 #include "graph/parameters.h"
 #include "optim/optimizer.h"
-#include "parallel/colocated/slice_share.h"
 #include "parallel/communicator.h"
+#include "parallel/slice_share.h"
 #include "train/run_config.h"
 
 namespace tandem {

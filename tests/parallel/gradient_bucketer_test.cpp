@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "base/philox.h"
-#include "parallel/colocated/slice_share.h"
 #include "parallel/mpi_test.h"
+#include "parallel/slice_share.h"
 
 namespace tandem {
 namespace {

@@ -16,7 +16,7 @@ class CudaContext;
 /// The ranks of a host kind over the memory of their GPUs, several ranks to a GPU.
 ///
 /// The processes of a GPU map each other's memory (CUDA IPC) and wait for each other on the device
-/// (parallel/colocated/device_barrier.h). Where there are several GPUs their leaders, the lowest
+/// (parallel/mapped/device_barrier.h). Where there are several GPUs their leaders, the lowest
 /// rank of each, exchange what the processes of a GPU have combined, through NCCL, which sees no
 /// other rank; then the leader's result is everybody's. With one GPU there is no NCCL.
 ///

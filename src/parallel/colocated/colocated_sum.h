@@ -2,16 +2,14 @@
 
 #include <cstdint>
 
-#include "parallel/colocated/slice_share.h"
 #include "parallel/communicator.h"
+#include "parallel/mapped/members.h"
+#include "parallel/slice_share.h"
 
 /// CUDA's stream, whose handle is a pointer to this.
 struct CUstream_st;
 
 namespace tandem {
-
-/// Processes that reach each other's memory: more than MPS lets share a GPU, or one host has GPUs.
-constexpr int most_members = 64;
 
 /// The same place in the memory of each of these processes, by member, as this one maps it.
 struct MemberMemory {

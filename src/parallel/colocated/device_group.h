@@ -10,9 +10,9 @@
 
 #include "device/cuda_context.h"
 #include "parallel/colocated/colocated_sum.h"
-#include "parallel/colocated/device_barrier.h"
-#include "parallel/colocated/ipc_memory.h"
 #include "parallel/communicator.h"
+#include "parallel/mapped/device_barrier.h"
+#include "parallel/mapped/ipc_memory.h"
 
 namespace tandem {
 

@@ -20,7 +20,7 @@ class CudaContext;
 /// attach() maps the ranks' arenas into each other. In sum_attached_async() each rank adds up its
 /// share of the slice over all arenas, in the order of the ranks, and writes the sums into all
 /// (parallel/direct/direct_sum.h); so every rank gets the same bits, and every run too. Before and
-/// after, the ranks wait for each other on the device (parallel/colocated/device_barrier.h):
+/// after, the ranks wait for each other on the device (parallel/mapped/device_barrier.h):
 /// between these two barriers nobody else reads or writes a rank's share, before the first one each
 /// arena has the rank's own gradients, and behind the second one the sums. So a slice may be summed
 /// again at once, and a graph that captured this be launched again. Operations are enqueued,

@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "device/cuda_check.h"
-#include "parallel/colocated/colocated_sum.h"
 #include "parallel/direct/direct_sum.h"
+#include "parallel/mapped/members.h"
 
 namespace tandem {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "parallel/colocated/slice_share.h"
+#include "parallel/slice_share.h"
 
 /// CUDA's stream, whose handle is a pointer to this.
 struct CUstream_st;

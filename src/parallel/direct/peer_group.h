@@ -7,9 +7,9 @@
 #include <memory>
 #include <vector>
 
-#include "parallel/colocated/device_barrier.h"
-#include "parallel/colocated/ipc_memory.h"
 #include "parallel/communicator.h"
+#include "parallel/mapped/device_barrier.h"
+#include "parallel/mapped/ipc_memory.h"
 #include "parallel/rank_topology.h"
 #include "tensor/tensor.h"
 

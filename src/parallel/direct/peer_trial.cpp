@@ -8,9 +8,9 @@
 #include "device/cuda_check.h"
 #include "device/cuda_context.h"
 #include "device/memory_kernels.h"
-#include "parallel/colocated/colocated_sum.h"
-#include "parallel/colocated/ipc_memory.h"
 #include "parallel/gather_values.h"
+#include "parallel/mapped/ipc_memory.h"
+#include "parallel/mapped/members.h"
 #include "parallel/stream_watch.h"
 
 namespace tandem {

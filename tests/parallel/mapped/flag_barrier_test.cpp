@@ -1,4 +1,4 @@
-#include "parallel/colocated/flag_barrier.h"
+#include "parallel/mapped/flag_barrier.h"
 
 #include <gtest/gtest.h>
 

@@ -8,10 +8,10 @@
 #include "device/cuda_check.h"
 #include "device/cuda_context.h"
 #include "device/pinned_memory.h"
-#include "parallel/colocated/colocated_sum.h"
-#include "parallel/colocated/device_barrier.h"
-#include "parallel/colocated/driver_functions.h"
-#include "parallel/colocated/flag_barrier.h"
+#include "parallel/mapped/device_barrier.h"
+#include "parallel/mapped/driver_functions.h"
+#include "parallel/mapped/flag_barrier.h"
+#include "parallel/mapped/members.h"
 #include "parallel/priority_stream.h"
 
 namespace tandem {

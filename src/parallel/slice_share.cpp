@@ -1,4 +1,4 @@
-#include "parallel/colocated/slice_share.h"
+#include "parallel/slice_share.h"
 
 #include <algorithm>
 

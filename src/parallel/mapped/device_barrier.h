@@ -20,7 +20,7 @@ enum class DeviceOrder : std::uint8_t {
   /// As kernels, but a process tells each other one, and waits for words in its own memory alone:
   /// for processes on several GPUs, where asking another GPU's memory takes long.
   inboxes,
-  /// The stream writes and awaits flags, without a kernel (parallel/colocated/flag_barrier.h).
+  /// The stream writes and awaits flags, without a kernel (parallel/mapped/flag_barrier.h).
   /// Where the GPU changes from process to process, a kernel that waits would use up its
   /// process's time.
   flags,

@@ -1,10 +1,10 @@
-#include "parallel/colocated/ipc_memory.h"
+#include "parallel/mapped/ipc_memory.h"
 
 #include <utility>
 
 #include "device/cuda_check.h"
 #include "device/cuda_context.h"
-#include "parallel/colocated/driver_functions.h"
+#include "parallel/mapped/driver_functions.h"
 
 namespace tandem {
 

@@ -1,4 +1,4 @@
-#include "parallel/colocated/driver_functions.h"
+#include "parallel/mapped/driver_functions.h"
 
 #include "device/cuda_check.h"
 
