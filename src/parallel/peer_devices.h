@@ -33,6 +33,9 @@ class PeerDevices {
   /// Done when everything is done, and seen by all, that all members enqueued by sum_share() so
   /// far. Due before a slice is written again.
   virtual std::unique_ptr<Request> finish_shares() = 0;
+  /// Waits on the host until all that was enqueued in the communicator's context is done. Throws as
+  /// Communicator::wait_until(), with `what` in the message.
+  virtual void wait_for_context(std::string_view what) = 0;
 
  protected:
   PeerDevices() = default;

@@ -16,6 +16,7 @@
 #include "parallel/shared_choices.h"
 #include "tensor/host_tensor.h"
 #include "train/memory_need.h"
+#include "train/non_finite.h"
 #include "train/shared_state.h"
 
 namespace tandem {
@@ -106,16 +107,16 @@ Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro
       store_(graph_, context, true, config.freeze, config.precision),
       shared_(share_values(config, reduction, store_)),
       rank_sum_(config.sync_batch_norm ? std::make_unique<CommunicatorSum>(reduction) : nullptr),
-      shares_(ShardedUpdate::shares(
+      update_shares_(ShardedUpdate::shares(
           config, reduction,
           cut_buckets(slices_of(store_.trained()), bucket_options(config, reduction)))),
-      optimizer_(make_optimizer(config, store_, shared_, shares_)),
+      optimizer_(make_optimizer(config, store_, shared_, update_shares_)),
       average_(make_average(config, graph_, context)),
       compression_(compression_scratch(config, context, reduction, slices_of(store_.trained()))),
       share_(measure_memory_share(communicator, context)),
       bucketer_(make_bucketer(config, micro_batch, reduction)) {
-  if (shares_) {
-    sharded_ = std::make_unique<ShardedUpdate>(reduction, store_, bucketer_, *shares_);
+  if (update_shares_) {
+    sharded_ = std::make_unique<ShardedUpdate>(reduction, store_, bucketer_, *update_shares_);
   }
   exchange_bytes_ = reduction.attached_bytes(store_.all_gradients().elements());
   share_ = measure_memory_share(communicator, context);
@@ -224,6 +225,7 @@ void Replica::end_layer() {
 }
 
 void Replica::broadcast_from_root() {
+  gather_shares();
   std::vector<Tensor> tensors{store_.all_values(), store_.all_buffers()};
   for (const OptimizerState& state : optimizer_->state()) tensors.push_back(state.tensor);
   if (average_) {
@@ -278,7 +280,11 @@ std::size_t Replica::state_bytes() const {
 
 void Replica::check_bits() {
   if (communicator_.size() == 1) return;
-  gather_shares();
+  if (!whole_) {
+    sharded_->check_bits(communicator_);
+    gather_shares();
+    sharded_->check_rounding();
+  }
   const std::vector<ParameterSlice> slices = slices_of(store_.parameters());
   const auto check = [&](const ParameterStore& store) {
     check_replicas(communicator_, hash_slices(store.context(), store.all_values(), slices), slices);
@@ -287,7 +293,20 @@ void Replica::check_bits() {
   if (average_) check(average_->store());
 }
 
+std::string Replica::non_finite_weights(std::int64_t step) {
+  const Tensor sums = sharded_ == nullptr ? bucketer_.sums() : Tensor();
+  std::string found = tandem::non_finite_weights(store_, step, sums);
+  if (whole_) return found;
+  // Each rank sees its share alone.
+  std::int32_t somewhere = found.empty() ? 0 : 1;
+  communicator_.all_reduce(Tensor(&somewhere, {1}, DType::i32), ReduceOp::max);
+  if (somewhere == 0) return {};
+  gather_shares();
+  return tandem::non_finite_weights(store_, step, sums);
+}
+
 std::string Replica::explain_non_finite_loss() {
+  gather_shares();
   const std::string found = runner_->explain_non_finite_loss();
   // Those of the first rank that has any: one fault reaches the other ranks through the gradients.
   for (const std::string& text : all_gather_text(communicator_, found)) {

@@ -45,8 +45,8 @@ class Replica {
   /// ranks.
   void broadcast_from_root();
   /// Collective: where each rank updates a share (train/sharded_update.h), all values and optimizer
-  /// state to all ranks, since they are not whole after a step. prepare_evaluation() and
-  /// check_bits() begin with it.
+  /// state to all ranks. After a step store() and optimizer() are not whole before; what reads them
+  /// for all ranks begins with it, as the functions below do.
   void gather_shares();
   /// Collective, before an evaluation: rank 0's running statistics to all ranks. In training each
   /// rank keeps its own, as torch's DistributedDataParallel does; rank 0's are the model's.
@@ -68,6 +68,9 @@ class Replica {
   /// Waits for the steps that are under way and returns what they did.
   StepResult settle() { return runner_->settle(); }
 
+  /// Collective: what tandem::non_finite_weights() says of the weights after step `step`, the same
+  /// on every rank.
+  std::string non_finite_weights(std::int64_t step);
   /// Collective, after a step whose loss is not finite: where that came from, as a phrase for a
   /// message, the same on every rank. Runs the layers again.
   std::string explain_non_finite_loss();
@@ -79,9 +82,9 @@ class Replica {
   const Graph& graph() const { return graph_; }
   ParameterStore& store() { return store_; }
   const ParameterStore& store() const { return store_; }
-  /// The last step's gradients, summed over the ranks and laid out as the store's.
-  Tensor gradient_sums() const { return bucketer_.sums(); }
   Optimizer& optimizer() { return *optimizer_; }
+  /// Whether each rank updates a share (train/sharded_update.h).
+  bool updates_shares() const { return sharded_ != nullptr; }
   /// Null without train.ema_decay.
   WeightAverage* average() { return average_ ? &*average_ : nullptr; }
   /// What is evaluated: the average where there is one.
@@ -115,8 +118,9 @@ class Replica {
   Graph graph_;
   ParameterStore store_;
   SharedDevice* shared_;  // null unless the ranks of a device share their state
-  std::unique_ptr<CommunicatorSum> rank_sum_;      // null without synchronised batch normalisation
-  std::optional<std::vector<ArenaRange>> shares_;  // of this rank, where each updates a share
+  std::unique_ptr<CommunicatorSum> rank_sum_;  // null without synchronised batch normalisation
+  std::optional<std::vector<ArenaRange>>
+      update_shares_;  // of this rank, where each updates a share
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<WeightAverage> average_;
   Arena compression_;               // bf16 copies of gradients under way; empty without compression

@@ -52,6 +52,7 @@ void log_description(const RunDescription& run) {
   if (run.replica.bucketer().compresses()) {
     log_info("gradients travel as bf16");
   }
+  if (run.replica.updates_shares()) log_info("each rank updates its share of the weights");
   log_recipe(run.config, run.replica.store());
 }
 

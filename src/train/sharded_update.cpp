@@ -1,9 +1,13 @@
 #include "train/sharded_update.h"
 
+#include <bit>
+#include <cstdint>
 #include <utility>
 #include <variant>
 
 #include "base/error.h"
+#include "base/hash.h"
+#include "parallel/replica_check.h"
 
 namespace tandem {
 namespace {
@@ -12,7 +16,7 @@ ArenaRange range_of(const Bucket& bucket) {
   return {bucket.offset, bucket.offset + bucket.elements};
 }
 
-/// An arena of any dtype as attach() takes it. Arenas of parameters are whole lines of 64 bytes.
+/// An arena of any dtype as attach() takes it. Arenas of parameters are a multiple of 32 bytes.
 Tensor as_floats(const Tensor& arena) {
   return {arena.raw(), {static_cast<std::int64_t>(arena.bytes() / sizeof(float))}, DType::f32};
 }
@@ -80,6 +84,52 @@ void ShardedUpdate::gather(const Tensor& arena) {
       if (share.elements() == 0) continue;
       reduction_.broadcast(Tensor(arena.data<float>() + share.begin, {share.elements()}), owner);
     }
+  }
+  peers().wait_for_context("the gathering of what each rank has updated");
+}
+
+ShardedUpdate::ReadBits ShardedUpdate::read_bits() const {
+  const Tensor values = store_.trained_values();
+  const Tensor weights = store_.trained_weights();
+  const bool rounded = weights.raw() != values.raw();
+  const std::int64_t to_words = size_of(DType::f32) / size_of(weights.dtype());
+  std::vector<ParameterSlice> as_values;
+  std::vector<ParameterSlice> as_words;
+  for (const Parameter& parameter : store_.trained()) {
+    const std::int64_t elements = parameter.shape.elements();
+    if (!rounded || parameter.role != ParameterRole::weight) {
+      as_values.push_back({parameter.name, parameter.offset, elements});
+    }
+    if (rounded) {
+      as_words.push_back(
+          {parameter.name, parameter.offset / to_words, (elements + to_words - 1) / to_words});
+    }
+  }
+  ReadBits bits{hash_slices(store_.context(), values, as_values), as_values};
+  if (rounded) {
+    const SliceHashes more = hash_slices(store_.context(), as_floats(weights), as_words);
+    bits.hashes.slices.insert(bits.hashes.slices.end(), more.slices.begin(), more.slices.end());
+    bits.slices.insert(bits.slices.end(), as_words.begin(), as_words.end());
+  }
+  // Not of the whole arena: of what lies between these slices others may have other values.
+  const std::vector<std::int64_t>& all = bits.hashes.slices;
+  bits.hashes.whole =
+      std::bit_cast<std::int64_t>(hash_bytes(all.data(), all.size() * sizeof(all[0])));
+  return bits;
+}
+
+void ShardedUpdate::check_bits(Communicator& hosts) const {
+  const ReadBits bits = read_bits();
+  check_replicas(hosts, bits.hashes, bits.slices);
+}
+
+void ShardedUpdate::check_rounding() {
+  const ReadBits before = read_bits();
+  store_.update_weights();
+  const ReadBits after = read_bits();
+  for (std::size_t i = 0; i < before.slices.size(); ++i) {
+    TANDEM_CHECK(before.hashes.slices[i] == after.hashes.slices[i],
+                 "layers read other weights of {} than it rounds to", before.slices[i].name);
   }
 }
 

@@ -9,6 +9,7 @@
 #include "optim/optimizer.h"
 #include "parallel/gradient_bucketer.h"
 #include "parallel/peer_devices.h"
+#include "parallel/slice_hashes.h"
 #include "parallel/slice_share.h"
 #include "train/run_config.h"
 
@@ -42,9 +43,14 @@ class ShardedUpdate {
   /// How this rank updates its share of a bucket; the rest is the step's.
   UpdateSettings settings(std::size_t bucket) const;
 
-  /// Collective: enqueues that every rank gets all of this arena (f32, laid out as the gradients),
-  /// each share from who updates it.
+  /// Collective: brings every rank all of this arena (f32, laid out as the gradients), each share
+  /// from who updates it.
   void gather(const Tensor& arena);
+  /// Collective, over `hosts`, before gather(), which makes values alike: throws the same Error on
+  /// all ranks where what layers read of trained parameters differs between ranks in any bit.
+  void check_bits(Communicator& hosts) const;
+  /// After gather() of the values: throws Error unless they are, rounded, what layers read.
+  void check_rounding();
 
  private:
   /// Collective, but for the destructor where an error unwinds this rank.
@@ -61,6 +67,13 @@ class ShardedUpdate {
     Communicator& communicator_;
     Tensor arena_;
   };
+
+  /// Of what layers read, and what of that is whose; slices of the same parameter may come twice.
+  struct ReadBits {
+    SliceHashes hashes;
+    std::vector<ParameterSlice> slices;
+  };
+  ReadBits read_bits() const;
 
   Communicator& reduction_;
   ParameterStore& store_;

@@ -37,12 +37,12 @@ std::size_t sum(const std::vector<std::size_t>& sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), std::size_t{0});
 }
 
-std::vector<ParameterGroupSlice> slices_within(const std::vector<ParameterGroupSlice>& slices,
-                                               const std::vector<ArenaRange>& shares) {
+std::vector<ParameterGroupSlice> slices_of_shares(const std::vector<ParameterGroupSlice>& slices,
+                                                  const std::vector<ArenaRange>& shares) {
   std::vector<ParameterGroupSlice> parts;
   for (const ArenaRange& share : shares) {
     const std::vector<ParameterGroupSlice> own =
-        tandem::slices_within(slices, share.begin, share.elements());
+        slices_within(slices, share.begin, share.elements());
     parts.insert(parts.end(), own.begin(), own.end());
   }
   return parts;
@@ -87,9 +87,10 @@ std::unique_ptr<Optimizer> make_optimizer(const RunConfig& config, ParameterStor
   const std::int64_t elements = store.all_gradients().elements();
   std::vector<ParameterGroupSlice> slices = parameter_groups(config.optimizer, store);
   if (device != nullptr) {
-    slices = slices_within(slices, {share_of({0, elements}, device->members(), device->member())});
+    slices =
+        slices_of_shares(slices, {share_of({0, elements}, device->members(), device->member())});
   } else if (shares) {
-    slices = slices_within(slices, *shares);
+    slices = slices_of_shares(slices, *shares);
   }
   std::unique_ptr<Optimizer> optimizer =
       make_optimizer(config.optimizer, store.context(), elements, slices);

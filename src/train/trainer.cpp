@@ -320,8 +320,7 @@ class Trainer::Run {
 
   /// Mostly the loss of the next step shows such weights, but a maximum, for one, hides NaN.
   void require_finite_weights() {
-    std::string wrong =
-        non_finite_weights(replica_.store(), position_.step, replica_.gradient_sums());
+    std::string wrong = replica_.non_finite_weights(position_.step);
     if (wrong.empty()) wrong = non_finite_statistics(replica_.store());
     if (wrong.empty()) return;
     input_error("the weights are not finite at step {}: {}; lower optimizer.lr{}", position_.step,

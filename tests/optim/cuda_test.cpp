@@ -15,6 +15,7 @@
 #include "optim/sgd.h"
 #include "optim/small_arena.h"
 #include "optim/step_controller.h"
+#include "optim/update_blocks.h"
 #include "tensor/convert.h"
 
 namespace tandem {
@@ -210,6 +211,89 @@ struct ControlledStep {
     return result;
   }
 };
+
+/// What other devices keep of the parameters, here in the same memory.
+struct Peers {
+  Peers(AnyContext& context, int count) {
+    for (int p = 0; p < count; ++p) {
+      parameters.emplace_back(context, random_values("others"));
+      weights.emplace_back(context, std::size_t{arena_elements}, "a test");
+    }
+  }
+  PeerCopies copies() const {
+    PeerCopies copies{.count = static_cast<int>(parameters.size())};
+    for (std::size_t p = 0; p < parameters.size(); ++p) {
+      copies.parameters[p] = parameters[p].data();
+      copies.weights[p] = weights[p].rows().data();
+    }
+    return copies;
+  }
+
+  std::vector<Floats> parameters;
+  std::vector<ContextTable<std::uint16_t>> weights;
+};
+
+/// Updates [begin, end) alone, on a device, and writes it to peers too. `layout` has an end at
+/// both.
+void expect_copies(AnyContext& gpu, const Rule& rule, const Slices& layout, std::int64_t begin,
+                   std::int64_t end, DType dtype) {
+  const auto optimizer = make(rule, gpu, layout);
+  const Floats parameters(gpu, random_values("parameters"));
+  const Floats gradients(gpu, random_values("gradients"));
+  const ContextTable<std::uint16_t> written(gpu, arena_elements, "a test");
+  const Tensor weights(written.rows().data(), {arena_elements}, dtype);
+  const Peers peers(gpu, 3);
+  const bool rounds = dtype != DType::f32;
+  optimizer->enqueue(parameters.tensor(), gradients.tensor(),
+                     {.learning_rate = 0.1F,
+                      .weights = rounds ? weights : Tensor(),
+                      .peers = peers.copies(),
+                      .begin = begin,
+                      .end = end});
+  const std::vector<float> values = on_host<float>(gpu, parameters.tensor());
+  const std::vector<float> before = random_values("parameters");
+  const std::vector<float> others = random_values("others");
+  const auto bits = on_host<std::uint16_t>(gpu, weights);
+  std::vector<bool> unrounded(arena_elements, false);
+  for (const ParameterGroupSlice& slice : layout) {
+    for (std::int64_t i = 0; i < slice.elements; ++i) {
+      unrounded[static_cast<std::size_t>(slice.offset + i)] = slice.read_unrounded || !rounds;
+    }
+  }
+  const std::vector<bool> covered = covered_by(slices_within(layout, begin, end - begin));
+  for (std::size_t p = 0; p < peers.parameters.size(); ++p) {
+    const std::vector<float> of_peer = on_host<float>(gpu, peers.parameters[p].tensor());
+    const Tensor peer_weights(peers.weights[p].rows().data(), {arena_elements}, dtype);
+    if (rounds) {
+      EXPECT_EQ(on_host<std::uint16_t>(gpu, peer_weights), bits);
+    }
+    for (std::size_t i = 0; i < of_peer.size(); ++i) {
+      ASSERT_EQ(of_peer[i], covered[i] && unrounded[i] ? values[i] : others[i]) << i;
+      if (!covered[i]) {
+        ASSERT_EQ(values[i], before[i]) << i;
+      }
+    }
+  }
+}
+
+TEST(CudaUpdate, WritesItsShareToOtherDevicesToo) {
+  AnyContext gpu = CudaContext(0);
+  constexpr std::int64_t cut = 20'000;
+  for (const auto& [rule_name, rule] : rules) {
+    if (std::holds_alternative<LarsOptions>(rule)) continue;
+    for (const auto& [layout_name, whole] : layouts) {
+      Slices layout = slices_within(whole, 0, cut);
+      const Slices rest = slices_within(whole, cut, arena_elements - cut);
+      layout.insert(layout.end(), rest.begin(), rest.end());
+      for (std::size_t i = 0; i < layout.size(); i += 2) layout[i].read_unrounded = false;
+      for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+        SCOPED_TRACE(std::string(rule_name) + ", " + layout_name);
+        ASSERT_NO_FATAL_FAILURE(expect_copies(gpu, rule, layout, 0, cut, dtype));
+        ASSERT_NO_FATAL_FAILURE(expect_copies(gpu, rule, layout, cut, arena_elements, dtype));
+      }
+    }
+  }
+}
 
 void expect_same_state(const StepState& found, const StepState& expected) {
   EXPECT_EQ(found.skip, expected.skip);

@@ -1,17 +1,23 @@
+#include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "base/error.h"
+#include "device/cuda_check.h"
 #include "device/kernel_choices.h"
 #include "device/open_context.h"
 #include "parallel/device_communicator.h"
 #include "parallel/device_test.h"
 #include "parallel/gather_text.h"
+#include "parallel/slice_share.h"
 #include "support/temporary_folder.h"
 #include "train/data_parallel_run.h"
+#include "train/replica.h"
 
 // The key invariant on GPUs, one for each rank or shared by several: captured steps, raw input and
 // what reduces gradients there, against the reference on the CPU.
@@ -161,22 +167,80 @@ TEST(DataParallelCuda, OneStatePerGpuChangesNoBit) {
   }
 }
 
+/// Ranks with a GPU each, which update in shares.
+bool can_share_updates() { return world().size() > 1 && has_gpu_of_its_own(); }
+
+void expect_shares_to_change_no_bit(SmallRun run) {
+  GpuPlace gpu({.exchange = ExchangeKind::direct});
+  ASSERT_NE(gpu.place().reduction.peer_devices(), nullptr);
+  const Trajectory sharded = train_together(run, gpu.place());
+  expect_same_on_all_ranks(run, gpu.place());
+  run.sharded_update = false;
+  const Trajectory whole = train_together(run, gpu.place());
+  EXPECT_EQ(sharded.losses, whole.losses);
+  EXPECT_EQ(sharded.weights, whole.weights);
+  EXPECT_EQ(sharded.momentum, whole.momentum);
+}
+
 TEST(DataParallelCuda, UpdatesInSharesChangeNoBit) {
-  if (world().size() == 1 || !has_gpu_of_its_own()) return;
+  if (!can_share_updates()) return;
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
-    for (const int accumulate : {1, 2}) {
-      GpuPlace gpu({.exchange = ExchangeKind::direct});
-      ASSERT_NE(gpu.place().reduction.peer_devices(), nullptr);
-      SmallRun run{.accumulate = accumulate, .precision = precision};
-      const Trajectory sharded = train_together(run, gpu.place());
-      expect_same_on_all_ranks(run, gpu.place());
-      run.sharded_update = false;
-      const Trajectory whole = train_together(run, gpu.place());
-      EXPECT_EQ(sharded.losses, whole.losses);
-      EXPECT_EQ(sharded.weights, whole.weights);
-      EXPECT_EQ(sharded.momentum, whole.momentum);
+    for (const std::int64_t bucket_bytes : {0, 64, 8192}) {
+      expect_shares_to_change_no_bit({.precision = precision, .bucket_bytes = bucket_bytes});
+    }
+    expect_shares_to_change_no_bit({.accumulate = 2, .precision = precision, .bucket_bytes = 8192});
+    expect_shares_to_change_no_bit({.folded = 2, .precision = precision, .bucket_bytes = 8192});
+  }
+}
+
+/// Writes `byte` all over this rank's copy of an element that `owner` updates, in the largest
+/// bucket.
+void overwrite(const Tensor& arena, const Replica& replica, int owner, std::uint8_t byte) {
+  const Bucket bucket =
+      *std::ranges::max_element(replica.bucketer().buckets(), {}, &Bucket::elements);
+  const ArenaRange share =
+      share_of({bucket.offset, bucket.offset + bucket.elements}, world().size(), owner);
+  auto* first = static_cast<std::byte*>(arena.raw()) +
+                static_cast<std::size_t>(share.begin) * size_of(arena.dtype());
+  TANDEM_CUDA_CHECK(cudaMemset(first, byte, size_of(arena.dtype())));
+  TANDEM_CUDA_CHECK(cudaDeviceSynchronize());
+}
+
+TEST(DataParallelCuda, AWeightThatDidNotArriveIsFound) {
+  if (!can_share_updates()) return;
+  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+    GpuPlace gpu({.exchange = ExchangeKind::direct});
+    const auto lose = [](Replica& replica) {
+      if (hosts().rank() == 1) overwrite(replica.store().trained_weights(), replica, 0, 0x11);
+    };
+    try {
+      train_together({.precision = precision, .bucket_bytes = 8192, .before_check = lose},
+                     gpu.place());
+      FAIL() << "nobody found it";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("differ"), std::string::npos) << error.what();
     }
   }
+}
+
+TEST(DataParallelCuda, WeightsThatAreNotFiniteAreNamedAlikeOnAllRanks) {
+  if (!can_share_updates()) return;
+  GpuPlace gpu({.exchange = ExchangeKind::direct});
+  std::string found;
+  const auto ask = [&](Replica& replica) {
+    if (hosts().rank() == 1) overwrite(replica.store().trained_values(), replica, 1, 0xff);
+    found = replica.non_finite_weights(12);
+  };
+  try {
+    train_together({.precision = Precision::bf16, .bucket_bytes = 8192, .before_check = ask},
+                   gpu.place());
+    FAIL() << "such weights round to others than layers read";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("than it rounds to"), std::string::npos)
+        << error.what();
+  }
+  EXPECT_NE(found.find("the update of step 12 made '"), std::string::npos) << found;
+  for (const std::string& other : all_gather_text(hosts(), found)) EXPECT_EQ(other, found);
 }
 
 TEST(DataParallelCuda, NcclIsTakenWhereItIsToldToMakeNoCopies) {

@@ -101,6 +101,10 @@ Trajectory train_together(const SmallRun& run, const ReplicaPlace& place) {
   data.config.gradient_compression = run.compression;
   data.config.shared_state = run.shared_state;
   data.config.sharded_update = run.sharded_update;
+  if (run.bucket_bytes > 0) {
+    data.config.first_bucket_bytes = run.bucket_bytes;
+    data.config.bucket_bytes = run.bucket_bytes;
+  }
   Communicator& ranks = place.hosts;
   const bool raw = !is_host(place.context);
   const DistributedSampler sampler = data.sampler(ranks.size(), ranks.rank());
@@ -131,6 +135,10 @@ Trajectory train_together(const SmallRun& run, const ReplicaPlace& place) {
   }
   note(replica.settle());
   EXPECT_EQ(result.losses.size(), static_cast<std::size_t>(steps));
+  if (run.bucket_bytes > 0) {
+    EXPECT_GT(replica.bucketer().buckets().size(), 4U);
+  }
+  if (run.before_check) run.before_check(replica);
   replica.check_bits();
   const HostTensor values(place.context, replica.store().all_values());
   const std::span<const float> weights = values.tensor().span<float>();

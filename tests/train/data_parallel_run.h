@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,6 +18,8 @@
 
 namespace tandem {
 
+class Replica;
+
 /// Losses of each step, and at the end the weights and, of training together, the momentum.
 struct Trajectory {
   std::vector<double> losses;
@@ -31,7 +35,10 @@ struct SmallRun {
   Precision precision = Precision::fp32;
   GradientCompression compression = GradientCompression::none;
   bool shared_state = false;
-  bool sharded_update = true;  ///< where ranks can
+  bool sharded_update = true;     ///< where ranks can
+  std::int64_t bucket_bytes = 0;  ///< of gradients; 0: as usual, which is one bucket
+  /// Done after the last step, before replicas are compared; may be empty.
+  std::function<void(Replica&)> before_check{};
 };
 
 /// Where a replica computes.

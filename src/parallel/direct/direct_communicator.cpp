@@ -55,6 +55,10 @@ struct DirectCommunicator::Handle final : PeerDevices {
     communicator.begin();
     return end_sums();
   }
+  void wait_for_context(std::string_view what) override {
+    communicator.begin();
+    wait_for_device(communicator, context, what);
+  }
 
   static constexpr int on_arrivals = 0;
   static constexpr int on_sums = 1;

@@ -100,7 +100,7 @@ const PeerArena& PeerGroup::attached(const Tensor& slice) const {
            begin + slice.elements() <= own(candidate) + candidate.elements;
   };
   const auto found = std::ranges::find_if(arenas_, holds);
-  TANDEM_CHECK(found != arenas_.end(), "sum_attached_async: the slice is in no attached arena");
+  TANDEM_CHECK(found != arenas_.end(), "the slice is in no attached arena");
   return *found;
 }
 

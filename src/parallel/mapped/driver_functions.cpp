@@ -7,13 +7,17 @@ namespace {
 
 template <typename Function>
 void look_up(const char* name, Function& function) {
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result{};
+#if CUDART_VERSION >= 12050
   // Of several versions of a function that of CUDA 12.0, which is what headers have declared since;
   // their own version could be beyond the driver's.
   constexpr unsigned int version = 12000;
-  void* found = nullptr;
-  cudaDriverEntryPointQueryResult result{};
   TANDEM_CUDA_CHECK(
       cudaGetDriverEntryPointByVersion(name, &found, version, cudaEnableDefault, &result));
+#else
+  TANDEM_CUDA_CHECK(cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, &result));
+#endif
   if (result != cudaDriverEntryPointSuccess || found == nullptr) {
     system_error("the NVIDIA driver has no {}; install a newer one", name);
   }

@@ -40,15 +40,15 @@ class DirectSumTest : public testing::TestWithParam<int> {
                      arenas_[static_cast<std::size_t>(g)]);
     }
   }
-  /// The sums within the share, and elsewhere what was there.
-  void expect_summed(const ArenaRange& share) {
+  /// The sums within the share, of all GPUs or only one, and elsewhere what was there.
+  void expect_summed(const ArenaRange& share, int only = -1) {
     std::vector<float> found(elements);
     for (int g = 0; g < GetParam(); ++g) {
       copy_to_host(gpu_, arenas_[static_cast<std::size_t>(g)], elements * sizeof(float),
                    found.data());
       for (std::int64_t i = 0; i < elements; ++i) {
         float expected = value(g, i);
-        if (i >= share.begin && i < share.end) {
+        if (i >= share.begin && i < share.end && (only < 0 || g == only)) {
           expected = value(0, i);
           for (int other = 1; other < GetParam(); ++other) expected += value(other, i);
         }
@@ -70,6 +70,17 @@ TEST_P(DirectSumTest, SumsItsShareInTheOrderOfTheGpus) {
       fill();
       sum_directly(gpu_.stream(), arenas_, share, ranks);
       ASSERT_NO_FATAL_FAILURE(expect_summed(share));
+    }
+  }
+}
+
+TEST_P(DirectSumTest, GivesTheSumsToOneGpuAlone) {
+  for (const ArenaRange& share : {ArenaRange{8, 8}, ArenaRange{3, 10}, ArenaRange{33, 4095}}) {
+    for (const int only : {0, GetParam() - 1}) {
+      SCOPED_TRACE(testing::Message() << share.begin << " to " << share.end << ", GPU " << only);
+      fill();
+      sum_directly(gpu_.stream(), arenas_, share, 1, only);
+      ASSERT_NO_FATAL_FAILURE(expect_summed(share, only));
     }
   }
 }
