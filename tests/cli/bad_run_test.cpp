@@ -24,7 +24,17 @@ std::map<std::string, std::string> contents(const fs::path& folder) {
   return files;
 }
 
-class BadRun : public RunTest, public ::testing::WithParamInterface<int> {};
+class BadRun : public RunTest, public ::testing::WithParamInterface<int> {
+ protected:
+  /// The run is of a few photos in folders instead.
+  void use_photos() {
+    write_photos(path("photos"));
+    replace_in(path("run.toml"),
+               "kind = \"synthetic\"\ntrain_size = 270\ntest_size = 70\nheight = 8\nwidth = 8\n"
+               "channels = 1\nclasses = 4\n",
+               "kind = \"folder\"\npath = \"photos\"\nsize = 8\n");
+  }
+};
 
 TEST_P(BadRun, IsLeftUntouchedByAWrongCommand) {
   const int ranks = GetParam();
@@ -156,34 +166,39 @@ TEST_P(BadRun, LossThatIsNotFiniteNamesTheLayer) {
 
 TEST_P(BadRun, BrokenPictureInTheMiddleOfTraining) {
   const int ranks = GetParam();
-  write_photos(path("photos"));
-  replace_in(path("run.toml"),
-             "kind = \"synthetic\"\ntrain_size = 270\ntest_size = 70\nheight = 8\nwidth = 8\n"
-             "channels = 1\nclasses = 4\n",
-             "kind = \"folder\"\npath = \"photos\"\nsize = 8\n");
+  use_photos();
   const std::vector<std::string> options =
       set({"train.global_batch=2", "checkpoint.every_steps=1", "schedule.warmup_epochs=0"});
   trained("good", options, ranks);
   const fs::path broken = path("photos/train/dog/2.jpg");
-  fs::resize_file(broken, fs::file_size(broken) / 8);
-  const Outcome outcome = train("out", options, ranks);
-  // Whichever rank draws the picture says so, for rank 0 is waiting for it.
-  EXPECT_EQ(outcome.code, 2) << outcome.err;
-  EXPECT_FALSE(outcome.timed_out);
-  EXPECT_EQ(occurrences(outcome.err, "error: "), 1U) << outcome.err;
-  EXPECT_NE(outcome.err.find("error: photos/train/dog/2.jpg: cannot be decoded as JPEG"),
-            std::string::npos)
-      << outcome.err;
+  const std::string whole = read_file(broken);
+  for (const std::string& bytes :
+       {whole.substr(0, whole.size() / 8), std::string("no picture"), std::string()}) {
+    SCOPED_TRACE(::testing::Message() << bytes.size() << " bytes of " << whole.size());
+    write_file(broken, bytes);
+    fs::remove_all(path("out"));
+    const Outcome outcome = train("out", options, ranks);
+    // Whichever rank draws the picture says so, for rank 0 is waiting for it.
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_FALSE(outcome.timed_out);
+    EXPECT_EQ(occurrences(outcome.err, "error: "), 1U) << outcome.err;
+    EXPECT_NE(outcome.err.find("error: photos/train/dog/2.jpg: cannot be decoded as JPEG"),
+              std::string::npos)
+        << outcome.err;
+  }
+}
+
+TEST_P(BadRun, ClassWithoutPictures) {
+  use_photos();
+  fs::create_directories(path("photos/train/unicorn"));
+  const Outcome outcome = train("out", set({"train.global_batch=2"}), GetParam());
+  expect_one_message(outcome, {"photos/train/unicorn"});
 }
 
 // Of one rank alone, behind which the other ones wait: they do not take it for hung while it lets
 // lower ranks speak first.
 TEST_F(BadRun, IsToldBeforeOtherRanksGiveUpTheOneThatMeetsIt) {
-  write_photos(path("photos"));
-  replace_in(path("run.toml"),
-             "kind = \"synthetic\"\ntrain_size = 270\ntest_size = 70\nheight = 8\nwidth = 8\n"
-             "channels = 1\nclasses = 4\n",
-             "kind = \"folder\"\npath = \"photos\"\nsize = 8\n");
+  use_photos();
   const fs::path broken = path("photos/train/dog/2.jpg");
   fs::resize_file(broken, fs::file_size(broken) / 8);
   const Outcome outcome = train("out",
@@ -200,11 +215,8 @@ TEST_F(BadRun, IsToldBeforeOtherRanksGiveUpTheOneThatMeetsIt) {
 
 TEST_P(BadRun, SkipsBrokenPicturesWhereAsked) {
   const int ranks = GetParam();
-  write_photos(path("photos"));
-  replace_in(path("run.toml"),
-             "kind = \"synthetic\"\ntrain_size = 270\ntest_size = 70\nheight = 8\nwidth = 8\n"
-             "channels = 1\nclasses = 4\n",
-             "kind = \"folder\"\npath = \"photos\"\nsize = 8\non_bad_sample = \"skip\"\n");
+  use_photos();
+  replace_in(path("run.toml"), "size = 8\n", "size = 8\non_bad_sample = \"skip\"\n");
   fs::resize_file(path("photos/train/dog/2.jpg"), 0);  // empty
   const fs::path truncated = path("photos/train/cat/1.jpg");
   fs::resize_file(truncated, fs::file_size(truncated) / 2);
