@@ -111,6 +111,33 @@ TEST_P(Example, TrainsTwoStepsAndEvaluates) {
   EXPECT_EQ(read_metrics(path("out"), "evaluation").size(), 1U);
 }
 
+class OwnModel : public RunTest {
+ protected:
+  Outcome from_the_source_tree(const std::vector<std::string>& arguments) {
+    return run({.command = tandem(arguments),
+                .folder = fs::path(TANDEM_EXAMPLES).parent_path(),
+                .environment = {{"HOME", root().string()}}});
+  }
+};
+
+TEST_F(OwnModel, IsShownAndTrainedAsTheDocumentsSay) {
+  const std::string model = "examples/custom_model/tiny_net.toml";
+  const Outcome shown = from_the_source_tree({"models", model});
+  EXPECT_EQ(shown.code, 0) << shown.err;
+  EXPECT_NE(shown.out.find(model), std::string::npos) << shown.out;
+  for (const char* document : {"docs/extending.md", "docs/model_files.md"}) {
+    const std::string text = read_file(fs::path(TANDEM_EXAMPLES).parent_path() / document);
+    EXPECT_NE(text.find("tandem models " + model + "\n" + shown.out), std::string::npos)
+        << document << " has not\n"
+        << shown.out;
+  }
+  const Outcome trained = from_the_source_tree(
+      {"train", "examples/synthetic/resnet8.toml", "--out", path("out").string(), "--set",
+       "model.name=" + model, "--set", "train.max_steps=2", "--set", "train.threads=1"});
+  EXPECT_EQ(trained.code, 0) << trained.err;
+  EXPECT_EQ(checkpoint_steps(path("out")).back(), 2);
+}
+
 TEST(Examples, AreThereAndInTheTable) {
   EXPECT_GE(examples().size(), 1U) << TANDEM_EXAMPLES;
   const std::string table = read_file(fs::path(TANDEM_EXAMPLES) / "README.md");
