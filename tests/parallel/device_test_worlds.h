@@ -14,7 +14,7 @@ template <typename DeviceKind>
 class DeviceTestWorlds final : public TestWorlds {
  public:
   explicit DeviceTestWorlds(const MpiSession& session)
-      : hosts_(session.make_world()),
+      : hosts_(session.make_world(patient_options())),
         context_(choose_device(*hosts_, visible_gpus())),
         gpus_(*hosts_, context_),
         staging_(context_, gpus_) {

@@ -24,7 +24,7 @@ class RankListener final : public testing::EmptyTestEventListener {
  private:
   void OnTestStart(const testing::TestInfo&) override {
     // Unhandled, the alarm ends this process, and mpirun the others: a hang is a failure.
-    alarm(case_seconds);
+    alarm(case_seconds * test_patience());
   }
   void OnTestPartResult(const testing::TestPartResult& result) override {
     if (!result.failed()) return;
@@ -56,7 +56,7 @@ int run(const MpiSession& session) {
   if (world().rank() != 0) delete listeners.Release(listeners.default_result_printer());
   listeners.Append(new RankListener(session));
   std::vector<std::int32_t> failed{RUN_ALL_TESTS()};
-  alarm(case_seconds);  // for leaving MPI
+  alarm(case_seconds * test_patience());  // for leaving MPI
   world().all_reduce(view(failed), ReduceOp::max);
   return failed[0];
 }

@@ -7,7 +7,8 @@ namespace {
 class MpiWorlds final : public TestWorlds {
  public:
   explicit MpiWorlds(const MpiSession& session)
-      : world_(session.make_world()), splitting_(MpiOptions{.message_elements = 5}) {}
+      : world_(session.make_world(patient_options())),
+        splitting_(MpiOptions{.message_elements = 5}) {}
   Communicator& world() override { return *world_; }
   Communicator* splitting() override { return &splitting_; }
 

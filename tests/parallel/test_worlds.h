@@ -1,11 +1,27 @@
 #pragma once
 
+#include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <vector>
 
 #include "parallel/mpi_session.h"
 
 namespace tandem {
+
+/// How many times longer than usual tests wait: TANDEM_TEST_PATIENCE, for tools that slow programs
+/// down, such as compute-sanitizer.
+inline unsigned test_patience() {
+  const char* text = std::getenv("TANDEM_TEST_PATIENCE");
+  return text == nullptr ? 1U : static_cast<unsigned>(std::clamp(std::atoi(text), 1, 100));
+}
+
+/// The time-out of the ranks, with that patience.
+inline MpiOptions patient_options() {
+  MpiOptions options;
+  options.timeout_seconds *= test_patience();
+  return options;
+}
 
 /// The communicators that a program of tests runs over, all of them over host memory.
 class TestWorlds {

@@ -16,7 +16,7 @@ ColocatedWorlds* the_worlds = nullptr;
 class ColocatedWorlds final : public TestWorlds {
  public:
   explicit ColocatedWorlds(const MpiSession& session)
-      : hosts_(session.make_world()),
+      : hosts_(session.make_world(patient_options())),
         context_(choose_device(*hosts_, visible_gpus())),
         topology_(RankTopology::gather(*hosts_, this_place(context_.device().uuid))),
         gpus_(*hosts_, context_, topology_, under_mps(), links_of_test()),

@@ -28,7 +28,7 @@ RankTopology made_up_topology(const Communicator& world) {
 class ColocatedWorlds final : public TestWorlds {
  public:
   explicit ColocatedWorlds(const MpiSession& session)
-      : hosts_(session.make_world()),
+      : hosts_(session.make_world(patient_options())),
         splitting_hosts_(MpiOptions{.message_elements = 5}),
         topology_(made_up_topology(*hosts_)),
         world_(*hosts_, topology_),
