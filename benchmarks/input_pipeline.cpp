@@ -77,9 +77,24 @@ void training_sample(benchmark::State& state) {
   });
 }
 
+/// What a rank with a GPU does: bytes, which the GPU mirrors and normalises.
+void raw_sample(benchmark::State& state) {
+  TransformOptions options;
+  options.size = size;
+  options.train = options.random_resized_crop = options.flip = true;
+  const Transform transform(options);
+  const PixelFormat format = transform.pixel_format({});
+  std::vector<std::uint8_t> out(static_cast<std::size_t>(format.bytes()));
+  run(state, [&](const auto& bytes, RandomStream& random) {
+    JpegImage image(bytes, 3, "benchmark");
+    benchmark::DoNotOptimize(transform.plan(image, random, format, out.data()));
+  });
+}
+
 BENCHMARK(whole_decode)->Unit(benchmark::kMillisecond);
 BENCHMARK(partial_decode)->Unit(benchmark::kMillisecond);
 BENCHMARK(training_sample)->Unit(benchmark::kMillisecond);
+BENCHMARK(raw_sample)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace tandem

@@ -86,7 +86,9 @@ void filter_rgb(const std::int32_t* pixels, const std::vector<int>& first,
 template <typename Weight>
 Weight weight_of(double share) {
   if constexpr (std::is_same_v<Weight, float>) return static_cast<float>(share);
-  return static_cast<Weight>(std::floor(share * (1 << filter_bits) + 0.5));
+  constexpr int bits = std::is_same_v<Weight, std::uint16_t> ? 16 : filter_bits;
+  const int rounded = static_cast<int>(share * (1 << bits) + 0.5);
+  return static_cast<Weight>(bits == 16 ? std::min(rounded, 0xffff) : rounded);
 }
 
 }  // namespace
@@ -99,33 +101,41 @@ TriangleFilter<Weight>::TriangleFilter(int in, double low, double length, int ou
   const double narrowing = 1.0 / support;
   const int least = std::max(0, static_cast<int>(std::floor(low)));
   const int most = std::min(in, static_cast<int>(std::ceil(low + length)));
-  const auto room = static_cast<std::size_t>(std::ceil(support)) * 2 + 1;
-  std::vector<Weight> all(room * static_cast<std::size_t>(count));
-  std::vector<double> real(room);
-  for (int i = 0; i < count; ++i) {
-    const double center = low + (begin + i + 0.5) * scale;
-    int from = std::max(least, static_cast<int>(std::floor(center - support + 0.5)));
-    int end = std::min(most, static_cast<int>(std::floor(center + support + 0.5)));
-    double total = 0.0;
-    for (int x = from; x < end; ++x) {
-      const double weight = std::max(0.0, 1.0 - std::abs((x - center + 0.5) * narrowing));
-      real[static_cast<std::size_t>(x - from)] = weight;
-      total += weight;
-    }
-    Weight* into = all.data() + room * static_cast<std::size_t>(i);
-    for (int x = 0; x < end - from; ++x) {
-      into[x] = weight_of<Weight>(real[static_cast<std::size_t>(x)] / total);
-    }
-    while (end > from && into[end - from - 1] == Weight{}) --end;
-    taps = std::max(taps, end - from);
-    first.push_back(from);
+  const int most_taps = static_cast<int>(std::ceil(support)) * 2 + 1;
+  const auto outputs = static_cast<std::size_t>(count);
+  // The inner loops go over outputs, not taps, so that the compiler makes vectors of them.
+  std::vector<double> centers(outputs);
+  first.resize(outputs);
+  for (std::size_t i = 0; i < outputs; ++i) {
+    centers[i] = low + (begin + static_cast<int>(i) + 0.5) * scale;
+    first[i] = std::max(least, static_cast<int>(std::floor(centers[i] - support + 0.5)));
   }
-  weights.resize(static_cast<std::size_t>(taps) * first.size());
-  for (std::size_t i = 0; i < first.size(); ++i) {
+  std::vector<double> totals(outputs);
+  std::vector<double> all(outputs * static_cast<std::size_t>(most_taps));
+  for (int t = 0; t < most_taps; ++t) {
+    double* shares = all.data() + outputs * static_cast<std::size_t>(t);
+    for (std::size_t i = 0; i < outputs; ++i) {
+      const int x = first[i] + t;
+      const double weight = std::max(0.0, 1.0 - std::abs((x - centers[i] + 0.5) * narrowing));
+      shares[i] = x < most ? weight : 0.0;
+      totals[i] += shares[i];
+    }
+  }
+  std::vector<Weight> columns(all.size());
+  for (int t = 0; t < most_taps; ++t) {
+    const double* shares = all.data() + outputs * static_cast<std::size_t>(t);
+    Weight* column = columns.data() + outputs * static_cast<std::size_t>(t);
+    for (std::size_t i = 0; i < outputs; ++i) column[i] = weight_of<Weight>(shares[i] / totals[i]);
+    if (std::any_of(column, column + outputs, [](Weight w) { return w != Weight{}; })) taps = t + 1;
+  }
+  const auto stride = static_cast<std::size_t>(taps);
+  weights.resize(stride * outputs);
+  for (std::size_t i = 0; i < outputs; ++i) {
     const int back = std::max(0, first[i] + taps - in);
     first[i] -= back;
-    std::copy_n(all.data() + room * i, taps - back,
-                weights.data() + static_cast<std::size_t>(taps) * i + back);
+    for (std::size_t t = static_cast<std::size_t>(back); t < stride; ++t) {
+      weights[stride * i + t] = columns[outputs * (t - static_cast<std::size_t>(back)) + i];
+    }
   }
 }
 
@@ -142,6 +152,7 @@ void TriangleFilter<Weight>::mirror() {
 
 template struct TriangleFilter<float>;
 template struct TriangleFilter<std::int32_t>;
+template struct TriangleFilter<std::uint16_t>;
 
 RowFilter::RowFilter(const TriangleFilter<std::int32_t>& filter, int in, int channels)
     : in_(in), channels_(channels), taps_(filter.taps), first_(filter.first) {

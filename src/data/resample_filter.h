@@ -17,7 +17,8 @@ constexpr std::int32_t filtered(std::int32_t sum) { return sum >> filter_bits; }
 
 /// Weights of the triangle filter along one axis: for each output position where its inputs begin,
 /// and `taps` weights from there (zeros fill up). first + taps never passes the end of the input.
-/// `Weight` is float, or std::int32_t for fixed point.
+/// `Weight` is float, std::int32_t with filter_bits fractional bits, or std::uint16_t with 16,
+/// where one is 65535.
 template <typename Weight>
 struct TriangleFilter {
   int taps = 0;

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "data/fused.h"
 #include "data/resample_filter.h"
+#include "data/resample_short.h"
 
 namespace tandem {
 namespace {
@@ -182,6 +183,7 @@ void resize_groups(const ImageView& source, const FloatResize& wanted, Place&& p
 }  // namespace
 
 void resize_to_floats(const ImageView& source, const FloatResize& wanted, float* out) {
+  if (fits_shorts(source, wanted)) return resize_shorts(source, wanted, out);
   const std::ptrdiff_t values = std::ptrdiff_t{3} * wanted.width;
   std::vector<float> rest(static_cast<std::size_t>(values) * group);
   resize_groups(
@@ -193,10 +195,12 @@ void resize_to_floats(const ImageView& source, const FloatResize& wanted, float*
 }
 
 void resize_to_bytes(const ImageView& source, const FloatResize& wanted, std::uint8_t* out) {
+  if (fits_shorts(source, wanted)) return resize_shorts(source, wanted, out);
   const std::ptrdiff_t values = std::ptrdiff_t{3} * wanted.width;
   std::vector<float> rows(static_cast<std::size_t>(values) * group);
   FloatResize raised = wanted;
-  for (float& offset : raised.offset) offset += 0.5F;  // so that cutting off rounds
+  raised.scale.fill(1.0F);
+  raised.offset.fill(0.5F);  // so that cutting off rounds
   resize_groups(
       source, raised, [&](int, int) { return rows.data(); },
       [&](int y, int count) {

@@ -1,0 +1,98 @@
+#pragma once
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace tandem {
+
+// GCC's and clang's portable vectors; a processor without the width gets several instructions.
+using Byte32 = std::uint8_t __attribute__((vector_size(32)));
+using Short8 = std::uint16_t __attribute__((vector_size(16)));
+using Short16 = std::uint16_t __attribute__((vector_size(32)));
+using Word8 = std::uint32_t __attribute__((vector_size(32)));
+using Float8 = float __attribute__((vector_size(32)));
+
+// What has instructions of its own that the compilers do not find reliably.
+
+#if defined(__AVX2__)
+
+/// The upper 16 bits of each product.
+inline Short16 high_product(const Short16& a, const Short16& b) {
+  return std::bit_cast<Short16>(
+      _mm256_mulhi_epu16(std::bit_cast<__m256i>(a), std::bit_cast<__m256i>(b)));
+}
+
+inline Float8 to_floats(const Short8& values) {
+  return std::bit_cast<Float8>(
+      _mm256_cvtepi32_ps(_mm256_cvtepu16_epi32(std::bit_cast<__m128i>(values))));
+}
+
+#else
+
+inline Short16 high_product(const Short16& a, const Short16& b) {
+  using Word16 = std::uint32_t __attribute__((vector_size(64)));
+  const Word16 product = __builtin_convertvector(a, Word16) * __builtin_convertvector(b, Word16);
+  return __builtin_convertvector(product >> 16, Short16);
+}
+
+inline Float8 to_floats(const Short8& values) {
+  using Int8 = std::int32_t __attribute__((vector_size(32)));
+  return __builtin_convertvector(__builtin_convertvector(values, Int8), Float8);
+}
+
+#endif
+
+inline Short8 lower_half(const Short16& values) {
+  return __builtin_shufflevector(values, values, 0, 1, 2, 3, 4, 5, 6, 7);
+}
+
+inline Short8 upper_half(const Short16& values) {
+  return __builtin_shufflevector(values, values, 8, 9, 10, 11, 12, 13, 14, 15);
+}
+
+/// `pair` eight times, which is a 16-bit value sixteen times where both of its halves are that
+/// value: a load can do this with 32 bits and not with 16.
+inline Short16 spread(std::uint32_t pair) { return std::bit_cast<Short16>(Word8{} + pair); }
+
+inline Short16 load_shorts(const std::uint16_t* from) {
+  Short16 values;
+  std::memcpy(&values, from, sizeof values);
+  return values;
+}
+
+/// Eight values from either place.
+inline Short16 load_halves(const std::uint16_t* low, const std::uint16_t* high) {
+  Short8 a;
+  Short8 b;
+  std::memcpy(&a, low, sizeof a);
+  std::memcpy(&b, high, sizeof b);
+  return __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+}
+
+inline void store_shorts(const Short16& values, std::uint16_t* to) {
+  std::memcpy(to, &values, sizeof values);
+}
+
+/// Transposes two blocks of 8 x 8, one in the lower halves of `rows`, one in the upper halves.
+inline void transpose_blocks(Short16* rows) {
+  // Six bits name a value's place: three its row, three its column. Each round turns them by one.
+  constexpr int rounds = 3;
+  for (int round = 0; round < rounds; ++round) {
+    Short16 turned[8];
+    for (int i = 0; i < 4; ++i) {
+      turned[2 * i] = __builtin_shufflevector(rows[i], rows[i + 4], 0, 16, 1, 17, 2, 18, 3, 19, 8,
+                                              24, 9, 25, 10, 26, 11, 27);
+      turned[2 * i + 1] = __builtin_shufflevector(rows[i], rows[i + 4], 4, 20, 5, 21, 6, 22, 7, 23,
+                                                  12, 28, 13, 29, 14, 30, 15, 31);
+    }
+    for (int i = 0; i < 8; ++i) rows[i] = turned[i];
+  }
+}
+
+}  // namespace tandem
