@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -54,8 +54,24 @@ PixelRect reduced(const RealRect& box, int reduction) {
   return window;
 }
 
+/// Decoded pixels, in rows that are a little wider than what `view` shows of them.
+struct Decoded {
+  std::unique_ptr<std::uint8_t[]> memory;
+  ImageView view;
+};
+
+Image copy_of(const ImageView& view) {
+  const std::ptrdiff_t values = std::ptrdiff_t{view.width} * view.channels;
+  Image image{view.height, view.width, view.channels, {}};
+  image.pixels.reserve(static_cast<std::size_t>(values * view.height));
+  for (int y = 0; y < view.height; ++y) {
+    image.pixels.insert(image.pixels.end(), view.row(y), view.row(y) + values);
+  }
+  return image;
+}
+
 /// Decodes `window` of the picture, whose colour space and scale are set in session.info.
-Image read_window(JpegSession& session, const PixelRect& window, const std::string& name) {
+Decoded read_window(JpegSession& session, const PixelRect& window, const std::string& name) {
   jpeg_decompress_struct& info = session.info;
   if (!guarded(session, [&] { static_cast<void>(jpeg_start_decompress(&info)); })) {
     refuse_jpeg(name, session.reason.data());
@@ -75,26 +91,26 @@ Image read_window(JpegSession& session, const PixelRect& window, const std::stri
     });
     if (!good) refuse_jpeg(name, session.reason.data());
   }
-  const auto channels = static_cast<std::size_t>(info.output_components);
-  const std::size_t row_bytes = static_cast<std::size_t>(window.width) * channels;
-  const std::size_t skipped = (static_cast<std::size_t>(window.left) - left) * channels;
-  Image image{window.height, window.width, info.output_components,
-              std::vector<std::uint8_t>(row_bytes * static_cast<std::size_t>(window.height))};
-  // libjpeg-turbo stores past the caches to rows that are aligned for its vectors, and what is
-  // copied right after would be read from memory.
+  // libjpeg-turbo stores past the caches to rows that are aligned for its vectors, and what is read
+  // right after would come from memory. With an even stride no row is.
   constexpr std::size_t unaligned = 1;
-  std::vector<std::uint8_t> row(std::size_t{info.output_width} * channels + unaligned);
-  std::uint8_t* out = image.pixels.data();
+  const auto channels = static_cast<std::size_t>(info.output_components);
+  const std::size_t stride = (std::size_t{info.output_width} * channels + 1) / 2 * 2;
+  Decoded decoded{std::make_unique_for_overwrite<std::uint8_t[]>(
+                      unaligned + stride * static_cast<std::size_t>(window.height)),
+                  {}};
+  std::uint8_t* const rows = decoded.memory.get() + unaligned;
+  decoded.view = {rows + (static_cast<std::size_t>(window.left) - left) * channels,
+                  static_cast<std::ptrdiff_t>(stride), window.height, window.width,
+                  info.output_components};
   const bool good = guarded(session, [&] {
-    for (; info.output_scanline < end; out += row_bytes) {
-      JSAMPROW line = row.data() + unaligned;
-      static_cast<void>(jpeg_read_scanlines(&info, &line, 1));
-      std::memcpy(out, line + skipped, row_bytes);
+    for (JSAMPROW row = rows; info.output_scanline < end; row += stride) {
+      static_cast<void>(jpeg_read_scanlines(&info, &row, 1));
     }
     if (end == info.output_height) static_cast<void>(jpeg_finish_decompress(&info));
   });
   if (!good) refuse_jpeg(name, session.reason.data());
-  return image;
+  return decoded;
 }
 
 }  // namespace
@@ -107,7 +123,8 @@ struct JpegImage::State {
   int orientation = 1;
   int height = 0;  ///< stored
   int width = 0;
-  Image pixels;
+  Decoded pixels;
+  Image turned;  ///< where they are not shown as they are stored
 
   void open();
 };
@@ -157,23 +174,23 @@ ImagePart JpegImage::read(const PixelRect& box, int least_height, int least_widt
   info.scale_denom = static_cast<unsigned>(reduction);
   const bool is_ink = info.out_color_space == JCS_CMYK;
   const bool inverted = info.saw_Adobe_marker != FALSE;
-  Image pixels = read_window(*state_->session, window, state_->name);
+  state_->pixels = read_window(*state_->session, window, state_->name);
   state_->session.reset();
-  if (is_ink) pixels = from_cmyk(pixels, inverted, state_->channels);
-  state_->pixels = upright(std::move(pixels), state_->orientation);
+  ImageView view = state_->pixels.view;
+  if (is_ink || state_->orientation != 1) {
+    Image stored_pixels = copy_of(view);
+    if (is_ink) stored_pixels = from_cmyk(stored_pixels, inverted, state_->channels);
+    state_->turned = upright(std::move(stored_pixels), state_->orientation);
+    view = view_of(state_->turned);
+  }
   const RealRect inside{stored.top / reduction - window.top, stored.left / reduction - window.left,
                         stored.height / reduction, stored.width / reduction};
-  return {view_of(state_->pixels),
-          upright_rect(inside, window.height, window.width, state_->orientation)};
+  return {view, upright_rect(inside, window.height, window.width, state_->orientation)};
 }
 
 Image decode_jpeg(std::span<const std::uint8_t> bytes, int channels, const std::string& name) {
   JpegImage image({bytes.begin(), bytes.end()}, channels, name);
-  const ImageView view = image.read_all();
-  return {view.height,
-          view.width,
-          view.channels,
-          {view.pixels, view.pixels + std::ptrdiff_t{view.height} * view.row_stride}};
+  return copy_of(image.read_all());
 }
 
 }  // namespace tandem

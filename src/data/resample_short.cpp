@@ -35,25 +35,6 @@ std::vector<std::uint32_t> in_pairs(const std::vector<std::uint16_t>& weights) {
   return pairs;
 }
 
-/// Bytes as values of 8 + 8 bits: columns 0 to 7 and 16 to 23 in the one, the others in the other.
-inline Short16 first_values(const Byte32& bytes) {
-  constexpr Byte32 zero{};
-  const Byte32 made =
-      __builtin_shufflevector(zero, bytes, 0, 32, 1, 33, 2, 34, 3, 35, 4, 36, 5, 37, 6, 38, 7, 39,
-                              16, 48, 17, 49, 18, 50, 19, 51, 20, 52, 21, 53, 22, 54, 23, 55);
-  return std::bit_cast<Short16>(made);
-}
-
-inline Short16 second_values(const Byte32& bytes) {
-  constexpr Byte32 zero{};
-  const Byte32 made =
-      __builtin_shufflevector(zero, bytes, 8, 40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15,
-                              47, 24, 56, 25, 57, 26, 58, 27, 59, 28, 60, 29, 61, 30, 62, 31, 63);
-  return std::bit_cast<Short16>(made);
-}
-/// Where columns 0, 8, 16 and 24 of a group lie after that.
-constexpr std::array<int, 4> places{0, 16, 8, 24};
-
 /// Calls run(0), run(1) and so on, `count` of them, which the compilers would leave a loop.
 template <int count, typename Run>
 inline void unrolled(const Run& run) {
@@ -104,7 +85,7 @@ class ShortResizer {
   std::vector<std::uint32_t> down_weights_;  ///< each twice
   std::vector<std::uint32_t> across_weights_;
   alignas(group) std::array<std::uint16_t, strip * chunk * group> rows_;
-  std::unique_ptr<std::uint16_t[]> turned_;  ///< (columns, strip)
+  std::unique_ptr<Short16[]> turned_;  ///< one a column: its values in `strip` rows
 };
 
 ShortResizer::ShortResizer(const ImageView& source, const FloatResize& wanted)
@@ -114,8 +95,7 @@ ShortResizer::ShortResizer(const ImageView& source, const FloatResize& wanted)
       columns_(3 * source.width),
       down_(source.height, wanted.box.top, wanted.box.height, height_, 0, height_),
       across_(source.width, wanted.box.left, wanted.box.width, width_, 0, width_),
-      turned_(std::make_unique_for_overwrite<std::uint16_t[]>(static_cast<std::size_t>(columns_) *
-                                                              strip)) {
+      turned_(std::make_unique_for_overwrite<Short16[]>(static_cast<std::size_t>(columns_))) {
   if (wanted.mirrored) across_.mirror();
   down_weights_ = in_pairs(down_.weights);
   across_weights_ = in_pairs(across_.weights);
@@ -131,17 +111,17 @@ void ShortResizer::filter_columns(int y, int first, int end, std::uint16_t* out)
   for (int t = 0; t < taps; ++t) factors[t] = spread(weights[t]);
   for (int number = first; number < end; ++number, out += group) {
     const std::uint8_t* in = row + group_begin(number);
-    Short16 low{};
-    Short16 high{};
+    Short16 even{};
+    Short16 odd{};
     unrolled<taps>([&](int t) {
-      Byte32 bytes;
-      std::memcpy(&bytes, in, sizeof bytes);
-      low += high_product(first_values(bytes), factors[t]);
-      high += high_product(second_values(bytes), factors[t]);
+      Short16 pairs;
+      std::memcpy(&pairs, in, sizeof pairs);
+      even += high_product(pairs << 8, factors[t]);
+      odd += high_product(pairs & 0xff00, factors[t]);
       in += source_.row_stride;
     });
-    store_shorts(low, out);
-    store_shorts(high, out + group / 2);
+    store_shorts(even, out);
+    store_shorts(odd, out + group / 2);
   }
 }
 
@@ -151,18 +131,18 @@ void ShortResizer::transpose_chunk(int first, int end) {
   constexpr std::ptrdiff_t stride = chunk * group;
   for (int number = first; number < end; ++number) {
     const std::uint16_t* in = rows_.data() + std::ptrdiff_t{group} * (number - first);
-    std::uint16_t* out = turned_.get() + std::ptrdiff_t{strip} * group_begin(number);
-    for (const int place : places) {
+    Short16* out = turned_.get() + group_begin(number);
+    for (int quarter = 0; quarter < 4; ++quarter) {
+      const int place = quarter * half;
       Short16 block[half];
       for (int y = 0; y < half; ++y) {
         const std::uint16_t* from = in + place + y * stride;
         block[y] = load_halves(from, from + half * stride);
       }
       transpose_blocks(block);
-      for (const Short16& column : block) {
-        store_shorts(column, out);
-        out += strip;
-      }
+      // The even columns of a group lie before its odd ones.
+      Short16* to = out + quarter % 2 * strip + quarter / 2;
+      for (int i = 0; i < half; ++i) to[2 * i] = block[i];
     }
   }
 }
@@ -174,16 +154,16 @@ void ShortResizer::filter_pixels(int x, Short16* made) const {
   const std::uint32_t* weights = across_weights_.data() + at * static_cast<std::size_t>(taps);
   const int* begin = across_.first.data() + at;
   for (int i = 0; i < pixels; ++i, weights += taps, made += 3) {
-    const std::uint16_t* in = turned_.get() + std::ptrdiff_t{3 * strip} * begin[i];
+    const Short16* in = turned_.get() + std::ptrdiff_t{3} * begin[i];
     Short16 red{};
     Short16 green{};
     Short16 blue{};
     unrolled<taps>([&](int t) {
       const Short16 weight = spread(weights[t]);
-      red += high_product(load_shorts(in), weight);
-      green += high_product(load_shorts(in + strip), weight);
-      blue += high_product(load_shorts(in + 2 * strip), weight);
-      in += 3 * strip;
+      red += high_product(in[0], weight);
+      green += high_product(in[1], weight);
+      blue += high_product(in[2], weight);
+      in += 3;
     });
     made[0] = red;
     made[1] = green;

@@ -12,7 +12,6 @@
 namespace tandem {
 
 // GCC's and clang's portable vectors; a processor without the width gets several instructions.
-using Byte32 = std::uint8_t __attribute__((vector_size(32)));
 using Short8 = std::uint16_t __attribute__((vector_size(16)));
 using Short16 = std::uint16_t __attribute__((vector_size(32)));
 using Word8 = std::uint32_t __attribute__((vector_size(32)));
@@ -48,6 +47,10 @@ inline Float8 to_floats(const Short8& values) {
 
 #endif
 
+inline Short16 joined(const Short8& low, const Short8& high) {
+  return __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+}
+
 inline Short8 lower_half(const Short16& values) {
   return __builtin_shufflevector(values, values, 0, 1, 2, 3, 4, 5, 6, 7);
 }
@@ -59,12 +62,6 @@ inline Short8 upper_half(const Short16& values) {
 /// `pair` eight times, which is a 16-bit value sixteen times where both of its halves are that
 /// value: a load can do this with 32 bits and not with 16.
 inline Short16 spread(std::uint32_t pair) { return std::bit_cast<Short16>(Word8{} + pair); }
-
-inline Short16 load_shorts(const std::uint16_t* from) {
-  Short16 values;
-  std::memcpy(&values, from, sizeof values);
-  return values;
-}
 
 /// Eight values from either place.
 inline Short16 load_halves(const std::uint16_t* low, const std::uint16_t* high) {
