@@ -11,6 +11,7 @@
 #include "data/augment.h"
 #include "data/input_file.h"
 #include "data/jpeg_decoder.h"
+#include "data/raw_batch.h"
 #include "data/transform.h"
 
 namespace tandem {
@@ -69,11 +70,13 @@ void training_sample(benchmark::State& state) {
   options.size = size;
   options.train = options.random_resized_crop = options.flip = true;
   const Transform transform(options);
-  std::vector<float> out(static_cast<std::size_t>(transform.output_elements()));
+  const auto memory =  // as the loader's
+      allocate_host(static_cast<std::size_t>(transform.output_elements()) * sizeof(float));
+  auto* out = reinterpret_cast<float*>(memory.get());
   run(state, [&](const auto& bytes, RandomStream& random) {
     JpegImage image(bytes, 3, "benchmark");
-    transform.apply(image, random, out.data());
-    benchmark::DoNotOptimize(out.data());
+    transform.apply(image, random, out);
+    benchmark::DoNotOptimize(out);
   });
 }
 
@@ -84,10 +87,11 @@ void raw_sample(benchmark::State& state) {
   options.train = options.random_resized_crop = options.flip = true;
   const Transform transform(options);
   const PixelFormat format = transform.pixel_format({});
-  std::vector<std::uint8_t> out(static_cast<std::size_t>(format.bytes()));
+  const auto memory = allocate_host(static_cast<std::size_t>(format.bytes()));
+  auto* out = reinterpret_cast<std::uint8_t*>(memory.get());
   run(state, [&](const auto& bytes, RandomStream& random) {
     JpegImage image(bytes, 3, "benchmark");
-    benchmark::DoNotOptimize(transform.plan(image, random, format, out.data()));
+    benchmark::DoNotOptimize(transform.plan(image, random, format, out));
   });
 }
 

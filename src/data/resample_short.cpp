@@ -54,6 +54,10 @@ void with_few_taps(int taps, const Run& run) {
   });
 }
 
+inline void store_floats(const Float8& values, float* to) {
+  std::memcpy(to, &values, sizeof values);
+}
+
 class ShortResizer {
  public:
   ShortResizer(const ImageView& source, const FloatResize& wanted);
@@ -61,7 +65,8 @@ class ShortResizer {
   /// What cut off products lose on average: half a unit each.
   int lost() const { return (down_.taps + across_.taps) / 2; }
 
-  /// Tells write(row of the result, column, eight values) all values, some of them twice.
+  /// Tells write(first row, first column, that in the vectors' pattern, eight columns) all values
+  /// of the result, some of them twice. A column is a vector of `strip` rows.
   template <typename Write>
   void run(const Write& write);
 
@@ -108,7 +113,7 @@ void ShortResizer::filter_columns(int y, int first, int end, std::uint16_t* out)
   const std::uint8_t* row = source_.row(down_.first[at]);
   const std::uint32_t* weights = down_weights_.data() + at * static_cast<std::size_t>(taps);
   Short16 factors[taps];
-  for (int t = 0; t < taps; ++t) factors[t] = spread(weights[t]);
+  for (std::size_t t = 0; t < taps; ++t) factors[t] = spread(weights[t]);
   for (int number = first; number < end; ++number, out += group) {
     const std::uint8_t* in = row + group_begin(number);
     Short16 even{};
@@ -190,8 +195,7 @@ void ShortResizer::run(const Write& write) {
       Short16 made[columns_back];
       with_few_taps(across_.taps, [&](auto taps) { filter_pixels<taps>(x, made); });
       for (int block = 0; block < columns_back; block += half) {
-        transpose_blocks(made + block);
-        for (int y = 0; y < half; ++y) write(top + y, 3 * x + block, block, made[block + y]);
+        write(top, 3 * x + block, block, made + block);
       }
     }
   }
@@ -218,14 +222,19 @@ void resize_shorts(const ImageView& source, const FloatResize& wanted, float* ou
     offsets[i / 8][i % 8] = wanted.offset[i % 3] + scale * static_cast<float>(resizer.lost());
   }
   const std::ptrdiff_t stride = std::ptrdiff_t{3} * wanted.width;
-  resizer.run([&](int y, int column, int block, const Short16& values) {
+  resizer.run([&](int y, int column, int block, Short16* columns) {
+    const Float8 scale = scales[block / 8];
+    const Float8 offset = offsets[block / 8];
     float* to = out + y * stride + column;
-    Float8 low = to_floats(lower_half(values));
-    Float8 high = to_floats(upper_half(values));
-    low = low * scales[block / 8] + offsets[block / 8];
-    high = high * scales[block / 8] + offsets[block / 8];
-    std::memcpy(to, &low, sizeof low);
-    std::memcpy(to + stride * strip / 2, &high, sizeof high);
+    for (int first = 0; first < strip; first += 8) {
+      Word8 pairs[4];
+      transpose_pairs(reinterpret_cast<const std::uint16_t*>(columns) + first, strip, pairs);
+      for (const Word8& pair : pairs) {
+        store_floats(to_floats(pair & 0xffff) * scale + offset, to);
+        store_floats(to_floats(pair >> 16) * scale + offset, to + stride);
+        to += 2 * stride;
+      }
+    }
   });
 }
 
@@ -234,13 +243,16 @@ void resize_shorts(const ImageView& source, const FloatResize& wanted, std::uint
   ShortResizer resizer(source, wanted);
   const auto rounding = static_cast<std::uint16_t>(one / 2 + resizer.lost());
   const std::ptrdiff_t stride = std::ptrdiff_t{3} * wanted.width;
-  resizer.run([&](int y, int column, int, const Short16& values) {
+  resizer.run([&](int y, int column, int, Short16* columns) {
     std::uint8_t* to = out + y * stride + column;
-    const Short16 levels = (values + rounding) >> 8;
-    std::uint8_t bytes[strip];
-    for (std::size_t k = 0; k < strip; ++k) bytes[k] = static_cast<std::uint8_t>(levels[k]);
-    std::memcpy(to, bytes, strip / 2);
-    std::memcpy(to + stride * strip / 2, bytes + strip / 2, strip / 2);
+    transpose_blocks(columns);
+    for (int row = 0; row < strip / 2; ++row, to += stride) {
+      const Short16 levels = (columns[row] + rounding) >> 8;
+      std::uint8_t bytes[strip];
+      for (std::size_t k = 0; k < strip; ++k) bytes[k] = static_cast<std::uint8_t>(levels[k]);
+      std::memcpy(to, bytes, strip / 2);
+      std::memcpy(to + stride * strip / 2, bytes + strip / 2, strip / 2);
+    }
   });
 }
 

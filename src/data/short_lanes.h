@@ -27,9 +27,9 @@ inline Short16 high_product(const Short16& a, const Short16& b) {
       _mm256_mulhi_epu16(std::bit_cast<__m256i>(a), std::bit_cast<__m256i>(b)));
 }
 
-inline Float8 to_floats(const Short8& values) {
-  return std::bit_cast<Float8>(
-      _mm256_cvtepi32_ps(_mm256_cvtepu16_epi32(std::bit_cast<__m128i>(values))));
+inline Short16 joined(const Short8& low, const Short8& high) {
+  return std::bit_cast<Short16>(_mm256_inserti128_si256(
+      _mm256_castsi128_si256(std::bit_cast<__m128i>(low)), std::bit_cast<__m128i>(high), 1));
 }
 
 #else
@@ -40,23 +40,15 @@ inline Short16 high_product(const Short16& a, const Short16& b) {
   return __builtin_convertvector(product >> 16, Short16);
 }
 
-inline Float8 to_floats(const Short8& values) {
-  using Int8 = std::int32_t __attribute__((vector_size(32)));
-  return __builtin_convertvector(__builtin_convertvector(values, Int8), Float8);
-}
-
-#endif
-
 inline Short16 joined(const Short8& low, const Short8& high) {
   return __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
 }
 
-inline Short8 lower_half(const Short16& values) {
-  return __builtin_shufflevector(values, values, 0, 1, 2, 3, 4, 5, 6, 7);
-}
+#endif
 
-inline Short8 upper_half(const Short16& values) {
-  return __builtin_shufflevector(values, values, 8, 9, 10, 11, 12, 13, 14, 15);
+inline Float8 to_floats(const Word8& values) {
+  using Int8 = std::int32_t __attribute__((vector_size(32)));
+  return __builtin_convertvector(std::bit_cast<Int8>(values), Float8);
 }
 
 /// `pair` eight times, which is a 16-bit value sixteen times where both of its halves are that
@@ -69,7 +61,7 @@ inline Short16 load_halves(const std::uint16_t* low, const std::uint16_t* high) 
   Short8 b;
   std::memcpy(&a, low, sizeof a);
   std::memcpy(&b, high, sizeof b);
-  return __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  return joined(a, b);
 }
 
 inline void store_shorts(const Short16& values, std::uint16_t* to) {
@@ -89,6 +81,26 @@ inline void transpose_blocks(Short16* rows) {
                                                   12, 28, 13, 29, 14, 30, 15, 31);
     }
     for (int i = 0; i < 8; ++i) rows[i] = turned[i];
+  }
+}
+
+/// Eight values of each of eight columns, `stride` apart, to four vectors of eight columns: in the
+/// lower halves of the first are the columns' first values, in the upper ones their second values,
+/// and so on. Half of the work of transpose_blocks() for values that become 32 bits wide anyway.
+inline void transpose_pairs(const std::uint16_t* columns, std::ptrdiff_t stride, Word8* pairs) {
+  for (int i = 0; i < 4; ++i) {
+    const std::uint16_t* column = columns + stride * i;
+    pairs[i] = std::bit_cast<Word8>(load_halves(column, column + 4 * stride));
+  }
+  constexpr int rounds = 2;
+  for (int round = 0; round < rounds; ++round) {
+    Word8 turned[4];
+    for (int i = 0; i < 2; ++i) {
+      turned[2 * i] = __builtin_shufflevector(pairs[i], pairs[i + 2], 0, 8, 1, 9, 4, 12, 5, 13);
+      turned[2 * i + 1] =
+          __builtin_shufflevector(pairs[i], pairs[i + 2], 2, 10, 3, 11, 6, 14, 7, 15);
+    }
+    for (int i = 0; i < 4; ++i) pairs[i] = turned[i];
   }
 }
 

@@ -1,5 +1,6 @@
 #include "data/resample_float.h"
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -82,7 +83,7 @@ struct Case {
 const std::vector<Case> cases{
     {339, 341, {0, 0, 339, 341}, 224, 224, false, true},          // as photos are cropped
     {40, 43, {0, 0, 40, 43}, 40, 43, false, true},                // as it is
-    {40, 43, {0.3, 0.7, 39.2, 41.5}, 33, 37, true, true},         // neither 16 rows nor 8 columns
+    {40, 43, {0.3, 0.7, 39.2, 41.5}, 33, 37, true, true},         // odd, and edges within pixels
     {300, 310, {0, 0, 300, 310}, 100, 90, true, true},            // seven taps
     {350, 350, {0, 0, 350, 350}, 100, 100, false, true},          // the most reduced
     {352, 350, {0, 0, 352, 350}, 100, 100, false, false},         // a little more
@@ -166,14 +167,15 @@ TEST(ShortLanes, EqualPlainArithmetic) {
     b[k] = static_cast<std::uint16_t>(65535 - k * k * 257);
   }
   const Short16 product = high_product(a, b);
-  const Float8 low = to_floats(lower_half(a));
-  const Float8 high = to_floats(upper_half(a));
+  const Float8 floats = to_floats(Word8{0, 1, 2, 255, 256, 65279, 65535, 70000});
   const Short16 same = spread(0x12341234U);
   for (std::size_t k = 0; k < 16; ++k) {
     EXPECT_EQ(product[k], (std::uint32_t{a[k]} * std::uint32_t{b[k]}) >> 16);
-    EXPECT_EQ(k < 8 ? low[k] : high[k - 8], static_cast<float>(a[k]));
     EXPECT_EQ(same[k], 0x1234);
   }
+  EXPECT_EQ(floats[1], 1.0F);
+  EXPECT_EQ(floats[6], 65535.0F);
+  EXPECT_EQ(floats[7], 70000.0F);
 }
 
 TEST(ShortLanes, TransposeTwoBlocks) {
@@ -184,6 +186,24 @@ TEST(ShortLanes, TransposeTwoBlocks) {
   transpose_blocks(rows);
   for (std::size_t y = 0; y < 8; ++y) {
     for (std::size_t k = 0; k < 16; ++k) EXPECT_EQ(rows[y][k], 100 * (k % 8) + y + k / 8 * 8);
+  }
+}
+
+TEST(ShortLanes, TransposePairs) {
+  constexpr int stride = 9;
+  std::array<std::uint16_t, 8 * stride> columns{};
+  for (std::size_t x = 0; x < 8; ++x) {
+    for (std::size_t y = 0; y < 8; ++y) {
+      columns[x * stride + y] = static_cast<std::uint16_t>(1000 * y + x);
+    }
+  }
+  Word8 pairs[4];
+  transpose_pairs(columns.data(), stride, pairs);
+  for (std::size_t y = 0; y < 4; ++y) {
+    for (std::size_t x = 0; x < 8; ++x) {
+      EXPECT_EQ(pairs[y][x] & 0xffff, 2000 * y + x);
+      EXPECT_EQ(pairs[y][x] >> 16, 2000 * y + 1000 + x);
+    }
   }
 }
 
