@@ -6,8 +6,8 @@
 
 namespace tandem {
 
-/// Whether the functions below can do what is wanted: colour, at least 16 rows and 8 columns from a
-/// source of at least 11, reduced to no less than a quarter.
+/// Whether the functions below can do what is wanted: at least 16 rows of 8 pixels in colour, from
+/// rows of at least 11, reduced by at most 3.5 along either axis.
 bool fits_shorts(const ImageView& source, const FloatResize& wanted);
 
 /// resize_to_floats() and resize_to_bytes() in 16-bit fixed point, eight bits of it fractional,

@@ -1,5 +1,7 @@
 #pragma once
 
+// Vectors of 16-bit values for this folder's own files: not a public header.
+
 #if defined(__AVX2__)
 #include <immintrin.h>
 #endif
@@ -84,9 +86,9 @@ inline void transpose_blocks(Short16* rows) {
   }
 }
 
-/// Eight values of each of eight columns, `stride` apart, to four vectors of eight columns: in the
-/// lower halves of the first are the columns' first values, in the upper ones their second values,
-/// and so on. Half of the work of transpose_blocks() for values that become 32 bits wide anyway.
+/// Eight values of each of eight columns, `stride` apart, to four vectors of a word a column: the
+/// first holds the columns' first values in its words' lower halves and their second values in the
+/// upper ones, and so on. This saves a third of the shuffles, and spares widening the values.
 inline void transpose_pairs(const std::uint16_t* columns, std::ptrdiff_t stride, Word8* pairs) {
   for (int i = 0; i < 4; ++i) {
     const std::uint16_t* column = columns + stride * i;
