@@ -18,7 +18,7 @@ install(EXPORT tandemTargets NAMESPACE tandem:: DESTINATION ${package_folder})
 function(tandem_public_headers result)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/src
     ${PROJECT_SOURCE_DIR}/src/*.h)
-  set(internal "<(mpi|hwloc|omp|zlib|jpeglib|turbojpeg|cudnn|nccl|nvml|cublasLt|cuda_runtime|cuda_runtime_api|cudnn_frontend)[.]h>|<(oneapi|toml[+][+]|nlohmann|CLI|spdlog|Eigen)/")
+  set(internal "<(mpi|hwloc|omp|zlib|jpeglib|turbojpeg|cudnn|nccl|nvml|cublasLt|cuda_runtime|cuda_runtime_api|cudnn_frontend|immintrin)[.]h>|<(oneapi|toml[+][+]|nlohmann|CLI|spdlog|Eigen)/")
   set(settled FALSE)
   while(NOT settled)
     set(settled TRUE)
