@@ -110,12 +110,14 @@ class RawCaseLoaders {
 
   const Transform& transform() const { return transform_; }
 
-  std::unique_ptr<DataLoader> floats;
-  std::unique_ptr<DataLoader> raw;
-
  private:
   SyntheticDataset data_;
   Transform transform_;
+
+ public:
+  // The last, so that their threads end before what they read does.
+  std::unique_ptr<DataLoader> floats;
+  std::unique_ptr<DataLoader> raw;
 };
 
 /// How far a finished value may lie from the floats' one, in the units of the input.
