@@ -52,6 +52,26 @@ struct Step {
       }
     }
   }
+  /// Sums in this rank's share of each bucket, elsewhere its own gradients.
+  void expect_sums_in_shares(int step) const {
+    std::vector<ArenaRange> shares;
+    for (const Bucket& bucket : bucketer.buckets()) {
+      const ArenaRange share = share_of({0, bucket.elements}, world().size(), world().rank());
+      shares.push_back({bucket.offset + share.begin, bucket.offset + share.end});
+    }
+    for (std::size_t i = 0; i < slices.size(); ++i) {
+      for (std::int64_t e = 0; e < slices[i].elements; ++e) {
+        const std::int64_t at = slices[i].offset + e;
+        const bool mine = std::ranges::any_of(
+            shares, [&](const ArenaRange& share) { return at >= share.begin && at < share.end; });
+        float expected = value(world().rank(), step, i, e);
+        for (int rank = 0; mine && rank < world().size(); ++rank) {
+          if (rank != world().rank()) expected += value(rank, step, i, e);
+        }
+        ASSERT_EQ(gradients[static_cast<std::size_t>(at)], expected) << slices[i].name << " " << e;
+      }
+    }
+  }
 };
 
 std::vector<std::size_t> shuffled(std::size_t count, RandomStream random) {
@@ -177,6 +197,7 @@ TEST(GradientBucketer, GivesSharesToWhoUpdatesThem) {
     if (world().size() == 1) all.clear();  // launches nothing
     EXPECT_EQ(updated, all);
     EXPECT_EQ(peers.finished, step + 1);
+    s.expect_sums_in_shares(step);
   }
   s.bucketer.begin_step();
   EXPECT_THROW(s.bucketer.update_shares(peers, {}), Error);
