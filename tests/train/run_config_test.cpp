@@ -72,13 +72,13 @@ bucket_mib = 2
 taper_buckets = true
 gradient_compression = "bf16"
 shared_state = false
-sharded_update = false
 reduction = "two_level"
 exchange = "nccl"
 nccl_max_ctas = 20
 nccl_cga_cluster_size = 2
 check_every = 19
 folded_ranks = 3
+sharded_update = false
 )";
 
 TEST(RunConfig, InitBeginsAtHome) {
