@@ -115,7 +115,7 @@ class GradientBucketer {
 
   /// Where the sums over the ranks are once a step is finished, each at its gradient's place: in
   /// the gradients' arena, or in the communicator's memory (Communicator::attach), which is not
-  /// written.
+  /// written. With update_shares() in this rank's shares alone: elsewhere its own gradients.
   const Tensor& sums() const { return sums_; }
 
   /// Whether gradients travel as bf16.

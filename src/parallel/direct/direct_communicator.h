@@ -26,6 +26,9 @@ class CudaContext;
 /// again at once, and a graph that captured this be launched again. Operations are enqueued,
 /// captured and waited for as NcclCommunicator's are.
 ///
+/// By peer_devices() a rank gets the sums of its share alone, to update what these are gradients of
+/// and write that to the others; then one barrier behind all slices will do.
+///
 /// Everything else goes through NCCL: what is not attached, and what travels as bf16.
 ///
 /// After any Error the ranks are given up: whatever waits on a GPU returns, on the others' too; and

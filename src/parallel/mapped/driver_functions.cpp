@@ -5,19 +5,27 @@
 namespace tandem {
 namespace {
 
+/// By the function that the toolkit has: the first one came with 12.5, the other one went
+/// with 13.0. A template, since only there what is not declared may be named.
+template <typename Result>
+cudaError_t entry_point(const char* name, void** found, Result* result) {
+  // Of several versions of a function that of CUDA 12.0, which is what headers have declared since;
+  // their own version could be beyond the driver's.
+  constexpr unsigned int version = 12000;
+  if constexpr (requires {
+                  cudaGetDriverEntryPointByVersion(name, found, version, cudaEnableDefault, result);
+                }) {
+    return cudaGetDriverEntryPointByVersion(name, found, version, cudaEnableDefault, result);
+  } else {
+    return cudaGetDriverEntryPoint(name, found, cudaEnableDefault, result);
+  }
+}
+
 template <typename Function>
 void look_up(const char* name, Function& function) {
   void* found = nullptr;
   cudaDriverEntryPointQueryResult result{};
-#if CUDART_VERSION >= 12050
-  // Of several versions of a function that of CUDA 12.0, which is what headers have declared since;
-  // their own version could be beyond the driver's.
-  constexpr unsigned int version = 12000;
-  TANDEM_CUDA_CHECK(
-      cudaGetDriverEntryPointByVersion(name, &found, version, cudaEnableDefault, &result));
-#else
-  TANDEM_CUDA_CHECK(cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, &result));
-#endif
+  TANDEM_CUDA_CHECK(entry_point(name, &found, &result));
   if (result != cudaDriverEntryPointSuccess || found == nullptr) {
     system_error("the NVIDIA driver has no {}; install a newer one", name);
   }
