@@ -19,7 +19,8 @@ using Short16 = std::uint16_t __attribute__((vector_size(32)));
 using Word8 = std::uint32_t __attribute__((vector_size(32)));
 using Float8 = float __attribute__((vector_size(32)));
 
-// What has instructions of its own that the compilers do not find reliably.
+// What has instructions of its own that the compilers do not find reliably: with GCC 12 a crop
+// takes 1.8 times as long by the portable ways below.
 
 #if defined(__AVX2__)
 
