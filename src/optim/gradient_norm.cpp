@@ -9,7 +9,7 @@ namespace tandem {
 
 GradientNorm::GradientNorm(AnyContext& context, std::span<const ParameterGroupSlice> slices)
     : context_(&context),
-      blocks_(block_table(context, slices)),
+      blocks_(context, slices),
       sums_(context, blocks_.rows().size(), "the gradients' norms"),
       host_sums_(blocks_.rows().size()) {}
 

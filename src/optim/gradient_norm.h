@@ -23,7 +23,7 @@ class GradientNorm {
 
  private:
   AnyContext* context_;
-  ContextTable<UpdateBlock> blocks_;
+  BlockTable blocks_;
   ContextTable<double> sums_;  // of each block
   std::vector<double> host_sums_;
 };

@@ -24,7 +24,7 @@ Lars::Lars(AnyContext& context, std::int64_t arena_elements,
            std::span<const ParameterGroupSlice> slices, const LarsOptions& options)
     : Optimizer(context, arena_elements, slices),
       options_(options),
-      blocks_(block_table(context, slices)),
+      blocks_(context, slices),
       slices_(context, lars_slices(slices, block_elements_of(context)),
               "the optimizer's table of tensors"),
       parameter_squares_(context, blocks_.rows().size(), "the parameters' norms"),

@@ -41,7 +41,7 @@ class Lars final : public Optimizer {
               const UpdateSettings& settings) override;
 
   LarsOptions options_;
-  ContextTable<UpdateBlock> blocks_;
+  BlockTable blocks_;
   ContextTable<LarsSlice> slices_;
   ContextTable<double> parameter_squares_;  // of each block
   ContextTable<double> gradient_squares_;

@@ -9,7 +9,7 @@ StepController::StepController(AnyContext& context, std::span<const ParameterGro
                                const StepRules& rules)
     : context_(&context),
       rules_(rules),
-      blocks_(block_table(context, slices)),
+      blocks_(context, slices),
       block_sums_(context, blocks_.rows().size(), "the gradients' norms"),
       control_(context, 1, "the step's control") {
   TANDEM_CHECK(rules.clip_norm >= 0.0, "gradients clipped to a norm of {}", rules.clip_norm);

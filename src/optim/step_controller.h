@@ -35,7 +35,7 @@ class StepController {
  private:
   AnyContext* context_;
   StepRules rules_;
-  ContextTable<UpdateBlock> blocks_;
+  BlockTable blocks_;
   ContextTable<double> block_sums_;
   ContextTable<StepControl> control_;
 };

@@ -37,12 +37,6 @@ std::int64_t block_elements_of(const AnyContext& context) {
   return is_host(context) ? host_block_elements : device_block_elements;
 }
 
-ContextTable<UpdateBlock> block_table(AnyContext& context,
-                                      std::span<const ParameterGroupSlice> slices) {
-  const std::vector<UpdateBlock> blocks = cut_blocks(slices, block_elements_of(context));
-  return {context, blocks, "the optimizer's table of blocks"};
-}
-
 BlockTable::BlockTable(AnyContext& context, std::span<const ParameterGroupSlice> slices)
     : blocks_(cut_blocks(slices, block_elements_of(context))),
       table_(context, blocks_, "the optimizer's table of blocks") {}
@@ -60,7 +54,7 @@ std::span<const UpdateBlock> BlockTable::within(std::int64_t begin, std::int64_t
   };
   const std::size_t first = index_of(begin);
   const std::size_t last = std::max(first, index_of(end));
-  return std::span<const UpdateBlock>(table_.rows()).subspan(first, last - first);
+  return rows().subspan(first, last - first);
 }
 
 }  // namespace tandem

@@ -38,15 +38,12 @@ std::vector<ParameterGroupSlice> slices_within(std::span<const ParameterGroupSli
 /// How long blocks are that the context's kernels work on.
 std::int64_t block_elements_of(const AnyContext& context);
 
-/// The blocks of all slices as the context's kernels want them, in its memory.
-ContextTable<UpdateBlock> block_table(AnyContext& context,
-                                      std::span<const ParameterGroupSlice> slices);
-
-/// As block_table(), for updates of a part of the arena.
+/// The blocks of all slices as the context's kernels want them, in its memory, in order.
 class BlockTable {
  public:
   BlockTable(AnyContext& context, std::span<const ParameterGroupSlice> slices);
 
+  std::span<const UpdateBlock> rows() const { return table_.rows(); }
   /// Those of the elements [begin, end). Throws Error where that cuts a block.
   std::span<const UpdateBlock> within(std::int64_t begin, std::int64_t end) const;
 
