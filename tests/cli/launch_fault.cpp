@@ -36,7 +36,7 @@ void LaunchFault::expect_clean_end(const std::vector<pid_t>& processes) const {
   expect_nothing_left();
   const std::vector<int> steps = checkpoint_steps(path("out"));
   ASSERT_FALSE(steps.empty());
-  Words more = endless(set({fmt::format("train.max_steps={}", steps.back() + 3)}));
+  Words more = endless_job(set({fmt::format("train.max_steps={}", steps.back() + 3)}));
   more.emplace_back("--resume");
   const Outcome next = run(launch(shared_gpu(), more));
   EXPECT_EQ(next.code, 0) << next.err;

@@ -108,7 +108,7 @@ INSTANTIATE_TEST_SUITE_P(Each, LaunchSignals, testing::Values(SIGINT, SIGTERM, S
 
 // As nohup leaves SIGHUP, and a shell without job control SIGINT of what it starts with &.
 TEST_F(LaunchSignals, AreLeftIgnoredWhereTheyWere) {
-  Launch command = launch(shared_gpu(), endless());
+  Launch command = launch(shared_gpu(), endless_job());
   command.ignored_signals = {SIGHUP, SIGINT};
   const auto job = started(command);
   job->signal(SIGHUP);
@@ -122,7 +122,7 @@ TEST_F(LaunchSignals, AreLeftIgnoredWhereTheyWere) {
 
 // Everything hangs, and behind an mpirun that is out of reach at that.
 TEST_F(LaunchSignals, KillTheRanksThemselvesAtLast) {
-  const auto job = started(with_script(launch(shared_gpu(), endless()), "mpirun", R"(#!/bin/bash
+  const auto job = started(with_script(launch(shared_gpu(), endless_job()), "mpirun", R"(#!/bin/bash
 trap : USR1 TERM
 PATH=${PATH//"${0%/*}":/}
 setsid mpirun "$@" &
@@ -151,7 +151,7 @@ TEST_F(LaunchFault, LauncherThatIsKilledTakesRanksAndDaemonAlong) {
 }
 
 TEST_F(LaunchFault, RestartsAndGoesOnBitExactly) {
-  Launch command = launch(shared_gpu({"--max-restarts", "1"}), endless());
+  Launch command = launch(shared_gpu({"--max-restarts", "1"}), endless_job());
   command.timeout = 2.0 * device().start_seconds + 60.0;
   const auto job = started(command);
   Program::signal(job->rank_process(1), SIGKILL);
@@ -169,7 +169,7 @@ TEST_F(LaunchFault, RestartsAndGoesOnBitExactly) {
   ASSERT_EQ(outcome.code, stopped) << outcome.err;
   // A step more, against a run that nobody disturbed.
   const int steps = checkpoint_steps(path("out")).back() + 1;
-  const Words end = endless(set({fmt::format("train.max_steps={}", steps)}));
+  const Words end = endless_job(set({fmt::format("train.max_steps={}", steps)}));
   Words resumed = end;
   resumed.emplace_back("--resume");
   const Outcome last = run(launch(shared_gpu(), resumed));

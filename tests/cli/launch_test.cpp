@@ -86,7 +86,7 @@ TEST_F(LaunchTest, EndsTheDaemonWithTheJob) {
 
 TEST_F(LaunchTest, StopsItsRanksWhereMpirunKeepsTheSignal) {
   const auto program = started(with_script(
-      launch({"--gpus", "1", "--ranks-per-gpu", "2"}, endless()), "mpirun", R"(#!/bin/bash
+      launch({"--gpus", "1", "--ranks-per-gpu", "2"}, endless_job()), "mpirun", R"(#!/bin/bash
 trap : USR1
 PATH=${PATH//"${0%/*}":/}
 mpirun "$@" &

@@ -60,16 +60,15 @@ Launch LaunchedJob::with_script(Launch launch, const std::string& name,
   return with(std::move(launch), "PATH", folder.string() + ":" + search);
 }
 
-Words LaunchedJob::endless(const Words& training) const {
-  Words all = set({"train.global_batch=32", "train.epochs=1000000", "train.eval_every=1000000",
-                   "checkpoint.every_epochs=1000000",
-                   fmt::format("checkpoint.every_steps={}", device_.checkpoint_every)});
+Words LaunchedJob::endless_job(const Words& training) const {
+  Words all = endless({"train.global_batch=32",
+                       fmt::format("checkpoint.every_steps={}", device_.checkpoint_every)});
   all.insert(all.end(), training.begin(), training.end());
   return all;
 }
 
 std::unique_ptr<Program> LaunchedJob::started(const Words& options, const Words& training) const {
-  return started(launch(options, endless(training)));
+  return started(launch(options, endless_job(training)));
 }
 
 std::unique_ptr<Program> LaunchedJob::started(Launch launch) const {

@@ -28,9 +28,9 @@ class LaunchedJob : public RunTest {
   /// Where a shell script stands in front of other programs of that name.
   Launch with_script(Launch launch, const std::string& name, const std::string& script) const;
 
-  /// Arguments of a run that would go on for long, with checkpoints.
-  Words endless(const Words& training = {}) const;
-  /// An endless() run, started, with its first checkpoint there.
+  /// Arguments of an endless run with checkpoints.
+  Words endless_job(const Words& training = {}) const;
+  /// An endless_job(), started, with its first checkpoint there.
   std::unique_ptr<Program> started(const Words& options, const Words& training = {}) const;
   std::unique_ptr<Program> started(Launch launch) const;
 

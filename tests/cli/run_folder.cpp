@@ -198,4 +198,10 @@ std::vector<std::string> set(const std::vector<std::string>& assignments,
   return more;
 }
 
+std::vector<std::string> endless(const std::vector<std::string>& assignments) {
+  return set(assignments, set({fmt::format("train.epochs={}", endless_epochs),
+                               fmt::format("train.eval_every={}", endless_epochs),
+                               fmt::format("checkpoint.every_epochs={}", endless_epochs)}));
+}
+
 }  // namespace tandem::cli

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <chrono>
 #include <csignal>
 #include <thread>
@@ -31,12 +33,9 @@ std::string name_of_case(const testing::TestParamInfo<Case>& info) {
 
 class Signals : public RunTest, public testing::WithParamInterface<Case> {
  protected:
-  /// Some thousand steps, of which only the first few hundred are ever done.
-  static constexpr int endless_epochs = 500;
-
   Outcome interrupted(const Case& each, const std::string& out) {
     const int ranks = each.target == Target::process ? 1 : 2;
-    Program program({.command = train_command(out, long_run(), ranks), .folder = root()});
+    Program program({.command = train_command(out, endless(), ranks), .folder = root()});
     wait_until("a few steps are done", 30.0, [&] {
       return occurrences(read_file(path(out + "/metrics.jsonl")), "\"train\"") >= 11;
     });
@@ -54,11 +53,6 @@ class Signals : public RunTest, public testing::WithParamInterface<Case> {
     }
     return program.wait();
   }
-
-  static std::vector<std::string> long_run() {
-    return set({"train.epochs=" + std::to_string(endless_epochs), "train.eval_every=100000",
-                "checkpoint.every_epochs=100000"});
-  }
 };
 
 TEST_P(Signals, LeaveACheckpointFromWhichTheRunGoesOnBitExactly) {
@@ -70,13 +64,14 @@ TEST_P(Signals, LeaveACheckpointFromWhichTheRunGoesOnBitExactly) {
   const std::vector<int> steps = checkpoint_steps(path("out"));
   ASSERT_EQ(steps.size(), 1U) << outcome.err;
   const std::string log = read_file(path("out/train.log"));
-  EXPECT_NE(log.find("stopped at step " + std::to_string(steps[0]) + " of 4000"), std::string::npos)
+  EXPECT_NE(log.find(fmt::format("stopped at step {} of {}", steps[0], endless_steps)),
+            std::string::npos)
       << log;
   EXPECT_NE(log.find("go on with --resume"), std::string::npos) << log;
   EXPECT_NE(outcome.err.find("go on with --resume"), std::string::npos) << outcome.err;
   // Five steps more, against a run that nobody stopped.
   const std::string end = "train.max_steps=" + std::to_string(steps[0] + 5);
-  std::vector<std::string> more = set({end}, long_run());
+  std::vector<std::string> more = set({end}, endless());
   trained("whole", more, ranks);
   more.emplace_back("--resume");
   trained("out", more, ranks);
@@ -105,7 +100,7 @@ class LateSignals : public Signals {};
 
 // As the second copy of a launcher's request: one meets the rank while it ends.
 TEST_F(LateSignals, DoNotChangeHowARankEndsThatHasStopped) {
-  Program program({.command = train_command("out", long_run(), 2), .folder = root()});
+  Program program({.command = train_command("out", endless(), 2), .folder = root()});
   wait_until("a few steps are done", 30.0,
              [&] { return occurrences(read_file(path("out/metrics.jsonl")), "\"train\"") >= 11; });
   const pid_t rank = program.rank_process(1);
