@@ -1,5 +1,6 @@
 #include "layers/conv2d_cpu.h"
 
+#include "layers/conv2d_cropped.h"
 #include "layers/conv2d_onednn.h"
 #include "layers/depthwise_conv_cpu.h"
 
@@ -58,7 +59,13 @@ std::unique_ptr<CpuConvolution> make_cpu_convolution(CpuContext& context,
   if (DepthwiseConvolution::supports(options, input)) {
     return std::make_unique<DepthwiseConvolution>(context, options, input, output, mode);
   }
-  return std::make_unique<OneDnnConvolution>(context, options, input, output, mode);
+  const std::optional<WindowCrop> crop = crop_window(options.window, input, output);
+  if (!crop) return std::make_unique<OneDnnConvolution>(context, options, input, output, mode);
+  Conv2dOptions cropped = options;
+  cropped.window = crop->window;
+  return std::make_unique<CroppedConvolution>(
+      context, options, *crop, input[3] / options.groups,
+      std::make_unique<OneDnnConvolution>(context, cropped, input, output, mode));
 }
 
 std::unique_ptr<LayerKernel> make_conv2d_kernel(CpuContext& context, const Conv2dOptions& options,

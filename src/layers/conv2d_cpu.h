@@ -38,7 +38,8 @@ class CpuConvolution {
                              float* input_gradient, std::byte* scratch) = 0;
 };
 
-/// Tandem's own kernels for depthwise convolutions (depthwise_conv_cpu.h), oneDNN's for all others.
+/// Tandem's own kernels for depthwise convolutions (depthwise_conv_cpu.h), oneDNN's for all others,
+/// of no more of the window than meets the image (conv2d_cropped.h).
 std::unique_ptr<CpuConvolution> make_cpu_convolution(CpuContext& context,
                                                      const Conv2dOptions& options,
                                                      const Shape& input, const Shape& output,
