@@ -7,8 +7,10 @@
 #include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <utility>
 #include <vector>
 
+#include "base/median.h"
 #include "bench/ceilings.h"
 #include "device/cuda_check.h"
 #include "device/cuda_event.h"
@@ -38,8 +40,7 @@ double launch_gap(const CudaContext& context) {
     last.synchronize();
     seconds.push_back(last.seconds_since(first));
   }
-  std::ranges::nth_element(seconds, seconds.begin() + rounds / 2);
-  return seconds[rounds / 2] / kernels;
+  return median(std::move(seconds)) / kernels;
 }
 
 void run(int index) {

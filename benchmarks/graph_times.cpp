@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/median.h"
 #include "device/cuda_event.h"
 #include "device/cuda_graph.h"
 #include "parallel/stream_watch.h"
@@ -17,7 +18,7 @@ std::string Times::json() const {
 
 Times summary(std::vector<double> seconds) {
   std::ranges::sort(seconds);
-  return {seconds[seconds.size() / 2], seconds.front(), seconds.back()};
+  return {median(seconds), seconds.front(), seconds.back()};
 }
 
 Times time_in_graphs(CudaContext& gpu, Communicator& waiting, const std::function<void()>& enqueue,

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/median.h"
 #include "device/cuda_event.h"
 #include "device/gpu_monitor.h"
 #include "gpu_step.h"
@@ -84,17 +85,17 @@ class Bench {
     }
     const GpuActivity activity = monitor_->end();
     std::ranges::sort(step_seconds);
-    const double median = step_seconds[step_seconds.size() / 2];
+    const double middle = median(step_seconds);
     const double loss = step_->loss();
     TANDEM_CHECK(std::isfinite(loss), "the loss is {}", loss);
     const auto batch = static_cast<double>(options_.step.batch);
     const double operations = 6.0 * batch * static_cast<double>(step_->graph().multiply_adds());
-    return {{"images_per_second", batch / median},
-            {"milliseconds", 1e3 * median},
+    return {{"images_per_second", batch / middle},
+            {"milliseconds", 1e3 * middle},
             {"milliseconds_range", {1e3 * step_seconds.front(), 1e3 * step_seconds.back()}},
             {"chunks", step_seconds.size()},
             {"steps", step_seconds.size() * static_cast<std::size_t>(chunk)},
-            {"tflops", 1e-12 * operations / median},
+            {"tflops", 1e-12 * operations / middle},
             {"first_loss", first_loss_},
             {"loss", loss},
             {"sm_activity", told(activity.sm_activity)},
@@ -121,10 +122,7 @@ class Bench {
         seconds[p].push_back(moments[p + 1].seconds_since(moments[p]));
       }
     }
-    const auto milliseconds = [&](std::size_t p) {
-      std::ranges::sort(seconds[p]);
-      return 1e3 * seconds[p][rounds / 2];
-    };
+    const auto milliseconds = [&](std::size_t p) { return 1e3 * median(seconds[p]); };
     return {{"forward_milliseconds", milliseconds(0)},
             {"backward_milliseconds", milliseconds(1)},
             {"update_milliseconds", milliseconds(2)}};

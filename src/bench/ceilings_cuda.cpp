@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "base/log.h"
+#include "base/median.h"
 #include "bench/ceilings.h"
 #include "device/cuda_check.h"
 #include "device/cuda_event.h"
@@ -29,8 +31,7 @@ double median_seconds(const CudaContext& context, const std::function<void()>& e
     last.synchronize();
     seconds.push_back(last.seconds_since(first));
   }
-  std::ranges::nth_element(seconds, seconds.begin() + rounds / 2);
-  return seconds[rounds / 2];
+  return median(std::move(seconds));
 }
 
 /// With random numbers: powers and clocks, and so times, differ for zeros.

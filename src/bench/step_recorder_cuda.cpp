@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
+#include "base/median.h"
 #include "bench/step_recorder.h"
 #include "device/cuda_event.h"
 
@@ -34,8 +36,7 @@ class EventRecorder final : public StepRecorder {
     for (std::size_t i = 1; i < idle_moments; ++i) {
       idle.push_back(events_[i].seconds_since(events_[i - 1]));
     }
-    std::ranges::nth_element(idle, idle.begin() + idle_moments / 2);
-    recording_seconds_ = idle[idle_moments / 2];
+    recording_seconds_ = median(std::move(idle));
     std::vector<StepMoment> moments;
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       const CudaEvent& event = events_[idle_moments + i];

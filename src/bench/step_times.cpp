@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/median.h"
 #include "layers/conv_bn.h"
 
 namespace tandem {
@@ -130,15 +131,13 @@ std::vector<StepMoment> median_moments(const std::vector<std::vector<StepMoment>
   TANDEM_CHECK(!steps.empty(), "no step was recorded");
   std::vector<StepMoment> medians = steps.front();
   std::vector<double> seconds(steps.size());
-  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
   for (std::size_t m = 0; m < medians.size(); ++m) {
     for (std::size_t s = 0; s < steps.size(); ++s) {
       TANDEM_CHECK(steps[s].size() == medians.size() && steps[s][m].part == medians[m].part,
                    "steps differ in their moments");
       seconds[s] = steps[s][m].seconds;
     }
-    std::ranges::nth_element(seconds, middle);
-    medians[m].seconds = *middle;
+    medians[m].seconds = median(seconds);
   }
   return medians;
 }

@@ -68,12 +68,12 @@ std::int64_t bf16_scratch(const Communicator& communicator, std::span<const Buck
 }
 
 GradientBucketer::GradientBucketer(Communicator& communicator, const Tensor& gradients,
-                                   std::vector<ParameterSlice> slices, const BucketOptions& options,
+                                   std::vector<ParameterSlice> slices, std::vector<Bucket> buckets,
                                    const Tensor& scratch)
     : communicator_(communicator),
       gradients_(gradients),
       slices_(std::move(slices)),
-      buckets_(cut_buckets(slices_, options)),
+      buckets_(std::move(buckets)),
       sums_(communicator.attach(gradients)),
       scratch_(scratch),
       ready_(slices_.size()),

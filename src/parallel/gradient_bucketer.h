@@ -87,11 +87,11 @@ struct ReductionStats {
 class GradientBucketer {
  public:
   /// Collective. `gradients`: the f32 arena, in the memory that the communicator takes; it and the
-  /// communicator outlive the bucketer. Slices are the same on all ranks (see check_same_plan).
-  /// `scratch`: bf16_scratch() elements in the same memory, 16-byte aligned; where it is defined
-  /// buckets travel as bf16.
+  /// communicator outlive the bucketer. Slices, and `buckets` as cut_buckets() cuts these, are the
+  /// same on all ranks (see check_same_plan). `scratch`: bf16_scratch() elements in the same
+  /// memory, 16-byte aligned; where it is defined buckets travel as bf16.
   GradientBucketer(Communicator& communicator, const Tensor& gradients,
-                   std::vector<ParameterSlice> slices, const BucketOptions& options = {},
+                   std::vector<ParameterSlice> slices, std::vector<Bucket> buckets,
                    const Tensor& scratch = {});
 
   /// Collective, unless an error unwinds this rank.

@@ -45,21 +45,21 @@ std::vector<ParameterSlice> slices_of(std::span<const Parameter> parameters) {
   return slices;
 }
 
-BucketOptions bucket_options(const RunConfig& config, const Communicator& reduction) {
+std::vector<Bucket> buckets_of(const RunConfig& config, const ParameterStore& store,
+                               const Communicator& reduction) {
   const bool fast = reduction.sums_little_fast();
-  return {.first_bytes = config.first_bucket_bytes,
-          .bytes = config.bucket_bytes.value_or(fast ? RunConfig::small_bucket_bytes
-                                                     : RunConfig::usual_bucket_bytes),
-          .taper = config.taper_buckets.value_or(fast)};
+  return cut_buckets(slices_of(store.trained()),
+                     {.first_bytes = config.first_bucket_bytes,
+                      .bytes = config.bucket_bytes.value_or(fast ? RunConfig::small_bucket_bytes
+                                                                 : RunConfig::usual_bucket_bytes),
+                      .taper = config.taper_buckets.value_or(fast)});
 }
 
 /// What the bucketer needs to compress gradients; empty where it does not.
 Arena compression_scratch(const RunConfig& config, AnyContext& context,
-                          const Communicator& reduction,
-                          std::span<const ParameterSlice> gradients) {
+                          const Communicator& reduction, std::span<const Bucket> buckets) {
   if (config.gradient_compression == GradientCompression::none) return {};
-  const std::int64_t elements =
-      bf16_scratch(reduction, cut_buckets(gradients, bucket_options(config, reduction)));
+  const std::int64_t elements = bf16_scratch(reduction, buckets);
   if (elements == 0) return {};  // nothing travels
   return {context, static_cast<std::size_t>(elements) * size_of(DType::bf16),
           "compressed gradients"};
@@ -107,21 +107,20 @@ Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro
       store_(graph_, context, true, config.freeze, config.precision),
       shared_(share_values(config, reduction, store_)),
       rank_sum_(config.sync_batch_norm ? std::make_unique<CommunicatorSum>(reduction) : nullptr),
-      update_shares_(ShardedUpdate::shares(
-          config, reduction,
-          cut_buckets(slices_of(store_.trained()), bucket_options(config, reduction)))),
+      buckets_(buckets_of(config, store_, reduction)),
+      update_shares_(ShardedUpdate::shares(config, reduction, buckets_)),
       optimizer_(make_optimizer(config, store_, shared_, update_shares_)),
       average_(make_average(config, graph_, context)),
-      compression_(compression_scratch(config, context, reduction, slices_of(store_.trained()))),
+      compression_(compression_scratch(config, context, reduction, buckets_)),
       share_(measure_memory_share(communicator, context)),
-      bucketer_(make_bucketer(config, micro_batch, reduction)) {
+      bucketer_(make_bucketer(micro_batch, reduction)) {
   if (update_shares_) {
     sharded_ = std::make_unique<ShardedUpdate>(reduction, store_, bucketer_, *update_shares_);
   }
   exchange_bytes_ = reduction.attached_bytes(store_.all_gradients().elements());
   share_ = measure_memory_share(communicator, context);
   plan_ = make_plan(config, micro_batch);
-  check_same_plan(communicator, plan_entries(store_, bucketer_.buckets()));
+  check_same_plan(communicator, plan_entries(store_, buckets_));
   store_.initialize(config.seed);
   if (shared_ != nullptr) communicator.barrier();  // nobody initialises what another goes on with
   if (average_) average_->start_from(store_);
@@ -160,11 +159,10 @@ StepPlanOptions Replica::plan_options(const RunConfig& config, std::int64_t micr
           .after_layer = [this] { end_layer(); }};
 }
 
-GradientBucketer Replica::make_bucketer(const RunConfig& config, std::int64_t micro_batch,
-                                        Communicator& reduction) {
+GradientBucketer Replica::make_bucketer(std::int64_t micro_batch, Communicator& reduction) {
   try {
-    return {reduction, store_.all_gradients(), slices_of(store_.trained()),
-            bucket_options(config, reduction), as_bf16(compression_)};
+    return {reduction, store_.all_gradients(), slices_of(store_.trained()), buckets_,
+            as_bf16(compression_)};
   } catch (const OutOfMemory& error) {
     const std::size_t allocated = state_bytes();
     exchange_bytes_ =

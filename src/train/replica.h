@@ -105,8 +105,7 @@ class Replica {
   /// need is known only once they are chosen. 0 where that cannot be told.
   std::size_t activations_by_few(const RunConfig& config, std::int64_t micro_batch);
   /// Throws InputError where the device has not the memory for what exchanging gradients takes.
-  GradientBucketer make_bucketer(const RunConfig& config, std::int64_t micro_batch,
-                                 Communicator& reduction);
+  GradientBucketer make_bucketer(std::int64_t micro_batch, Communicator& reduction);
   /// Throws InputError that says so, where the context is a device; `allocated`: bytes that this
   /// replica holds already.
   void does_not_fit(std::int64_t micro_batch, std::size_t activations, std::size_t allocated) const;
@@ -119,6 +118,7 @@ class Replica {
   ParameterStore store_;
   SharedDevice* shared_;  // null unless the ranks of a device share their state
   std::unique_ptr<CommunicatorSum> rank_sum_;  // null without synchronised batch normalisation
+  std::vector<Bucket> buckets_;
   std::optional<std::vector<ArenaRange>>
       update_shares_;  // of this rank, where each updates a share
   std::unique_ptr<Optimizer> optimizer_;

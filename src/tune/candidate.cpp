@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/median.h"
 
 namespace tandem {
 namespace {
@@ -15,12 +16,6 @@ std::vector<double> sorted(const std::vector<Rates>& runs, double Rates::*rate) 
   for (const Rates& run : runs) values.push_back(run.*rate);
   std::ranges::sort(values);
   return values;
-}
-
-double median(const std::vector<Rates>& runs, double Rates::*rate) {
-  const std::vector<double> values = sorted(runs, rate);
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : 0.5 * (values[half - 1] + values[half]);
 }
 
 }  // namespace
@@ -35,9 +30,9 @@ int processes_of(const Placement& placement) {
   return placement.colocation == Colocation::folded ? 1 : placement.ranks_per_device;
 }
 
-double Row::training() const { return median(counted(), &Rates::training); }
+double Row::training() const { return median(sorted(counted(), &Rates::training)); }
 
-double Row::one_batch() const { return median(counted(), &Rates::one_batch); }
+double Row::one_batch() const { return median(sorted(counted(), &Rates::one_batch)); }
 
 double Row::least_training() const { return sorted(counted(), &Rates::training).front(); }
 

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "base/median.h"
 
 namespace tandem {
 namespace {
@@ -45,10 +46,7 @@ class Search {
   /// there are others, a thirtieth of the budget.
   double expected_seconds() const {
     if (durations_.size() < 2) return limits_.seconds / 30.0;
-    std::vector<double> later(durations_.begin() + 1, durations_.end());
-    const auto middle = later.begin() + static_cast<std::ptrdiff_t>(later.size() / 2);
-    std::ranges::nth_element(later, middle);
-    return *middle;
+    return median({durations_.begin() + 1, durations_.end()});
   }
 
   double left() const { return limits_.seconds - elapsed_(); }

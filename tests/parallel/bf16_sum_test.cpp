@@ -198,7 +198,7 @@ TEST(CompressedGradients, AreSummedBucketByBucket) {
   const std::vector<Bucket> buckets = cut_buckets(slices, options);
   ASSERT_GE(buckets.size(), 5U);
   Scratch scratch(bf16_scratch(world(), buckets));
-  GradientBucketer bucketer(world(), view(gradients), slices, options, scratch.tensor());
+  GradientBucketer bucketer(world(), view(gradients), slices, buckets, scratch.tensor());
   for (std::uint64_t step = 0; step < 3; ++step) {
     std::ranges::copy(values_of(world().rank(), count, step), gradients.begin());
     bucketer.begin_step();

@@ -116,7 +116,8 @@ class AloneBucketerTest : public testing::Test {
   SelfCommunicator self_;
   std::vector<float> gradients_ = std::vector<float>(30, 2.0F);
   Tensor arena_{gradients_.data(), {30}};
-  GradientBucketer bucketer_{self_, arena_, in_a_row({10, 10, 10}), {.first_bytes = 40}};
+  std::vector<ParameterSlice> slices_ = in_a_row({10, 10, 10});
+  GradientBucketer bucketer_{self_, arena_, slices_, cut_buckets(slices_, {.first_bytes = 40})};
 };
 
 TEST_F(AloneBucketerTest, LeavesTheGradientsAlone) {
@@ -152,7 +153,8 @@ TEST_F(AloneBucketerTest, RefusesStepsOutOfOrder) {
 
 TEST_F(AloneBucketerTest, RefusesSlicesBeyondTheArena) {
   expect_error("p1 ends at 40", [&] {
-    GradientBucketer(self_, arena_, in_a_row({20, 20}), BucketOptions{});
+    const std::vector<ParameterSlice> beyond = in_a_row({20, 20});
+    GradientBucketer(self_, arena_, beyond, cut_buckets(beyond));
   });
 }
 

@@ -201,10 +201,11 @@ void expect_sums_in_a_graph(bool compressed) {
   OnGpu<float> computed(zeros(count));
   OnGpu<float> gradients(zeros(count));
   const BucketOptions options{.first_bytes = 4096, .bytes = 32'768};
-  const std::int64_t needed = bf16_scratch(gpus(), cut_buckets(slices, options));
+  const std::vector<Bucket> buckets = cut_buckets(slices, options);
+  const std::int64_t needed = bf16_scratch(gpus(), buckets);
   const OnGpu<std::uint16_t> scratch(
       std::vector<std::uint16_t>(static_cast<std::size_t>(needed), 0x7fc0));
-  GradientBucketer bucketer(gpus(), gradients.tensor(DType::f32), slices, options,
+  GradientBucketer bucketer(gpus(), gradients.tensor(DType::f32), slices, buckets,
                             compressed && needed > 0 ? scratch.tensor(DType::bf16) : Tensor());
   ASSERT_GE(bucketer.buckets().size(), 5U);
   const auto step = [&] {

@@ -30,7 +30,7 @@ struct Step {
   std::vector<ParameterSlice> slices = test_slices();
   std::vector<float> gradients =
       std::vector<float>(static_cast<std::size_t>(slices.back().offset + slices.back().elements));
-  GradientBucketer bucketer{world(), view(gradients), slices, small_buckets};
+  GradientBucketer bucketer{world(), view(gradients), slices, cut_buckets(slices, small_buckets)};
 
   /// What `rank` computes for slice i, element by element; whole numbers.
   static float value(int rank, int step, std::size_t i, std::int64_t element) {
