@@ -52,9 +52,8 @@ if(NOT TANDEM_CUDA STREQUAL "OFF")
   if(NOT NCCL_FOUND)
     list(APPEND missing "NCCL (2.18 or later)")
   endif()
-  find_path(CUDNN_FRONTEND_INCLUDE_DIR cudnn_frontend.h
-    HINTS ${TANDEM_CUDNN_FRONTEND_DIR} ${PROJECT_SOURCE_DIR}/build/cudnn_frontend/include)
-  if(NOT CUDNN_FRONTEND_INCLUDE_DIR)
+  find_package(CudnnFrontend QUIET)
+  if(NOT CudnnFrontend_FOUND)
     list(APPEND missing
       "cudnn-frontend's headers (tools/install_dependencies.sh --cuda, or -DTANDEM_CUDNN_FRONTEND_DIR=...)")
   endif()
@@ -78,12 +77,9 @@ if(TANDEM_HAS_CUDA)
   set(CMAKE_CUDA_EXTENSIONS OFF)
   set(TANDEM_CUDA_LIBRARIES
     CUDA::cudart CUDA::cublasLt CUDA::nvrtc CuDNN::cudnn NCCL::nccl ${CMAKE_DL_LIBS})
-  add_library(tandem_cudnn_frontend INTERFACE)
-  target_include_directories(tandem_cudnn_frontend SYSTEM INTERFACE ${CUDNN_FRONTEND_INCLUDE_DIR})
-  # The frontend brings a JSON library, which is for writing plans down; nothing here does.
-  target_compile_definitions(tandem_cudnn_frontend INTERFACE CUDNN_FRONTEND_SKIP_JSON_LIB)
   message(STATUS "CUDA backend: toolkit ${CUDAToolkit_VERSION}, cuDNN ${CuDNN_VERSION}, "
-    "NCCL ${NCCL_VERSION}, architectures ${CMAKE_CUDA_ARCHITECTURES}")
+    "cudnn-frontend ${CudnnFrontend_VERSION}, NCCL ${NCCL_VERSION}, "
+    "architectures ${CMAKE_CUDA_ARCHITECTURES}")
 elseif(TANDEM_CUDA STREQUAL "OFF")
   message(STATUS "CUDA backend: off")
 else()

@@ -66,7 +66,7 @@ function(tandem_library name)
   target_compile_features(${target} PUBLIC cxx_std_20)
   if(TANDEM_HAS_CUDA AND arg_CUDA_SOURCES)
     target_link_libraries(${target} PRIVATE ${TANDEM_CUDA_LIBRARIES}
-      $<BUILD_INTERFACE:tandem_cudnn_frontend>)
+      $<BUILD_INTERFACE:CudnnFrontend::headers>)
   endif()
   foreach(dependency IN LISTS arg_PRIVATE)
     if(dependency IN_LIST TANDEM_HEADER_ONLY)
