@@ -3,12 +3,13 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <functional>
 #include <type_traits>
+#include <vector>
 
 #include "base/error.h"
+#include "base/median.h"
 #include "device/memory.h"
 #include "device/open_context.h"
 #include "train/gpu_use.h"
@@ -116,12 +117,11 @@ class Bench {
 
   StepRate rate(const Next& next) {
     const std::int64_t steps = steps_of_stretch(stretch(next, warm_up) / warm_up);
-    std::array<double, stretches> seconds{};
+    std::vector<double> seconds(stretches);
     for (double& each : seconds) each = stretch(next, steps) / static_cast<double>(steps);
-    std::ranges::sort(seconds);
-    return {.seconds = seconds[stretches / 2],
-            .least_seconds = seconds.front(),
-            .most_seconds = seconds.back(),
+    return {.seconds = median(seconds),
+            .least_seconds = std::ranges::min(seconds),
+            .most_seconds = std::ranges::max(seconds),
             .steps = steps * stretches};
   }
 

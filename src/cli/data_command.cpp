@@ -129,9 +129,9 @@ void print_report(const DataReport& report) {
                              join(members, " = "));
   }
   std::cout << fmt::format(
-      "{} unreadable, {} groups of duplicates, {} of them across training and "
-      "test set\n",
-      report.unreadable(), report.duplicates.size(), report.across_parts());
+      "{} unreadable, {} group{} of duplicates, {} of them across training and test set\n",
+      report.unreadable(), report.duplicates.size(), report.duplicates.size() == 1 ? "" : "s",
+      report.across_parts());
 }
 
 /// Tells meanwhile how far it is: a live line on a terminal, elsewhere a line now and then.

@@ -60,13 +60,14 @@ PixelRect random_crop(int height, int width, int size, int padding, RandomStream
 PixelRect random_erasing(int size, RandomStream& random) {
   constexpr double least_area = 0.02;
   constexpr double most_area = 0.33;
-  constexpr double ratio = 3.3;
+  constexpr double least_ratio = 0.3;
+  constexpr double most_ratio = 3.3;
   constexpr int tries = 10;
   for (int i = 0; i < tries; ++i) {
     const double area = static_cast<double>(size) * size * uniform(random, least_area, most_area);
-    const double shape = std::exp(uniform(random, std::log(1.0 / ratio), std::log(ratio)));
-    const int h = rounded(std::sqrt(area / shape));
-    const int w = rounded(std::sqrt(area * shape));
+    const double ratio = std::exp(uniform(random, std::log(least_ratio), std::log(most_ratio)));
+    const int h = rounded(std::sqrt(area * ratio));
+    const int w = rounded(std::sqrt(area / ratio));
     if (h < 1 || w < 1 || h >= size || w >= size) continue;
     const int top = below(random, size - h + 1);
     return {top, below(random, size - w + 1), h, w};

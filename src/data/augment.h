@@ -30,7 +30,7 @@ PixelRect random_resized_crop(int height, int width, const CropRanges& ranges,
 PixelRect random_crop(int height, int width, int size, int padding, RandomStream& random);
 
 /// The box that random erasing (Zhong et al. 2020) blanks in a size x size image: of an area of 2 %
-/// to 33 % of it and a width over height of 0.3 to 3.3, uniform and uniform in the logarithm;
+/// to 33 % of it and a height over width of 0.3 to 3.3, uniform and uniform in the logarithm;
 /// without extents where ten draws do not fit. torchvision's RandomErasing.get_params.
 PixelRect random_erasing(int size, RandomStream& random);
 

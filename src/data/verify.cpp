@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <map>
 #include <thread>
 #include <utility>
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/median.h"
 
 namespace tandem {
 namespace {
@@ -73,10 +75,11 @@ std::vector<Finding> look_at_all(const Datasets& datasets, int threads,
   return findings;
 }
 
-ExtentRange range_of(std::vector<int> values) {
+ExtentRange range_of(const std::vector<int>& values) {
   if (values.empty()) return {};
-  std::sort(values.begin(), values.end());
-  return {values.front(), values[values.size() / 2], values.back()};
+  const auto [least, most] = std::ranges::minmax(values);
+  const double middle = median({values.begin(), values.end()});
+  return {least, static_cast<int>(std::lround(middle)), most};
 }
 
 PartReport summarize(const Dataset& dataset, std::vector<Finding>::const_iterator finding) {

@@ -79,6 +79,7 @@ ParameterStore::ParameterStore(const Graph& graph, AnyContext& context, bool wit
   lay_out_parameters(graph, frozen, false);
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.nodes()[i];
+    for (const std::string& name : node.parameters) model_order_.push_back(parameter_index(name));
     const std::vector<BufferSpec> specs = node.layer->buffers(graph.input_shapes(i, 1));
     for (std::size_t b = 0; b < specs.size(); ++b) {
       buffer_index_.emplace(node.buffers[b], buffers_.size());

@@ -56,6 +56,8 @@ class ParameterStore {
   std::span<const Parameter> parameters() const { return parameters_; }
   std::span<const Parameter> trained() const { return {parameters_.data(), trained_count_}; }
   bool is_trained(std::size_t parameter) const { return parameter < trained_count_; }
+  /// Indices of all parameters in the order of the graph's nodes.
+  std::span<const std::size_t> model_order() const { return model_order_; }
   std::span<const StateBuffer> buffers() const { return buffers_; }
   /// Index by name; throws Error where there is none.
   std::size_t parameter_index(std::string_view name) const;
@@ -88,6 +90,7 @@ class ParameterStore {
   void lay_out_parameters(const Graph& graph, const NamePrefixes& frozen, bool trained);
 
   std::vector<Parameter> parameters_;
+  std::vector<std::size_t> model_order_;
   std::vector<StateBuffer> buffers_;
   std::unordered_map<std::string, std::size_t> parameter_index_;
   std::unordered_map<std::string, std::size_t> buffer_index_;

@@ -2,6 +2,7 @@
 
 #include "layers/conv2d_cropped.h"
 #include "layers/conv2d_onednn.h"
+#include "layers/conv2d_sum_apart.h"
 #include "layers/depthwise_conv_cpu.h"
 
 namespace tandem {
@@ -58,6 +59,14 @@ std::unique_ptr<CpuConvolution> make_cpu_convolution(CpuContext& context,
                                                      const CpuConvolution::Mode& mode) {
   if (DepthwiseConvolution::supports(options, input)) {
     return std::make_unique<DepthwiseConvolution>(context, options, input, output, mode);
+  }
+  if (mode.add_to_output && stands_on_padding(options.window, input, output)) {
+    CpuConvolution::Mode plain = mode;
+    plain.add_to_output = false;
+    plain.activation = Activation::none;
+    return std::make_unique<SumApartConvolution>(
+        context, output, mode.activation,
+        make_cpu_convolution(context, options, input, output, plain));
   }
   const std::optional<WindowCrop> crop = crop_window(options.window, input, output);
   if (!crop) return std::make_unique<OneDnnConvolution>(context, options, input, output, mode);

@@ -12,7 +12,7 @@ namespace {
 /// Whether the window's row (or column) `position` ever stands on one of `input`'s.
 bool meets(const Window& window, std::int64_t position, std::int64_t input, std::int64_t output) {
   for (std::int64_t i = 0; i < output; ++i) {
-    const std::int64_t place = i * window.stride - window.padding + position * window.dilation;
+    const std::int64_t place = window.place(i, position);
     if (place >= 0 && place < input) return true;
   }
   return false;

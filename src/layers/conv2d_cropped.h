@@ -14,7 +14,8 @@ struct WindowCrop {
   Window window;           ///< what is kept, with the padding that this leaves
 };
 
-/// For NHWC shapes of a convolution; none where all of the window is needed.
+/// For NHWC shapes of a convolution; none where all of the window is needed, where nothing of it
+/// meets the image, and where a smaller window with the same padding on all sides is not the same.
 std::optional<WindowCrop> crop_window(const Window& window, const Shape& input,
                                       const Shape& output);
 

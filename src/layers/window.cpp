@@ -25,4 +25,20 @@ Shape windowed_shape(const Window& window, const Shape& input, std::int64_t chan
   return {input[0], rows, columns, channels};
 }
 
+bool stands_on_padding(const Window& window, const Shape& input, const Shape& output) {
+  const auto meets = [&](std::int64_t out, std::int64_t extent) {
+    for (std::int64_t i = 0; i < window.kernel; ++i) {
+      const std::int64_t place = window.place(out, i);
+      if (place >= 0 && place < extent) return true;
+    }
+    return false;
+  };
+  for (int axis = 1; axis <= 2; ++axis) {
+    for (std::int64_t out = 0; out < output[axis]; ++out) {
+      if (!meets(out, input[axis])) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace tandem

@@ -20,11 +20,19 @@ struct Window {
     const std::int64_t span = extent + 2 * padding - dilation * (kernel - 1) - 1;
     return span < 0 ? 0 : span / stride + 1;
   }
+  /// The row (or column) of the input on which the window's one stands for the output's one; one
+  /// that the input does not have is padding.
+  std::int64_t place(std::int64_t output, std::int64_t position) const {
+    return output * stride - padding + position * dilation;
+  }
 };
 
 /// The (rows, columns) shape of `window` over `input` with `channels` out channels. Throws
 /// InputError that tells the sizes where `input` is no image or the window does not fit it.
 Shape windowed_shape(const Window& window, const Shape& input, std::int64_t channels);
+
+/// Whether somewhere all of the window stands on padding, so that it meets nothing of the input.
+bool stands_on_padding(const Window& window, const Shape& input, const Shape& output);
 
 /// Throws InputError unless `input` is a batch of images (N, H, W, C) with extents of at least one.
 void require_image(const Shape& input);

@@ -94,6 +94,8 @@ GradientBucketer::GradientBucketer(Communicator& communicator, const Tensor& gra
     bucket_of_.insert(bucket_of_.end(), buckets_[b].last - buckets_[b].first, b);
     labels_.push_back(fmt::format("gradient bucket {} of {}", b + 1, buckets_.size()));
   }
+  TANDEM_CHECK(bucket_of_.size() == slices_.size(), "buckets of {} slices for {}",
+               bucket_of_.size(), slices_.size());
   requests_.reserve(buckets_.size());
 }
 

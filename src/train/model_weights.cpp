@@ -76,10 +76,11 @@ struct Target {
   Tensor tensor;
 };
 
+/// In the model's order.
 std::vector<Target> targets_of(const ParameterStore& store, const HostStore& host,
                                const NamePrefixes& skip = {}) {
   std::vector<Target> targets;
-  for (std::size_t i = 0; i < store.parameters().size(); ++i) {
+  for (const std::size_t i : store.model_order()) {
     targets.push_back({store.parameters()[i].name, host.value(i)});
   }
   for (std::size_t i = 0; i < store.buffers().size(); ++i) {

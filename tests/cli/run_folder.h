@@ -67,10 +67,10 @@ class RunTest : public testing::Test {
 std::vector<std::string> set(const std::vector<std::string>& assignments,
                              std::vector<std::string> more = {});
 
-/// Steps of a run of `endless`: hours of them, so that however long a busy machine takes for what a
-/// test does meanwhile, the run does not end by itself.
+/// Of a run of `endless`: hours, so that however long a busy machine takes for what a test does
+/// meanwhile, the run does not end by itself.
 constexpr int endless_epochs = 1'000'000;
-constexpr int endless_steps = 8 * endless_epochs;
+constexpr int endless_steps = 8 * endless_epochs;  ///< with RunTest's config as it is
 /// Arguments of a run that is to be stopped from outside, with no checkpoint at an epoch's end.
 std::vector<std::string> endless(const std::vector<std::string>& assignments = {});
 

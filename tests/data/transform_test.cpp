@@ -320,49 +320,5 @@ TEST(Transform, ErasesABoxAndNothingElse) {
   EXPECT_NEAR(most, 0.33, 0.03);
 }
 
-TEST(Augment, RandomResizedCropKeepsItsRanges) {
-  RandomStream random(3);
-  const CropRanges ranges;
-  double least = 1.0;
-  double most = 0.0;
-  for (int i = 0; i < 4000; ++i) {
-    const PixelRect box = random_resized_crop(300, 200, ranges, random);
-    ASSERT_TRUE(box.top >= 0 && box.left >= 0 && box.top + box.height <= 300 &&
-                box.left + box.width <= 200);
-    const double share = box.height * box.width / 60000.0;
-    const double ratio = static_cast<double>(box.width) / box.height;
-    ASSERT_TRUE(ratio > 0.75 - 0.02 && ratio < 4.0 / 3.0 + 0.02) << ratio;
-    least = std::min(least, share);
-    most = std::max(most, share);
-  }
-  EXPECT_NEAR(least, 0.08, 0.01);
-  EXPECT_GT(most, 0.8);
-}
-
-TEST(Augment, RandomResizedCropFallsBackToTheCentre) {
-  RandomStream random(3);
-  CropRanges ranges;
-  ranges.scale_low = 0.9;
-  // No box of 90 % of the area with these ratios fits into a strip.
-  EXPECT_EQ(random_resized_crop(10, 100, ranges, random), (PixelRect{0, 43, 10, 13}));
-  EXPECT_EQ(random_resized_crop(100, 9, ranges, random), (PixelRect{44, 0, 12, 9}));
-}
-
-TEST(Augment, StreamsAreNamedBySeedEpochAndSample) {
-  const auto first = [](std::uint64_t seed, std::int64_t epoch, std::int64_t sample) {
-    return augmentation_stream(seed, epoch, sample).next_u64();
-  };
-  std::set<std::uint64_t> values;
-  for (std::uint64_t seed = 0; seed < 5; ++seed) {
-    for (std::int64_t epoch = 0; epoch < 5; ++epoch) {
-      for (std::int64_t sample = 0; sample < 5; ++sample) {
-        values.insert(first(seed, epoch, sample));
-      }
-    }
-  }
-  EXPECT_EQ(values.size(), 125U);
-  EXPECT_EQ(first(1, 2, 3), first(1, 2, 3));
-}
-
 }  // namespace
 }  // namespace tandem::testing

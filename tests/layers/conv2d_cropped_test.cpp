@@ -13,7 +13,7 @@
 namespace tandem {
 namespace {
 
-/// Of square images of so many pixels a side.
+/// Of images of so many rows and columns.
 std::optional<WindowCrop> crop(const Window& window, std::int64_t rows, std::int64_t columns) {
   const Shape input{2, rows, columns, 8};
   return crop_window(window, input, windowed_shape(window, input, 16));

@@ -253,6 +253,14 @@ const std::vector<LayerCase>& table() {
                     "out=21\nkernel=5\ngroups=21\nstride=2\npadding=2\nactivation=\"silu\"",
                     {{4, 9, 8, 21}}}),
       in_groups(2, {"conv_bn", "add", "out=58\nkernel=1\nadd=true", {{4, 5, 4, 2}, {4, 5, 4, 58}}}),
+      {"conv_bn",
+       "over_padding_alone",
+       "out=8\nkernel=2\ndilation=2\npadding=1\nadd=true\nactivation=\"relu\"",
+       {{3, 1, 1, 8}, {3, 1, 1, 8}}},
+      {"conv_bn",
+       "borders_of_padding",
+       "out=16\nkernel=1\npadding=1\nadd=true\nactivation=\"relu6\"",
+       {{2, 3, 4, 16}, {2, 5, 6, 16}}},
       {"conv_bn", "dilated", "out=3\nkernel=3\ndilation=2\nactivation=\"relu\"", {{1, 9, 8, 3}}},
   };
   return rows;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "layers/layer_cases.h"
+#include "layers/window.h"
 #include "support/message.h"
 
 namespace tandem {
@@ -56,6 +57,18 @@ TEST(ShapeRules, ImpossibleSizesAreErrorsThatTellThem) {
     EXPECT_NE(message.find(refusal.message), std::string::npos)
         << refusal.kind << ": " << message << "\nwanted: " << refusal.message;
   }
+}
+
+TEST(ShapeRules, AWindowMayStandOnPaddingAlone) {
+  const auto stands = [](const Window& window, const Shape& input) {
+    return stands_on_padding(window, input, windowed_shape(window, input, 1));
+  };
+  EXPECT_FALSE(stands({.kernel = 3, .padding = 1}, {1, 1, 1, 1}));
+  EXPECT_FALSE(stands({.kernel = 7, .stride = 2, .padding = 3}, {1, 32, 32, 1}));
+  EXPECT_TRUE(stands({.kernel = 1, .padding = 1}, {1, 4, 4, 1}));
+  // Its rows stand on both sides of the only one there is.
+  EXPECT_TRUE(stands({.kernel = 2, .padding = 1, .dilation = 2}, {1, 1, 8, 1}));
+  EXPECT_TRUE(stands({.kernel = 2, .padding = 1, .dilation = 2}, {1, 8, 1, 1}));
 }
 
 TEST(ShapeRules, BadKeysAreErrorsThatNameThem) {

@@ -151,6 +151,12 @@ TEST_F(AloneBucketerTest, RefusesStepsOutOfOrder) {
   expect_error("before the last one was finished", [&] { bucketer_.begin_step(); });
 }
 
+TEST_F(AloneBucketerTest, RefusesBucketsOfOtherSlices) {
+  expect_error("buckets of 2 slices for 3", [&] {
+    GradientBucketer(self_, arena_, slices_, cut_buckets(in_a_row({10, 10})));
+  });
+}
+
 TEST_F(AloneBucketerTest, RefusesSlicesBeyondTheArena) {
   expect_error("p1 ends at 40", [&] {
     const std::vector<ParameterSlice> beyond = in_a_row({20, 20});
