@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <map>
@@ -213,6 +215,49 @@ void ConfigTable::fail(std::string_view key, std::string_view message) const {
 
 namespace {
 
+std::vector<std::string> words_of(std::string_view key) {
+  std::vector<std::string> words;
+  for (std::size_t begin = 0; begin < key.size();) {
+    const std::size_t end = std::min(key.find('_', begin), key.size());
+    words.emplace_back(key.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return words;
+}
+
+/// Whether `key` may be somebody's word for `wanted`: a mistyped one, a longer or shorter one, or
+/// one of its parts.
+bool may_mean(std::string_view key, const std::string& wanted) {
+  if (!nearest(key, std::array{wanted}).empty()) return true;
+  const std::vector<std::string> given = words_of(key);
+  return key.starts_with(wanted) || wanted.starts_with(key) ||
+         std::ranges::any_of(words_of(wanted), [&](const std::string& word) {
+           return std::ranges::find(given, word) != given.end();
+         });
+}
+
+}  // namespace
+
+void ConfigTable::fail_missing(std::string_view key, std::string_view expected) const {
+  const std::string message = fmt::format("missing; expected {}", expected);
+  // Of a table that is not there its name may be the wrong one.
+  const bool absent = node_->table == nullptr && node_->parent != nullptr;
+  const ConfigTable place{document_, absent ? node_->parent : node_};
+  const std::string wanted = absent ? node_->key : std::string(key);
+  for (const std::string& other : place.keys()) {
+    if (place.node_->known.contains(other) || !may_mean(other, wanted)) continue;
+    fail(key, fmt::format("{}; is it '{}' of {} that is to be '{}'?", message, other,
+                          place.where(other), wanted));
+  }
+  fail(key, message);
+}
+
+void ConfigTable::require(std::string_view key, std::string_view expected) const {
+  if (!has(key)) fail_missing(key, expected);
+}
+
+namespace {
+
 /// Whether the text is a number beyond the range of T: TOML has none such, so that --set takes it
 /// for a string.
 template <typename T>
@@ -228,7 +273,6 @@ bool is_beyond(const toml::node& node) {
 /// Reads `key` as T or calls `fail` with what was expected.
 template <typename T, typename Fail>
 T value_of(const toml::node* node, std::string_view expected, Fail&& fail) {
-  if (node == nullptr) fail(fmt::format("missing; expected {}", expected));
   if (const std::optional<T> value = node->value_exact<T>()) return *value;
   if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) {
     if (is_beyond<T>(*node)) {
@@ -242,7 +286,7 @@ T value_of(const toml::node* node, std::string_view expected, Fail&& fail) {
 
 template <typename Fail>
 double real_of(const toml::node* node, Fail&& fail) {
-  if (node != nullptr && node->is_integer()) {
+  if (node->is_integer()) {
     return static_cast<double>(*node->value_exact<std::int64_t>());
   }
   return value_of<double>(node, "a number", fail);
@@ -263,7 +307,7 @@ auto elements(const toml::node* node, Read&& read) {
 }  // namespace
 
 std::string ConfigTable::get_string(std::string_view key) const {
-  node_->known.emplace(key);
+  require(key, "a string");
   return value_of<std::string>(find(node_->table, key), "a string",
                                [&](const std::string& m) { fail(key, m); });
 }
@@ -278,7 +322,7 @@ std::filesystem::path ConfigTable::get_path(std::string_view key) const {
 }
 
 std::int64_t ConfigTable::get_int(std::string_view key, std::int64_t low, std::int64_t high) const {
-  node_->known.emplace(key);
+  require(key, "an integer");
   const auto value = value_of<std::int64_t>(find(node_->table, key), "an integer",
                                             [&](const std::string& m) { fail(key, m); });
   if (value < low) fail(key, fmt::format("{} is too small; the least is {}", value, low));
@@ -287,7 +331,7 @@ std::int64_t ConfigTable::get_int(std::string_view key, std::int64_t low, std::i
 }
 
 double ConfigTable::get_real(std::string_view key, double low, double high) const {
-  node_->known.emplace(key);
+  require(key, "a number");
   const double value =
       real_of(find(node_->table, key), [&](const std::string& m) { fail(key, m); });
   if (!(value >= low && value <= high)) {
@@ -297,7 +341,7 @@ double ConfigTable::get_real(std::string_view key, double low, double high) cons
 }
 
 bool ConfigTable::get_bool(std::string_view key) const {
-  node_->known.emplace(key);
+  require(key, "true or false");
   return value_of<bool>(find(node_->table, key), "true or false",
                         [&](const std::string& m) { fail(key, m); });
 }

@@ -82,6 +82,10 @@ class ConfigTable {
   struct Document;
   struct Node;
   ConfigTable(std::shared_ptr<Document> document, Node* node);
+  /// Throws InputError where the key is missing, naming a key that nobody asked for so far and that
+  /// may be a wrong word for it.
+  void require(std::string_view key, std::string_view expected) const;
+  [[noreturn]] void fail_missing(std::string_view key, std::string_view expected) const;
   std::shared_ptr<Document> document_;
   Node* node_;  // the document's
 };

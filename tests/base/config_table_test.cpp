@@ -84,9 +84,31 @@ TEST(ConfigTable, MissingKeysFallBackOnlyWhereAsked) {
   EXPECT_EQ(rejected([&] { config.get_string("other"); }),
             "run.toml:1: other: missing; expected a string");
   EXPECT_EQ(rejected([&] { config.table("data").get_int("size"); }),
-            "run.toml:7: data.size: missing; expected an integer");
-  EXPECT_EQ(rejected([&] { config.table("none").get_int("size"); }),
-            "run.toml: none.size: missing; expected an integer");
+            "run.toml:7: data.size: missing; expected an integer; is it 'sizes' of run.toml:9 that "
+            "is to be 'size'?");
+  EXPECT_EQ(rejected([&] { config.table("elsewhere").get_int("size"); }),
+            "run.toml: elsewhere.size: missing; expected an integer");
+}
+
+TEST(ConfigTable, AMissingKeyMayStandThereByAnotherWord) {
+  const auto hint_of = [](std::string_view text, const char* table, const char* key) {
+    const std::string message =
+        rejected([&] { ConfigTable::from_text(text, "run.toml").table(table).get_int(key); });
+    const std::size_t hint = message.find("; is it ");
+    return hint == std::string::npos ? "" : message.substr(hint + 2);
+  };
+  EXPECT_EQ(hint_of("[train]\nx = 1\nepoch = 3\n", "train", "epochs"),
+            "is it 'epoch' of run.toml:3 that is to be 'epochs'?");
+  EXPECT_EQ(hint_of("[train]\nbatch_size = 3\n", "train", "global_batch"),
+            "is it 'batch_size' of run.toml:2 that is to be 'global_batch'?");
+  EXPECT_EQ(hint_of("[training]\nepochs = 3\n", "train", "epochs"),
+            "is it 'training' of run.toml:1 that is to be 'train'?");
+  EXPECT_EQ(hint_of("[train]\nseed = 3\n", "train", "global_batch"), "");
+  // Asked for before: it is somebody's own.
+  const ConfigTable asked = ConfigTable::from_text("epoch = 3\n", "run.toml");
+  EXPECT_EQ(asked.get_int("epoch"), 3);
+  EXPECT_EQ(rejected([&] { asked.get_int("epochs"); }),
+            "run.toml:1: epochs: missing; expected an integer");
 }
 
 TEST(ConfigTable, DefaultsThatWereTakenAreWritten) {
