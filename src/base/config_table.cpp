@@ -215,25 +215,10 @@ void ConfigTable::fail(std::string_view key, std::string_view message) const {
 
 namespace {
 
-std::vector<std::string> words_of(std::string_view key) {
-  std::vector<std::string> words;
-  for (std::size_t begin = 0; begin < key.size();) {
-    const std::size_t end = std::min(key.find('_', begin), key.size());
-    words.emplace_back(key.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return words;
-}
-
-/// Whether `key` may be somebody's word for `wanted`: a mistyped one, a longer or shorter one, or
-/// one of its parts.
+/// Whether `key` may be somebody's word for `wanted`: a mistyped one, or a longer or shorter one.
 bool may_mean(std::string_view key, const std::string& wanted) {
-  if (!nearest(key, std::array{wanted}).empty()) return true;
-  const std::vector<std::string> given = words_of(key);
   return key.starts_with(wanted) || wanted.starts_with(key) ||
-         std::ranges::any_of(words_of(wanted), [&](const std::string& word) {
-           return std::ranges::find(given, word) != given.end();
-         });
+         !nearest(key, std::array{wanted}).empty();
 }
 
 }  // namespace

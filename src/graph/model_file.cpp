@@ -44,6 +44,7 @@ class ModelParser {
       const std::int64_t own = root.get_int_or(key, fallback, 1, most);
       return wanted > 0 ? wanted : own;
     };
+    classes_are_told_ = options.classes > 0 || root.has("classes");
     classes_ = choose("classes", options.classes, 1000);
     channels_ = choose("channels", options.channels, 3);
     size_ = choose("size", options.size, 224);
@@ -71,6 +72,12 @@ class ModelParser {
           "op", fmt::format("the model ends in {}, not in N x classes; end it with a pooling and a "
                             "classifier",
                             graph.output().text()));
+    }
+    if (classes_are_told_ && graph.output()[1] != classes_) {
+      declared_.back().table.fail(
+          "op", fmt::format("the model ends in {} outputs for {} classes; end it with op = "
+                            "\"classifier\", which has as many as there are classes",
+                            graph.output()[1], classes_));
     }
     check_stochastic_depth(graph);
     root_.finish();
@@ -207,6 +214,7 @@ class ModelParser {
   const ConfigTable& root_;
   std::string name_;
   std::int64_t classes_ = 0;
+  bool classes_are_told_ = false;
   std::int64_t channels_ = 0;
   std::int64_t size_ = 0;
   double dropout_ = 0.0;

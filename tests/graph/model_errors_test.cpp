@@ -63,7 +63,7 @@ TEST(ModelErrors, SizesBeyondReasonAreRefused) {
 
 TEST(ModelErrors, AnUnknownKeyNamesTheNearest) {
   expect_parts(refusal(node("a", "op = \"conv2d\"\nout = 3\nkernal = 1") + tail),
-               {"bad.toml:", "kernel"});
+               {"bad.toml:2: ", "kernel: missing", "is it 'kernal' of bad.toml:6 that is to be"});
   expect_parts(refusal(node("a", "op = \"conv2d\"\nout = 3\nkernel = 1\nstrid = 2") + tail),
                {"bad.toml:7: ", "strid", "did you mean 'stride'?"});
   expect_parts(refusal("clases = 3\n" + node("a", "op = \"relu\"") + tail),
@@ -105,6 +105,15 @@ TEST(ModelErrors, ImpossibleSizesNameLayerAndSizes) {
       refusal(node("flat", "op = \"global_average_pool\"") +
               node("stage", "op = \"basic_stage\"\ncount = 1\nout = 4\nstride = 2") + tail),
       {"bad.toml:7: ", "layer 'stage.0.conv1' (conv2d)", "1x3"});
+}
+
+TEST(ModelErrors, OtherOutputsThanClassesAreRefused) {
+  const std::string seven =
+      node("pool", "op = \"global_average_pool\"") + node("fc", "op = \"linear\"\nout = 7");
+  expect_parts(refusal(seven),
+               {"bad.toml:", "node[1].op", "ends in 7 outputs for 2 classes", "\"classifier\""});
+  // With no word of classes it has those that it has.
+  EXPECT_EQ(parse_model("name='m'\n" + seven, "m.toml", {.size = 8}).output(), Shape({1, 7}));
 }
 
 TEST(ModelErrors, AnInputTooSmallForTheZooNamesLayerAndSizes) {
