@@ -59,7 +59,7 @@ TEST(ParameterStore, StartsFromSeedAndNameAlone) {
 // However threads share the work: the n-th element is the n-th value of the parameter's stream.
 TEST(ParameterStore, DrawsEachElementFromItsIndex) {
   const Graph graph = parse_model(
-      "channels = 64\nsize = 2\nclasses = 9\n"
+      "channels = 64\nsize = 2\n"
       "[[node]]\nname = 'conv'\nop = 'conv2d'\nout = 301\nkernel = 2\nbias = true\n"
       "[[node]]\nname = 'pool'\nop = 'global_average_pool'\n"
       "[[node]]\nname = 'fc'\nop = 'linear'\nout = 307\n",
