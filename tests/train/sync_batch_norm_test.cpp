@@ -111,6 +111,64 @@ TEST(SyncBatchNorm, RanksTogetherAreOneRankWithTheWholeBatch) {
   }
 }
 
+/// The mean over all ranks' samples and pixels of one channel, and the variance, divided by their
+/// number less one.
+struct Moments {
+  double mean = 0.0;
+  double variance = 0.0;
+};
+
+Moments moments_of(const std::vector<float>& pixels, std::size_t channel) {
+  std::vector<double> values;
+  for (std::size_t i = channel; i < pixels.size(); i += 3) {
+    values.push_back(static_cast<double>(pixels[i]));
+  }
+  const auto count = static_cast<double>(values.size());
+  Moments moments;
+  for (const double value : values) moments.mean += value / count;
+  for (const double value : values) {
+    moments.variance += (value - moments.mean) * (value - moments.mean) / (count - 1.0);
+  }
+  return moments;
+}
+
+// Ioffe and Szegedy 2015 over the global batch, in double precision.
+TEST(SyncBatchNorm, RunningStatisticsAreThoseOfAllRanks) {
+  const Graph graph = parse_model(
+      "channels = 3\nsize = 4\nclasses = 2\n"
+      "[[node]]\nname = 'norm'\nop = 'batch_norm'\n"
+      "[[node]]\nname = 'pool'\nop = 'global_average_pool'\n"
+      "[[node]]\nname = 'fc'\nop = 'classifier'\n",
+      "model", {});
+  constexpr std::int64_t all = 12;
+  const std::int64_t mine = all / world().size();
+  std::vector<float> pixels;
+  RandomStream random(11);
+  for (std::int64_t i = 0; i < all * 4 * 4 * 3; ++i) {
+    pixels.push_back(5.0F + static_cast<float>(i) * 0.01F + random.normal());
+  }
+  const auto begin = static_cast<std::ptrdiff_t>(mine * world().rank() * 4 * 4 * 3);
+  std::vector<float> own(pixels.begin() + begin,
+                         pixels.begin() + begin + static_cast<std::ptrdiff_t>(mine * 4 * 4 * 3));
+  std::vector<std::int32_t> labels(static_cast<std::size_t>(mine), 1);
+
+  CommunicatorSum sum(world());
+  AnyContext context(CpuContext(1));
+  ParameterStore store(graph, context, true);
+  store.initialize(3);
+  StepPlan plan(graph, store, context, {.batch = mine, .training = true, .rank_sum = &sum});
+  static_cast<void>(plan.forward(Tensor(own.data(), {mine, 4, 4, 3}),
+                                 {Tensor(labels.data(), {mine}, DType::i32)}, mine));
+  const auto running = [&](const char* name, std::size_t channel) {
+    return static_cast<double>(store.buffer(name).span<float>()[channel]);
+  };
+  for (std::size_t c = 0; c < 3; ++c) {
+    const Moments moments = moments_of(pixels, c);
+    EXPECT_NEAR(running("norm.running_mean", c), 0.1 * moments.mean, 1e-5);
+    EXPECT_NEAR(running("norm.running_var", c), 0.9 + 0.1 * moments.variance, 1e-5);
+  }
+}
+
 TEST(CommunicatorSum, AddsDoublesInRankOrder) {
   CommunicatorSum sum(world());
   EXPECT_EQ(sum.ranks(), world().size());
