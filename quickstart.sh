@@ -74,7 +74,8 @@ fi
 job=$!
 trap 'kill -TERM "$job" 2>/dev/null || true' INT TERM HUP
 # Not by wait: where a signal interrupts one at the job's end, Bash 5.2 loses the job's exit code.
-while kill -0 "$job" 2>/dev/null; do sleep 0.2; done
+# Ctrl-C in a terminal ends the sleep too, which is not to end the script before the job.
+while kill -0 "$job" 2>/dev/null; do sleep 0.2 || true; done
 status=0
 wait "$job" || status=$?
 trap - INT TERM HUP

@@ -22,7 +22,14 @@ case $1 in
   doctor) echo "$BACKENDS" ;;
   launch)
     echo "$*" >launched
-    if [[ -n ${STOPPED:-} ]]; then
+    if [[ ${STOPPED:-} == terminal ]]; then
+      # As Ctrl-C in a terminal: the whole process group gets it, and the ranks take a while to stop.
+      trap '' TERM
+      sleep 0.3
+      kill -INT 0
+      sleep 0.5
+      echo "checkpoint written"
+    elif [[ -n ${STOPPED:-} ]]; then
       # The signal and the job's end reach quickstart.sh together.
       trap '' TERM
       sleep 0.3
@@ -37,7 +44,9 @@ chmod +x "$work/bin/nvidia-smi" "$work/build/release/bin/tandem"
 # launched BACKENDS: the placement that is started where doctor says that. Training ends with 75.
 launched() {
   local status=0
-  (cd "$work" && BACKENDS=$1 STOPPED=${2:-} PATH=$work/bin:$PATH ./quickstart.sh >log 2>&1) || status=$?
+  # In a process group of its own, which it may signal.
+  (cd "$work" && BACKENDS=$1 STOPPED=${2:-} PATH=$work/bin:$PATH \
+    setsid --wait env --default-signal=INT ./quickstart.sh >log 2>&1) || status=$?
   if ((status != 75)); then
     echo "quickstart.sh ended with $status instead of the training's 75:" >&2
     cat "$work/log" >&2
@@ -63,3 +72,7 @@ expect "a build without CUDA" "$host" \
   "$(launched "ok  backends    CPU (oneDNN). This build has no CUDA backend: GPUs, CUDA, cuDNN, ...")"
 # Which of the two is first changes.
 for _ in {1..5}; do expect "stopped" "$host" "$(launched "$(cuda 0)" yes)"; done
+expect "stopped in a terminal" "$host" "$(launched "$(cuda 0)" terminal)"
+expect "its last words" "checkpoint written
+Training ended with exit code 75. ./quickstart.sh goes on from the last checkpoint, if there is one." \
+  "$(tail -n 2 "$work/log")"
