@@ -116,7 +116,9 @@ class Tuner {
       write_json(result, sweep);
     } catch (const Interrupted&) {
       log_warning("stopped by {}", stop_.signal_name());
-      return ExitCode::stopped;
+      // No checkpoint is written that --resume could go on from: not ExitCode::stopped.
+      constexpr int by_signal = 128;
+      return by_signal + stop_.signal_number();
     }
     return 0;
   }

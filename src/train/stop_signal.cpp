@@ -68,6 +68,8 @@ StopSignal::~StopSignal() {
 
 bool StopSignal::requested() const { return g_signal != 0; }
 
+int StopSignal::signal_number() const { return g_signal; }
+
 std::string_view StopSignal::signal_name() const {
   switch (g_signal) {
     case SIGINT:

@@ -27,6 +27,8 @@ class StopSignal {
   bool requested() const;
   /// "SIGINT", "SIGTERM" or "SIGUSR1", whichever came first; "" before.
   std::string_view signal_name() const;
+  /// The number of that signal; 0 before.
+  int signal_number() const;
 
  private:
   struct sigaction previous_interrupt_ {};

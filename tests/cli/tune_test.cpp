@@ -108,7 +108,7 @@ TEST_F(Tune, ASignalEndsEverything) {
     wait_until("a candidate runs", 30.0, [&] { return processes_left() >= 2; });
     program.signal(number);
     const Outcome outcome = program.wait();
-    EXPECT_EQ(outcome.code, 75) << outcome.err;
+    EXPECT_EQ(outcome.code, 128 + number) << outcome.err;
     EXPECT_LT(outcome.seconds, 60.0);
     wait_until("its processes are gone", 10.0, [&] { return processes_left() == 0; });
     EXPECT_EQ(files_in("tmp"), 0U);
