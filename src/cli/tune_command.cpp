@@ -163,6 +163,21 @@ class Tuner {
       std::cout << "the choice is not kept, since nothing stood against it: give more --seconds\n";
       return;
     }
+    try {
+      save(result);
+    } catch (const InputError& error) {
+      warn_not_kept(error);
+    } catch (const SystemError& error) {
+      warn_not_kept(error);
+    }
+  }
+
+  /// What was measured is told and written nevertheless.
+  static void warn_not_kept(const Error& error) {
+    log_warning("the choice is not kept: {}", error.what());
+  }
+
+  void save(const TuneResult& result) const {
     const Row& choice = result.rows.at(result.choice);
     const PlacementKey key =
         placement_key(config_, {.name = result.device, .count = result.devices});

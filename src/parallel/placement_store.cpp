@@ -1,9 +1,12 @@
 #include "parallel/placement_store.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
@@ -100,7 +103,13 @@ std::optional<TunedPlacement> PlacementStore::find(const PlacementKey& key) cons
 
 void PlacementStore::save(const PlacementKey& key, const TunedPlacement& choice) const {
   const std::filesystem::path path = file(key);
-  std::filesystem::create_directories(folder_);
+  std::error_code code;
+  std::filesystem::create_directories(folder_, code);
+  if (!code && ::access(folder_.c_str(), W_OK) != 0) code = {errno, std::generic_category()};
+  if (code) {
+    input_error("'{}' cannot be written: {}; set TANDEM_CACHE_DIR to a folder that can",
+                folder_.string(), code.message());
+  }
   const Json json = {{"key", key_json(key)}, {"choice", choice_json(choice)}};
   AtomicFile output(path);
   output.write(dumped(json, 1) + "\n");

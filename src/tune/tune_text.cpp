@@ -24,9 +24,18 @@ std::string choice_text(const TuneResult& result) {
     return text + fmt::format("it gains {} over one rank with the whole batch; spread {:.1f} %\n",
                               signed_percent(result.gain()), 100.0 * result.spread());
   }
-  return text + fmt::format("the best other placement, {}, gains {} over it; spread {:.1f} %\n",
+  // Others may look faster in the table, in a single run or by another number of workers.
+  return text + fmt::format("the best other one {}, {}, gains {} over it; spread {:.1f} %\n",
+                            other.final_runs.empty() ? "of the fastest on one batch"
+                                                     : "of those measured again",
                             text_of(other.candidate), signed_percent(result.gain()),
                             100.0 * result.spread());
+}
+
+/// Of a single run, how far apart its stretches were.
+std::string range_text(const Row& row) {
+  if (row.counted().size() == 1) return fmt::format("within {:.1f} %", 100.0 * row.spread());
+  return fmt::format("{:.1f} to {:.1f}", row.least_training(), row.most_training());
 }
 
 }  // namespace
@@ -44,8 +53,7 @@ std::string row_text(const Row& row) {
   }
   const std::optional<double> bytes = row.counted().back().device_bytes;
   return fmt::format("{:<36} {:>12.1f} {:>25} {:>12.1f} {:>10} {:>5}", name, row.training(),
-                     fmt::format("{:.1f} to {:.1f}", row.least_training(), row.most_training()),
-                     row.one_batch(),
+                     range_text(row), row.one_batch(),
                      bytes ? fmt::format("{:.2f} GiB", *bytes / (1U << 30U)) : std::string("-"),
                      row.counted().size());
 }

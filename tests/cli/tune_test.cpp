@@ -102,6 +102,26 @@ TEST_F(Tune, MeasuresChoosesAndKeeps) {
   EXPECT_GT(occurrences(launched.err, "tuned on"), 0U) << launched.err;
 }
 
+TEST_F(Tune, WhereNothingCanBeKeptItIsToldAndWrittenNevertheless) {
+  write_file(path("file"), "no folder");
+  Launch nowhere = launch({"--seconds", "15", "--json", "tune.json"});
+  nowhere.environment.front().second = path("file/cache").string();
+  Launch unset = nowhere;
+  unset.environment.erase(unset.environment.begin());
+  unset.command.insert(unset.command.begin(),
+                       {"env", "-u", "HOME", "-u", "XDG_CACHE_HOME", "-u", "TANDEM_CACHE_DIR"});
+  for (const Launch& each : {nowhere, unset}) {
+    fs::remove(path("tune.json"));
+    const Outcome outcome = run(each);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(occurrences(outcome.err, "warning: the choice is not kept: "), 1U) << outcome.err;
+    EXPECT_EQ(occurrences(outcome.err, "TANDEM_CACHE_DIR"), 1U) << outcome.err;
+    EXPECT_EQ(occurrences(outcome.out, "choice: "), 1U) << outcome.out;
+    EXPECT_EQ(occurrences(outcome.out, "kept in"), 0U) << outcome.out;
+    EXPECT_TRUE(Json::parse(read_file(path("tune.json"))).contains("choice"));
+  }
+}
+
 TEST_F(Tune, ASignalEndsEverything) {
   for (const int number : {SIGINT, SIGTERM}) {
     Program program(launch({"--seconds", "100"}));

@@ -50,6 +50,17 @@ TEST(PlacementStore, GivesBackWhatWasSaved) {
   EXPECT_EQ(store.find(key), folded) << "the last one saved counts";
 }
 
+TEST(PlacementStore, SaysWhereItCannotWriteAndWhatToDo) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "file") << "no folder";
+  const PlacementStore store(folder / "file" / "placements");
+  const std::string message = message_of<InputError>([&] { store.save(key, four_processes()); });
+  EXPECT_NE(
+      message.find("file/placements' cannot be written: Not a directory; set TANDEM_CACHE_DIR"),
+      std::string::npos)
+      << message;
+}
+
 TEST(PlacementStore, AnotherKeyDoesNotMatch) {
   const TemporaryFolder folder;
   const PlacementStore store(folder.path());

@@ -32,7 +32,7 @@ TEST(TuneText, SaysChoiceAndGain) {
   expect_part(better, "does not fit: out of memory on it");
   expect_part(better, "left out: SM shares");
   const std::string one = tune_text(example(false));
-  expect_part(one, "choice: one rank, 1 worker\nthe best other placement");
+  expect_part(one, "choice: one rank, 1 worker\nthe best other one of those measured again, ");
   expect_part(one, "gains -10.0 % over it");
 }
 
@@ -48,6 +48,21 @@ TEST(TuneText, ARowHasMedianAndRange) {
     expect_part(text, part);
   }
   EXPECT_NEAR(row.spread(), 1.0, 1e-12);
+  EXPECT_EQ(text.size(), row_heading().size()) << "columns lie below their heads";
+}
+
+TEST(TuneText, WhereNothingWasMeasuredAgainItSaysWhatIsCompared) {
+  TuneResult result = example(false);
+  for (Row& row : result.rows) row.final_runs.clear();
+  expect_part(tune_text(result), "\nthe best other one of the fastest on one batch, ");
+}
+
+TEST(TuneText, ASingleRunHasTheRangeOfItsStretches) {
+  Row row{.candidate = processes(4)};
+  row.runs.push_back({.training = 1939.8, .one_batch = 2000.0, .range = 0.034});
+  const std::string text = row_text(row);
+  expect_part(text, " within 3.4 % ");
+  EXPECT_EQ(text.find("1939.8 to"), std::string::npos) << text;
   EXPECT_EQ(text.size(), row_heading().size()) << "columns lie below their heads";
 }
 
