@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "cli/command_words.h"
 #include "cli/commands.h"
+#include "cli/launched_config.h"
 #include "cli/resumed_command.h"
 #include "cli/tuned_placement.h"
 #include "cli/usage_error.h"
@@ -55,6 +56,11 @@ void check_command(const std::vector<std::string>& command) {
   input_error(
       "tandem launch starts train, bench or eval{}; for example: tandem launch -- train CONFIG",
       command.empty() ? "" : fmt::format(", not '{}'", command[0]));
+}
+
+/// Before anything starts, and of a dry run too. An eval may name a run's folder.
+void check_config(const std::vector<std::string>& command) {
+  if (command[0] != "eval") static_cast<void>(launched_config(command));
 }
 
 /// Whether this host is one of the job's. Host names count up to their domain.
@@ -163,6 +169,7 @@ int launch(const LaunchArguments& arguments) {
   plan.rank = {.slot = arguments.slot, .job = new_job_name(), .command = arguments.command};
   HostSlots slots;  // none where this host is none of the job's
   if (includes_this_host(plan)) {
+    check_config(plan.rank.command);
     const GpuList gpus = gpus_of_host(arguments);
     const std::vector<GpuInfo> used = choose_gpus(arguments.slot.gpus, gpus);
     place_ranks(arguments, devices_of(used, plan.host_count), plan.rank);
@@ -210,7 +217,7 @@ void add_launch_command(CLI::App& app, Command& chosen) {
       "the cores near it. Several processes of a GPU run under a private CUDA MPS daemon, which "
       "ends with them, however they end.\n"
       "SIGINT, SIGTERM, SIGHUP or SIGUSR1: a checkpoint of train at the next step, exit code 75; "
-      "once more (but SIGUSR1): the end now.\n"
+      "once more (but SIGUSR1), more than a second later: the end now.\n"
       "Example: tandem launch --ranks-per-gpu 4 --max-restarts 3 -- train "
       "examples/photos/resnet18.toml\n"
       "More: docs/launch.md");

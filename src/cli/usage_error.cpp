@@ -35,7 +35,12 @@ std::string stray_text(const CLI::App& command, const Words& stray) {
       std::ranges::find_if(stray, [](const std::string& word) { return word.starts_with('-'); });
   if (option != stray.end()) {
     const std::string name = option->substr(0, option->find('='));
-    return fmt::format("unknown option '{}'{}", name, did_you_mean(name, options_of(command)));
+    std::string meant = did_you_mean(name, options_of(command));
+    if (meant.empty() && command.get_name() == "launch") {
+      meant =
+          "; options of what is launched stand behind --: tandem launch -- train CONFIG " + name;
+    }
+    return fmt::format("unknown option '{}'{}", name, meant);
   }
   if (stray.empty()) return {};
   const Words subcommands = subcommands_of(command);

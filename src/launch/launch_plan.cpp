@@ -7,8 +7,10 @@
 #include <fstream>
 #include <sstream>
 #include <string_view>
+#include <system_error>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "launch/mps_folder.h"
 
@@ -18,12 +20,31 @@ namespace {
 std::vector<std::string> names_in_file(const std::string& path) {
   std::vector<std::string> names;
   std::ifstream file(path);
+  bool warned = false;
+  int number = 0;
   for (std::string line; std::getline(file, line);) {
+    ++number;
     std::istringstream words(line.substr(0, line.find('#')));
     std::string name;
+    std::string more;
     if (words >> name) names.push_back(name);
+    if (warned || !(words >> more)) continue;
+    warned = true;  // of the first line: the others are mostly alike
+    log_warning(
+        "--hosts {}:{}: '{}' is ignored; how many processes each host gets say --gpus and "
+        "--ranks-per-gpu",
+        path, number, more);
   }
   return names;
+}
+
+/// No host has such a name.
+void expect_no_path(const std::string& text) {
+  if (text.find('/') == std::string::npos) return;
+  std::error_code code;
+  const bool there = std::filesystem::exists(text, code);
+  input_error("--hosts {}: {}; give a file with one host a line, or names with commas between",
+              text, there ? "no ordinary file" : "no such file");
 }
 
 std::vector<std::string> mpirun_command(const LaunchPlan& plan, bool as_root) {
@@ -80,6 +101,7 @@ std::vector<std::string> read_hosts(const std::string& text) {
   if (std::filesystem::is_regular_file(text)) {
     names = names_in_file(text);
   } else {
+    expect_no_path(text);
     std::istringstream words(text);
     for (std::string word; std::getline(words, word, ',');) {
       if (!word.empty()) names.push_back(word);

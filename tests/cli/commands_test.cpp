@@ -75,7 +75,10 @@ TEST_F(Commands, VersionAndMisuse) {
            {{"weights"}, "tandem weights: a subcommand is missing: show, export, import; "},
            {{"weights", "show"}, "tandem weights show: FILE is required; "},
            {{"launch", "--max-restart", "3", "--", "train", "run.toml"},
-            "tandem launch: unknown option '--max-restart' (did you mean '--max-restarts'?)"}}) {
+            "tandem launch: unknown option '--max-restart' (did you mean '--max-restarts'?)"},
+           {{"launch", "train", "run.toml", "--set", "a=b"},
+            "tandem launch: unknown option '--set'; options of what is launched stand behind --: "
+            "tandem launch -- train CONFIG --set; see tandem launch --help\n"}}) {
     const Outcome outcome = command(each.arguments);
     EXPECT_EQ(outcome.code, 2) << outcome.err;
     EXPECT_EQ(outcome.err.rfind("error: " + each.message, 0), 0U)

@@ -123,9 +123,9 @@ TEST_F(LaunchTest, RestartsFromTheStartWhereThereIsNoCheckpoint) {
 TEST_F(LaunchTest, DoesNotRestartWhatTheUserMustMend) {
   const Outcome outcome = run(
       launch({"--gpus", "none", "--ranks-per-gpu", "2", "--oversubscribe", "--max-restarts", "5"},
-             set({"train.epochz=3"})));
+             set({"train.global_batch=512"})));  // more than the samples, as the ranks find out
   EXPECT_EQ(outcome.code, 2) << outcome.err;
-  EXPECT_NE(outcome.err.find("train.epochz: unknown key"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("train.global_batch"), std::string::npos) << outcome.err;
   EXPECT_EQ(outcome.err.find("restart"), std::string::npos) << outcome.err;
 }
 
@@ -155,6 +155,18 @@ TEST_F(LaunchTest, DryRunSaysAllAndStartsNothing) {
     EXPECT_NE(outcome.out.find(part), std::string::npos) << part << "\n" << outcome.out;
   }
   EXPECT_EQ(journal(), "");
+  EXPECT_FALSE(fs::exists(path("out")));
+}
+
+TEST_F(LaunchTest, TellsAConfigThatDoesNotReadBeforeAnythingStarts) {
+  for (const Words& options : {Words{"--dry-run"}, Words{"--gpus", "1", "--ranks-per-gpu", "2"}}) {
+    const Outcome outcome = run(launch(options, set({"train.epochz=2"})));
+    expect_one_message(outcome, {"train.epochz: unknown key"});
+    EXPECT_EQ(outcome.out, "");
+  }
+  expect_one_message(run(with_driver({"launch", "--dry-run", "--", "train", "nosuch.toml"})),
+                     {"nosuch.toml: no such file"});
+  EXPECT_EQ(journal(), "") << "no daemon was started";
   EXPECT_FALSE(fs::exists(path("out")));
 }
 

@@ -1,11 +1,13 @@
 #include "launch/launch_plan.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <map>
 
 #include "base/error.h"
+#include "support/message.h"
 #include "support/temporary_folder.h"
 
 namespace tandem {
@@ -62,9 +64,18 @@ TEST(ReadHosts, TakesAListOrAHostfile) {
   const TemporaryFolder folder;
   const std::string file = (folder / "hosts").string();
   std::ofstream(file) << "# ours\nnode-a slots=8\n\nnode-b # slow\n";
+  testing::internal::CaptureStderr();
   EXPECT_EQ(read_hosts(file), (Texts{"node-a", "node-b"}));
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            fmt::format("warning: --hosts {}:2: 'slots=8' is ignored; how many processes each host "
+                        "gets say --gpus and --ranks-per-gpu\n",
+                        file));
   EXPECT_THROW(read_hosts(","), InputError);
   EXPECT_THROW(read_hosts("a,b,a"), InputError);
+  EXPECT_NE(message_of<InputError>([] { read_hosts("./hosts"); }).find("./hosts: no such file"),
+            std::string::npos);
+  EXPECT_NE(message_of<InputError>([] { read_hosts("/dev/null"); }).find("no ordinary file"),
+            std::string::npos);
 }
 
 TEST(LocalPlaceOf, TheInnermostLauncher) {
