@@ -62,6 +62,10 @@ DataConfig config_of(const VerifyArguments& arguments) {
     input_error("data verify {}: a folder needs --kind, for instance --kind folder",
                 arguments.target);
   }
+  if (!arguments.kind.empty() && !fs::exists(arguments.target)) {
+    input_error("data verify {}: no such folder; give the one that holds the data of --kind {}",
+                arguments.target, arguments.kind);
+  }
   ConfigTable table =
       is_folder ? table_of_folder(arguments) : ConfigTable::from_file(arguments.target);
   for (const std::string& assignment : arguments.overrides) table.override_key(assignment);

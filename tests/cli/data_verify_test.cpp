@@ -106,6 +106,8 @@ TEST_F(DataVerify, TellsWhatIsNoFile) {
 
 TEST_F(DataVerify, SaysWhatIsWrongWithTheSetOrTheCommand) {
   expect_one_message(command({"data", "verify", "photos"}), {"photos", "--kind"});
+  expect_one_message(command({"data", "verify", "--kind", "folder", "nosuch"}),
+                     {"data verify nosuch: no such folder; give the one that holds the data"});
   fs::create_directories(path("photos/train/eel"));
   expect_one_message(verify(), {"photos/train/eel: class folder without a .jpg"});
 }
