@@ -9,6 +9,7 @@
 #include "bench/bench_json.h"
 #include "bench/bench_text.h"
 #include "cli/commands.h"
+#include "cli/file_kind.h"
 #include "cli/usage_error.h"
 
 namespace tandem {
@@ -29,12 +30,7 @@ int bench(const BenchArguments& arguments, const MpiSession& session) {
   const std::unique_ptr<Communicator> world =
       session.make_world({.timeout_seconds = config.timeout_seconds});
   const bool root = world->rank() == 0;
-  if (root && !arguments.json.empty()) {
-    // Before minutes of work, not after; what is there stays until there is something better.
-    if (!std::ofstream(arguments.json, std::ios::app)) {
-      input_error("--json {}: it cannot be written", arguments.json);
-    }
-  }
+  if (root && !arguments.json.empty()) expect_json_can_be_written(arguments.json);
   if (root) {
     log_info("measuring a training step of {} on {} process{}; this takes some seconds",
              config.model, world->size(), world->size() == 1 ? "" : "es");

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "cli/commands.h"
+#include "cli/file_kind.h"
 #include "cli/usage_error.h"
 #include "train/checkpoint_store.h"
 #include "train/evaluation_run.h"
@@ -37,6 +38,15 @@ fs::path weights_of_run(const fs::path& folder) {
   return newest->path;
 }
 
+/// As the config is asked for, and weights alone say nothing of the data.
+void expect_no_weights(const fs::path& target) {
+  if (!is_of_kind(target, safetensors_kind)) return;
+  input_error(
+      "eval {0}: a checkpoint or a weights file; give its run's folder, or a config with --weights "
+      "{0}",
+      target.string());
+}
+
 int evaluate(const EvalArguments& arguments, const MpiSession& session) {
   std::error_code code;
   const bool is_run = fs::is_directory(arguments.target, code);
@@ -47,6 +57,7 @@ int evaluate(const EvalArguments& arguments, const MpiSession& session) {
         "--weights FILE",
         arguments.target);
   }
+  if (!is_run) expect_no_weights(target);
   ConfigTable table = ConfigTable::from_file(is_run ? target / "config.toml" : target);
   for (const std::string& assignment : arguments.overrides) table.override_key(assignment);
   const RunConfig config = read_run_config(table);

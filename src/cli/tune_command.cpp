@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/subprocess.h"
 #include "cli/commands.h"
+#include "cli/file_kind.h"
 #include "cli/usage_error.h"
 #include "device/machine.h"
 #include "parallel/placement_store.h"
@@ -100,7 +101,7 @@ class Tuner {
                 [this] { return stop_.requested(); }) {}
 
   int run() {
-    expect_writable();
+    if (!arguments_.json.empty()) expect_json_can_be_written(arguments_.json);
     log_info("measuring placements of {}, for {:.0f} s in all; first one rank on each device",
              config_.model, arguments_.seconds);
     try {
@@ -117,8 +118,7 @@ class Tuner {
     } catch (const Interrupted&) {
       log_warning("stopped by {}", stop_.signal_name());
       // No checkpoint is written that --resume could go on from: not ExitCode::stopped.
-      constexpr int by_signal = 128;
-      return by_signal + stop_.signal_number();
+      return ExitCode::of_signal(stop_.signal_number());
     }
     return 0;
   }
@@ -140,14 +140,6 @@ class Tuner {
             .overrides = arguments.overrides,
             .gpus = on_cpu ? "none" : arguments.gpus,
             .seconds = std::clamp(arguments.seconds / runs, 0.05, 2.0)};
-  }
-
-  /// Before minutes of work, not after.
-  void expect_writable() const {
-    if (arguments_.json.empty()) return;
-    if (!std::ofstream(arguments_.json, std::ios::app)) {
-      input_error("--json {}: it cannot be written", arguments_.json);
-    }
   }
 
   void write_json(const TuneResult& result, const std::optional<Sweep>& sweep) const {

@@ -8,6 +8,7 @@
 #include "base/atomic_file.h"
 #include "base/text.h"
 #include "cli/commands.h"
+#include "cli/file_kind.h"
 #include "cli/usage_error.h"
 #include "graph/model_file.h"
 #include "train/model_weights.h"
@@ -41,6 +42,7 @@ struct ExportArguments {
 int export_weights(const ExportArguments& arguments) {
   const std::string& to = arguments.to;
   expect_other_file(to, arguments.from);
+  expect_replaceable(to, safetensors_kind);
   const SafetensorsFile file(arguments.from);
   const std::vector<NamedTensor> tensors =
       weights_of(file, arguments.trained ? WhichWeights::trained : WhichWeights::averaged);
@@ -69,6 +71,7 @@ int import_weights(const ImportArguments& arguments) {
   for (const std::filesystem::path& input : {model, std::filesystem::path(arguments.from)}) {
     expect_other_file(arguments.to, input);
   }
+  expect_replaceable(arguments.to, safetensors_kind);
   AnyContext context(CpuContext(1));
   const Graph graph = load_model(model, arguments.options);
   ParameterStore store(graph, context, false);
@@ -119,9 +122,12 @@ void add_weights_command(CLI::App& app, Command& chosen) {
       ->required()
       ->check(not_empty());
   imported->add_option("OUT", arguments->to, "The file to write")->required()->check(not_empty());
-  imported->add_option("--classes", arguments->options.classes, "Classes (default: the model's)");
-  imported->add_option("--channels", arguments->options.channels,
-                       "Input channels (default: the model's)");
+  imported->add_option("--classes", arguments->options.classes, "Classes (default: the model's)")
+      ->check(CLI::Range(1, 1 << 20));
+  imported
+      ->add_option("--channels", arguments->options.channels,
+                   "Input channels (default: the model's)")
+      ->check(CLI::Range(1, 1 << 20));
   imported->callback([&chosen, arguments] {
     chosen = on_root([arguments](const MpiSession&) { return import_weights(*arguments); });
   });

@@ -96,6 +96,9 @@ TEST_F(Bench, LeavesNoRunBehind) {
 TEST_F(Bench, WhatIsWrongIsToldInOneLine) {
   expect_one_message(bench(set({"train.globl_batch=3"})), {"globl_batch", "unknown key"});
   expect_one_message(bench({"--json", "missing/bench.json"}), {"missing/bench.json", "written"});
+  write_file(path("notes.md"), "# Notes\n");
+  expect_one_message(bench({"--json", "notes.md"}), {"'notes.md' exists and is no JSON object"});
+  EXPECT_EQ(read_file(path("notes.md")), "# Notes\n");
   expect_one_message(command({"bench", "nowhere.toml"}), {"nowhere.toml"});
   expect_one_message(bench(set({"train.global_batch=33"}), 2), {"train.global_batch"});
   EXPECT_EQ(command({"bench", "run.toml", "--seconds", "0"}).code, 2);

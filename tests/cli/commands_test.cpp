@@ -319,6 +319,24 @@ TEST_F(Commands, WeightsShowExportImport) {
   EXPECT_EQ(wrong.code, 2);
   expect_all_in(wrong.err, {"w.safetensors does not fit the model", "is missing", "and "});
   EXPECT_FALSE(std::filesystem::exists(path("x")));
+  for (const char* option : {"--classes", "--channels"}) {
+    for (const char* number : {"0", "-5"}) {
+      const Outcome none =
+          command({"weights", "import", "resnet8", "w.safetensors", "x", option, number});
+      EXPECT_EQ(none.code, 2);
+      expect_all_in(none.err, {std::string("tandem weights import: ") + option, number});
+    }
+  }
+}
+
+TEST_F(Commands, EvalSaysThatWeightsAreNoConfig) {
+  trained("out", set({"train.max_steps=1"}));
+  const Outcome outcome = command({"eval", "out/checkpoints/best.safetensors"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(
+      outcome.err,
+      "error: eval out/checkpoints/best.safetensors: a checkpoint or a weights file; give its "
+      "run's folder, or a config with --weights out/checkpoints/best.safetensors\n");
 }
 
 }  // namespace

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <cstring>
 #include <numeric>
@@ -145,9 +147,31 @@ TEST_F(Weights, AreNotWrittenOverWhatTheyAreMadeOf) {
       EXPECT_TRUE(read_file(path(inputs[i])) == before[i]) << inputs[i] << " for " << out;
     }
   }
-  // Something else that is there is replaced, as by any program that writes a file.
+  // Other weights are replaced, as by any program that writes a file.
   EXPECT_EQ(command({"weights", "export", best.string(), "weights.safetensors"}).code, 0);
   EXPECT_FALSE(read_file(path("weights.safetensors")) == before[0]);
+}
+
+TEST_F(Weights, ReplaceWeightsAlone) {
+  trained("run", set({"train.max_steps=1"}));
+  const std::string notes = "# My notes\n";
+  write_file(path("README.md"), notes);
+  write_file(path("short"), "ab");
+  const std::vector<std::string> from{"weights", "export", "run/checkpoints/best.safetensors"};
+  for (const char* name : {"README.md", "short"}) {
+    std::vector<std::string> words = from;
+    words.emplace_back(name);
+    expect_one_message(command(words),
+                       {fmt::format("'{}' exists and is no safetensors file; choose", name)});
+  }
+  expect_one_message(command({"weights", "import", "resnet8", "run/checkpoints/best.safetensors",
+                              "README.md", "--classes", "4", "--channels", "1"}),
+                     {"'README.md' exists and is no safetensors file"});
+  EXPECT_EQ(read_file(path("README.md")), notes);
+  write_file(path("empty"), "");
+  std::vector<std::string> words = from;
+  words.emplace_back("empty");
+  EXPECT_EQ(command(words).code, 0);
 }
 
 // The smallest of each family.
