@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -9,13 +8,14 @@
 #include <vector>
 
 #include "base/atomic_file.h"
-#include "base/error.h"
 #include "base/log.h"
 #include "cli/commands.h"
+#include "cli/file_kind.h"
 #include "cli/usage_error.h"
 #include "report/page.h"
 #include "report/run_history.h"
 #include "train/environment.h"
+#include "train/stop_signal.h"
 
 namespace tandem {
 namespace {
@@ -25,31 +25,39 @@ struct ReportArguments {
   std::filesystem::path out = "report.html";
 };
 
-/// A page of an earlier report may be replaced, a run's records or somebody's notes may not.
-/// Whatever is no ordinary file AtomicFile refuses.
-void expect_replaceable(const std::filesystem::path& file) {
+constexpr FileKind report_kind{.name = "page of tandem report", .bytes = report_page_start};
+
+/// Whoever names a run's records means the run.
+std::vector<std::filesystem::path> folders_of(std::vector<std::filesystem::path> named) {
   std::error_code not_there;
-  if (!std::filesystem::is_regular_file(file, not_there)) return;
-  std::ifstream stream(file, std::ios::binary);
-  std::string start(report_page_start.size(), '\0');
-  stream.read(start.data(), static_cast<std::streamsize>(start.size()));
-  start.resize(static_cast<std::size_t>(stream.gcount()));
-  if (!stream.is_open() || (!start.empty() && start != report_page_start)) {
-    input_error("'{}' exists and is no page of tandem report; choose another name or remove it",
-                file.string());
+  for (std::filesystem::path& each : named) {
+    if (each.filename() != "metrics.jsonl") continue;
+    if (!std::filesystem::is_regular_file(each, not_there)) continue;
+    each = each.has_parent_path() ? each.parent_path() : ".";
   }
+  return named;
+}
+
+/// Returns the signal by which somebody asked to stop meanwhile; 0 where the page is there. Nothing
+/// half written is left beside it either way.
+int write_page(const std::filesystem::path& path, const std::string& text) {
+  const StopSignal stop;
+  AtomicFile page(path);
+  page.write(text);
+  if (stop.requested()) return stop.signal_number();
+  page.commit();
+  return 0;
 }
 
 int report(const ReportArguments& arguments) {
-  expect_replaceable(arguments.out);
-  const std::vector<RunHistory> runs = read_runs(arguments.folders);
+  expect_replaceable(arguments.out, report_kind);
+  const std::vector<RunHistory> runs = read_runs(folders_of(arguments.folders));
   for (const RunHistory& run : runs) {
     for (const std::string& note : run.notes) log_warning("{}", note);
   }
-  AtomicFile page(arguments.out);
-  page.write(
-      report_page(runs, fmt::format("Made by tandem {} on {}.", TANDEM_VERSION, utc_time())));
-  page.commit();
+  const std::string page =
+      report_page(runs, fmt::format("Made by tandem {} on {}.", TANDEM_VERSION, utc_time()));
+  if (const int signal = write_page(arguments.out, page)) return ExitCode::of_signal(signal);
   std::cout << fmt::format("{}: {} run{}\n", arguments.out.string(), runs.size(),
                            runs.size() == 1 ? "" : "s");
   return 0;

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <csignal>
 #include <filesystem>
 #include <regex>
 
@@ -139,6 +140,30 @@ TEST_F(Report, ReplacesNothingButPages) {
   EXPECT_GT(report({"run"}).size(), first.size() / 2);
   write_file(path("page.html"), "");
   EXPECT_GT(report({"run"}).size(), first.size() / 2);
+}
+
+TEST_F(Report, TakesARunsRecordsForTheRun) {
+  trained("run", set({"train.max_steps=1"}));
+  EXPECT_EQ(curves_of(report({"run/metrics.jsonl"}), "Loss").size(),
+            curves_of(report({"run"}), "Loss").size());
+  expect_one_message(command({"report", "run", "run/metrics.jsonl"}), {"is given twice"});
+}
+
+TEST_F(Report, LeavesNothingBesideThePageWhenStopped) {
+  trained("run", set({"train.max_steps=1"}));
+  fs::create_directories(path("pages"));
+  for (int round = 0; round < 10; ++round) {
+    Program program(
+        {.command = tandem({"report", "run", "--out", "pages/page.html"}), .folder = root()});
+    // As soon as anything of the page is there; at times the page is whole by then.
+    while (program.running() && fs::is_empty(path("pages"))) {
+    }
+    if (program.running()) program.signal(SIGINT);
+    const int code = program.wait().code;
+    EXPECT_TRUE(code == 0 || code == 128 + SIGINT) << code;
+    fs::remove(path("pages/page.html"));
+    EXPECT_TRUE(fs::is_empty(path("pages")));
+  }
 }
 
 TEST_F(Report, SaysInOneLineWhatIsNoRun) {
