@@ -29,9 +29,10 @@ int g_seen = 0;
 TEST(StopSignal, RaisesTheFlagAndNamesTheFirstSignal) {
   EXPECT_EQ(exit_code([] {
               const StopSignal stop;
-              if (stop.requested() || !stop.signal_name().empty()) return 1;
+              if (stop.requested() || stop.signal_number() != 0) return 1;
+              if (!stop.signal_name().empty()) return 1;
               ::raise(SIGTERM);
-              return stop.requested() && stop.signal_name() == "SIGTERM" ? 42 : 2;
+              return stop.signal_number() == SIGTERM && stop.signal_name() == "SIGTERM" ? 42 : 2;
             }),
             42);
   EXPECT_EQ(exit_code([] {
