@@ -145,17 +145,23 @@ bool is_dotted_key(std::string_view key) {
   return part;
 }
 
+std::string_view trimmed(std::string_view text) {
+  const std::size_t begin = std::min(text.find_first_not_of(' '), text.size());
+  return text.substr(begin, text.find_last_not_of(' ') + 1 - begin);
+}
+
 }  // namespace
 
 void ConfigTable::override_key(std::string_view assignment) {
   const std::size_t equals = assignment.find('=');
-  const std::string key(assignment.substr(0, std::min(equals, assignment.size())));
+  // Written as in a file, it has blanks around the sign.
+  const std::string key(trimmed(assignment.substr(0, std::min(equals, assignment.size()))));
   // A line break could smuggle in a second key.
   if (equals == std::string_view::npos || !is_dotted_key(key) ||
       assignment.find_first_of("\r\n") != std::string_view::npos) {
     input_error("--set {}: expected key=value, for instance optimizer.lr=0.1", assignment);
   }
-  const std::string value(assignment.substr(equals + 1));
+  const std::string value(trimmed(assignment.substr(equals + 1)));
   const std::string origin = fmt::format("--set {}", assignment);
   toml::table parsed;
   try {

@@ -215,12 +215,14 @@ TEST(ConfigTable, OverridesReplaceAndAdd) {
   config.override_key("optimizer.momentum=0.9");
   config.override_key("path=a\"b\\c");
   config.override_key("data.sizes=[4]");
+  config.override_key(" count = 7 ");
   EXPECT_EQ(config.get_int("epochs"), 10);
   EXPECT_EQ(config.table("data").get_string("kind"), "cifar10");
   EXPECT_EQ(config.table("data").get_int("one"), 7) << "what was there stays";
   EXPECT_EQ(config.table("data").table("crop").get_int("padding"), 2);
   EXPECT_EQ(config.table("optimizer").get_real("momentum", 0, 1), 0.9);
   EXPECT_EQ(config.get_string("path"), "a\"b\\c");
+  EXPECT_EQ(config.get_int("count"), 7);
   EXPECT_EQ(config.table("data").get_ints("sizes"), (std::vector<std::int64_t>{4}));
 }
 
