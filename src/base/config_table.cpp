@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <map>
@@ -146,16 +145,21 @@ bool is_dotted_key(std::string_view key) {
 }
 
 std::string_view trimmed(std::string_view text) {
-  const std::size_t begin = std::min(text.find_first_not_of(' '), text.size());
-  return text.substr(begin, text.find_last_not_of(' ') + 1 - begin);
+  constexpr std::string_view blanks = " \t";
+  const std::size_t begin = std::min(text.find_first_not_of(blanks), text.size());
+  return text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
 }
 
 }  // namespace
 
+std::string ConfigTable::key_of(std::string_view assignment) {
+  return std::string(
+      trimmed(assignment.substr(0, std::min(assignment.find('='), assignment.size()))));
+}
+
 void ConfigTable::override_key(std::string_view assignment) {
   const std::size_t equals = assignment.find('=');
-  // Written as in a file, it has blanks around the sign.
-  const std::string key(trimmed(assignment.substr(0, std::min(equals, assignment.size()))));
+  const std::string key = key_of(assignment);
   // A line break could smuggle in a second key.
   if (equals == std::string_view::npos || !is_dotted_key(key) ||
       assignment.find_first_of("\r\n") != std::string_view::npos) {
@@ -221,10 +225,12 @@ void ConfigTable::fail(std::string_view key, std::string_view message) const {
 
 namespace {
 
-/// Whether `key` may be somebody's word for `wanted`: a mistyped one, or a longer or shorter one.
-bool may_mean(std::string_view key, const std::string& wanted) {
+/// Whether `key` may be somebody's word for `wanted`: a longer or shorter one, or a mistyped one.
+/// Less is mistyped than nearest() allows, since the key may well be a right one of its own.
+bool may_mean(const std::string& key, const std::string& wanted) {
   return key.starts_with(wanted) || wanted.starts_with(key) ||
-         !nearest(key, std::array{wanted}).empty();
+         edit_distance(key, wanted) <= std::clamp<std::size_t>(wanted.size() / 3, 1, 2) ||
+         std::ranges::is_permutation(key, wanted);
 }
 
 }  // namespace

@@ -62,7 +62,8 @@ DataConfig config_of(const VerifyArguments& arguments) {
     input_error("data verify {}: a folder needs --kind, for instance --kind folder",
                 arguments.target);
   }
-  if (!arguments.kind.empty() && !fs::exists(arguments.target)) {
+  std::error_code code;
+  if (!arguments.kind.empty() && !fs::exists(arguments.target, code)) {
     input_error("data verify {}: no such folder; give the one that holds the data of --kind {}",
                 arguments.target, arguments.kind);
   }

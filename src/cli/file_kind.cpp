@@ -22,6 +22,7 @@ bool is_of_kind(const fs::path& file, const FileKind& kind) {
   std::error_code not_there;
   if (!fs::is_regular_file(file, not_there)) return false;
   std::ifstream stream(file, std::ios::binary);
+  if (kind.at == 0) stream >> std::ws;  // of text
   std::string start(kind.at + kind.bytes.size(), '\0');
   stream.read(start.data(), static_cast<std::streamsize>(start.size()));
   return stream && start.compare(kind.at, kind.bytes.size(), kind.bytes) == 0;

@@ -10,7 +10,7 @@ namespace tandem {
 struct FileKind {
   std::string_view name;   ///< for messages: "JSON object"
   std::string_view bytes;  ///< that each of them has
-  std::size_t at = 0;      ///< from this byte on
+  std::size_t at = 0;      ///< from this byte on; 0: of text, behind any blanks
 };
 
 inline constexpr FileKind json_object{.name = "JSON object", .bytes = "{"};

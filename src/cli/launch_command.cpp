@@ -102,9 +102,10 @@ Placement tuned(const DeviceSet& devices, std::vector<std::string>& command) {
   }
   log_info("tuned on {}: {}, {} loader worker{} each", choice->date, text_of(choice->placement),
            choice->loader_workers, choice->loader_workers == 1 ? "" : "s");
-  const bool has_own = std::ranges::any_of(
-      values_of(command, "--set"),
-      [](const std::string& assignment) { return assignment.starts_with("data.workers="); });
+  const bool has_own =
+      std::ranges::any_of(values_of(command, "--set"), [](const std::string& assignment) {
+        return ConfigTable::key_of(assignment) == "data.workers";
+      });
   if (!has_own) add_override(command, fmt::format("data.workers={}", choice->loader_workers));
   return choice->placement;
 }

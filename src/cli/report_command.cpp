@@ -38,8 +38,8 @@ std::vector<std::filesystem::path> folders_of(std::vector<std::filesystem::path>
   return named;
 }
 
-/// Returns the signal by which somebody asked to stop meanwhile; 0 where the page is there. Nothing
-/// half written is left beside it either way.
+/// Returns the signal by which somebody asked to stop meanwhile (those of StopSignal); 0 where the
+/// page is there. Nothing half written is left beside it either way.
 int write_page(const std::filesystem::path& path, const std::string& text) {
   const StopSignal stop;
   AtomicFile page(path);
@@ -57,7 +57,10 @@ int report(const ReportArguments& arguments) {
   }
   const std::string page =
       report_page(runs, fmt::format("Made by tandem {} on {}.", TANDEM_VERSION, utc_time()));
-  if (const int signal = write_page(arguments.out, page)) return ExitCode::of_signal(signal);
+  if (const int signal = write_page(arguments.out, page)) {
+    log_warning("stopped before '{}' was written", arguments.out.string());
+    return ExitCode::of_signal(signal);
+  }
   std::cout << fmt::format("{}: {} run{}\n", arguments.out.string(), runs.size(),
                            runs.size() == 1 ? "" : "s");
   return 0;
@@ -73,7 +76,9 @@ void add_report_command(CLI::App& app, Command& chosen) {
       "learning rate; time by phase; what differs in config and environment.\n"
       "Example: tandem report runs/a runs/b --out report.html");
   auto arguments = std::make_shared<ReportArguments>();
-  command->add_option("RUN", arguments->folders, "Folders of runs")->required()->check(not_empty());
+  command->add_option("RUN", arguments->folders, "Folders of runs, or their metrics.jsonl")
+      ->required()
+      ->check(not_empty());
   command->add_option("--out", arguments->out, "The page to write; an earlier page is replaced")
       ->type_name("FILE")
       ->check(not_empty())

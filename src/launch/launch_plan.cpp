@@ -28,7 +28,11 @@ std::vector<std::string> names_in_file(const std::string& path) {
     std::string name;
     std::string more;
     if (words >> name) names.push_back(name);
-    if (warned || !(words >> more)) continue;
+    if (!(words >> more)) continue;
+    if (more.find('=') == std::string::npos) {
+      input_error("--hosts {}:{}: '{} {}': expected one host a line", path, number, name, more);
+    }
+    if (warned) continue;
     warned = true;  // of the first line: the others are mostly alike
     log_warning(
         "--hosts {}:{}: '{}' is ignored; how many processes each host gets say --gpus and "
@@ -98,7 +102,8 @@ std::string variables_text(const LaunchPlan& plan, const Slot& slot) {
 
 std::vector<std::string> read_hosts(const std::string& text) {
   std::vector<std::string> names;
-  if (std::filesystem::is_regular_file(text)) {
+  std::error_code no_file;  // as a list that is too long for a name
+  if (std::filesystem::is_regular_file(text, no_file)) {
     names = names_in_file(text);
   } else {
     expect_no_path(text);

@@ -28,7 +28,8 @@ struct LaunchPlan {
 
 /// Host names of "a,b" or, where there is a file of that name, of an MPI hostfile: the first word
 /// of each line, without comments; a warning says that further words ("slots=8") count for nothing.
-/// Throws InputError where there are none, one is named twice, or a path names no file.
+/// Throws InputError where there are none, one is named twice, a line has two, or a path names no
+/// file.
 std::vector<std::string> read_hosts(const std::string& text);
 
 /// The command line that starts the plan's processes, the starter first. As root, and with more

@@ -39,7 +39,8 @@ class CpuConvolution {
 };
 
 /// Tandem's own kernels for depthwise convolutions (depthwise_conv_cpu.h), oneDNN's for all others,
-/// of no more of the window than meets the image (conv2d_cropped.h).
+/// of no more of the window than meets the image (conv2d_cropped.h) and, where these are not to be
+/// relied on, without their sums (conv2d_sum_apart.h).
 std::unique_ptr<CpuConvolution> make_cpu_convolution(CpuContext& context,
                                                      const Conv2dOptions& options,
                                                      const Shape& input, const Shape& output,

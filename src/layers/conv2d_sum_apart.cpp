@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/error.h"
 #include "device/arena.h"
 #include "layers/activation_cpu.h"
 

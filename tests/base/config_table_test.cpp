@@ -101,7 +101,13 @@ TEST(ConfigTable, AMissingKeyMayStandThereByAnotherWord) {
             "is it 'epoch' of run.toml:3 that is to be 'epochs'?");
   EXPECT_EQ(hint_of("[training]\nepochs = 3\n", "train", "epochs"),
             "is it 'training' of run.toml:1 that is to be 'train'?");
+  EXPECT_EQ(hint_of("[model]\nnmae = 3\n", "model", "name"),
+            "is it 'nmae' of run.toml:2 that is to be 'name'?");
+  // Words of their own, which nobody has asked for yet.
   EXPECT_EQ(hint_of("[train]\nseed = 3\n", "train", "global_batch"), "");
+  EXPECT_EQ(hint_of("[node]\nout = 3\n", "node", "op"), "");
+  EXPECT_EQ(hint_of("[node]\nout = 3\n", "node", "count"), "");
+  EXPECT_EQ(hint_of("[node]\nrate = 3\n", "node", "name"), "");
   // Asked for before: it is somebody's own.
   const ConfigTable asked = ConfigTable::from_text("epoch = 3\n", "run.toml");
   EXPECT_EQ(asked.get_int("epoch"), 3);

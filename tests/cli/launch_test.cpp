@@ -199,9 +199,11 @@ TEST_F(LaunchTest, TakesWhatTheTunerChose) {
             std::string::npos)
       << outcome.err;
   // The command's own number of workers stays, and what was tuned for one batch fits no other.
-  Launch own =
-      with(launch(automatic, set({"data.workers=1"})), "TANDEM_CACHE_DIR", path("cache").string());
-  EXPECT_EQ(run(own).out.find("data.workers=3"), std::string::npos);
+  for (const char* one : {"data.workers=1", "data.workers = 1"}) {
+    const Launch own =
+        with(launch(automatic, set({one})), "TANDEM_CACHE_DIR", path("cache").string());
+    EXPECT_EQ(run(own).out.find("data.workers=3"), std::string::npos) << one;
+  }
   Launch other = with(launch(automatic, set({"train.global_batch=64"})), "TANDEM_CACHE_DIR",
                       path("cache").string());
   const Outcome not_tuned = run(other);

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <regex>
@@ -155,8 +156,11 @@ TEST_F(Report, LeavesNothingBesideThePageWhenStopped) {
   for (int round = 0; round < 10; ++round) {
     Program program(
         {.command = tandem({"report", "run", "--out", "pages/page.html"}), .folder = root()});
-    // As soon as anything of the page is there; at times the page is whole by then.
+    // As soon as anything of the page is there, too soon for a wait between two looks; at times the
+    // page is whole by then.
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
     while (program.running() && fs::is_empty(path("pages"))) {
+      ASSERT_LT(std::chrono::steady_clock::now(), limit);
     }
     if (program.running()) program.signal(SIGINT);
     const int code = program.wait().code;

@@ -104,7 +104,8 @@ TEST_F(Tune, MeasuresChoosesAndKeeps) {
 
 TEST_F(Tune, WhereNothingCanBeKeptItIsToldAndWrittenNevertheless) {
   write_file(path("file"), "no folder");
-  Launch nowhere = launch({"--seconds", "15", "--json", "tune.json"});
+  // Enough for other placements than one rank, without which there is no choice to keep.
+  Launch nowhere = launch({"--seconds", "40", "--json", "tune.json"});
   nowhere.environment.front().second = path("file/cache").string();
   Launch unset = nowhere;
   unset.environment.erase(unset.environment.begin());

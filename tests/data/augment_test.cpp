@@ -118,6 +118,29 @@ TEST(Augment, RandomErasingDrawsAsTorchvisionDoes) {
       [&] { return torchvision.erasing(160); });
 }
 
+// What the distance above is too coarse for.
+TEST(Augment, RandomErasingHasTorchvisionsRanges) {
+  constexpr int size = 20'000;  // so that rounding to pixels hides nothing
+  RandomStream random(5);
+  double least_ratio = 1.0;
+  double most_ratio = 1.0;
+  double least_area = 1.0;
+  double most_area = 0.0;
+  for (int i = 0; i < 50'000; ++i) {
+    const PixelRect box = random_erasing(size, random);
+    const double ratio = static_cast<double>(box.height) / box.width;
+    const double area = static_cast<double>(box.height) * box.width / size / size;
+    least_ratio = std::min(least_ratio, ratio);
+    most_ratio = std::max(most_ratio, ratio);
+    least_area = std::min(least_area, area);
+    most_area = std::max(most_area, area);
+  }
+  EXPECT_NEAR(least_ratio, 0.3, 0.001);
+  EXPECT_NEAR(most_ratio, 3.3, 0.005);
+  EXPECT_NEAR(least_area, 0.02, 0.0005);
+  EXPECT_NEAR(most_area, 0.33, 0.0005);
+}
+
 TEST(Augment, RandomResizedCropDrawsAsTorchvisionDoes) {
   RandomStream random(3);
   Torchvision torchvision;

@@ -70,6 +70,11 @@ TEST(ReadHosts, TakesAListOrAHostfile) {
             fmt::format("warning: --hosts {}:2: 'slots=8' is ignored; how many processes each host "
                         "gets say --gpus and --ranks-per-gpu\n",
                         file));
+  std::ofstream(file) << "node-a slots=8\nnode-b node-c\n";
+  EXPECT_NE(message_of<InputError>([&] {
+              read_hosts(file);
+            }).find(":2: 'node-b node-c': expected one host a line"),
+            std::string::npos);
   EXPECT_THROW(read_hosts(","), InputError);
   EXPECT_THROW(read_hosts("a,b,a"), InputError);
   EXPECT_NE(message_of<InputError>([] { read_hosts("./hosts"); }).find("./hosts: no such file"),

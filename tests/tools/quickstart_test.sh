@@ -18,6 +18,10 @@ mkdir "$work/bin"
 printf '#!/bin/sh\nfor gpu in 0 1 2 3 4; do echo "GPU $gpu: made up"; done\n' >"$work/bin/nvidia-smi"
 cat >"$work/build/release/bin/tandem" <<'SH'
 #!/usr/bin/env bash
+# heeds NUMBER: waits until quickstart.sh has set its trap for that signal.
+heeds() {
+  until (((0x$(awk '/SigCgt/ {print $2}' "/proc/$PPID/status") >> ($1 - 1)) & 1)); do sleep 0.05; done
+}
 case $1 in
   doctor) echo "$BACKENDS" ;;
   launch)
@@ -25,14 +29,14 @@ case $1 in
     if [[ ${STOPPED:-} == terminal ]]; then
       # As Ctrl-C in a terminal: the whole process group gets it, and the ranks take a while to stop.
       trap '' TERM
-      sleep 0.3
+      heeds 2
       kill -INT 0
       sleep 0.5
       echo "checkpoint written"
     elif [[ -n ${STOPPED:-} ]]; then
       # The signal and the job's end reach quickstart.sh together.
       trap '' TERM
-      sleep 0.3
+      heeds 15
       kill -TERM "$PPID"
     fi
     exit 75
