@@ -33,7 +33,7 @@ bool stands_on_padding(const Window& window, const Shape& input, const Shape& ou
     }
     return false;
   };
-  for (int axis = 1; axis <= 2; ++axis) {
+  for (std::size_t axis = 1; axis <= 2; ++axis) {
     for (std::int64_t out = 0; out < output[axis]; ++out) {
       if (!meets(out, input[axis])) return true;
     }
