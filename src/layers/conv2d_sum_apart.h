@@ -7,9 +7,8 @@
 namespace tandem {
 
 /// A convolution for evaluation that is added to what the output holds, y = activation(y +
-/// conv(x)), of one that is not. oneDNN's own crashes where a window stands on padding alone
-/// (2.6.3: its sum and activation take a row of the window for granted). Included by .cpp files
-/// only.
+/// conv(x)), of one that is not. oneDNN's own may crash where a window stands on padding alone
+/// (seen with 2.6.3 on AVX-512). Included by .cpp files only.
 class SumApartConvolution final : public CpuConvolution {
  public:
   /// `plain` overwrites its output, which is of this shape, and has no activation.

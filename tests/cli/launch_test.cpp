@@ -202,7 +202,9 @@ TEST_F(LaunchTest, TakesWhatTheTunerChose) {
   for (const char* one : {"data.workers=1", "data.workers = 1"}) {
     const Launch own =
         with(launch(automatic, set({one})), "TANDEM_CACHE_DIR", path("cache").string());
-    EXPECT_EQ(run(own).out.find("data.workers=3"), std::string::npos) << one;
+    const Outcome kept = run(own);
+    EXPECT_NE(kept.out.find(one), std::string::npos) << kept.out << kept.err;
+    EXPECT_EQ(kept.out.find("data.workers=3"), std::string::npos) << one;
   }
   Launch other = with(launch(automatic, set({"train.global_batch=64"})), "TANDEM_CACHE_DIR",
                       path("cache").string());
