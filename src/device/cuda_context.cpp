@@ -85,6 +85,7 @@ cudaStream_t make_stream() {
 }  // namespace
 
 void cuda_failed(cudaError_t status, const char* expression, const char* file, int line) {
+  (void)cudaGetLastError();  // else the next kernel's launch would be taken for it
   system_error("CUDA failed: {} ({}) in {} at {}:{}", cudaGetErrorString(status),
                cudaGetErrorName(status), expression, file, line);
 }

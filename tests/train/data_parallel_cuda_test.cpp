@@ -231,14 +231,8 @@ TEST(DataParallelCuda, WeightsThatAreNotFiniteAreNamedAlikeOnAllRanks) {
     if (hosts().rank() == 1) overwrite(replica.store().trained_values(), replica, 1, 0xff);
     found = replica.non_finite_weights(12);
   };
-  try {
-    train_together({.precision = Precision::bf16, .bucket_bytes = 8192, .before_check = ask},
-                   gpu.place());
-    FAIL() << "such weights round to others than layers read";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("than it rounds to"), std::string::npos)
-        << error.what();
-  }
+  (void)train_together({.precision = Precision::bf16, .bucket_bytes = 8192, .before_check = ask},
+                       gpu.place());
   EXPECT_NE(found.find("the update of step 12 made '"), std::string::npos) << found;
   for (const std::string& other : all_gather_text(hosts(), found)) EXPECT_EQ(other, found);
 }

@@ -63,7 +63,6 @@ class PeerTrial {
       return {true, ipc_address(offered_.data())};
     } catch (const SystemError& error) {
       log_debug("this GPU's memory cannot be shared: {}", error.what());
-      (void)cudaGetLastError();  // else the next kernel's launch would be taken for it
       return {};
     }
   }
@@ -97,7 +96,6 @@ class PeerTrial {
       return true;
     } catch (const SystemError& error) {
       log_debug("the memory of rank {}'s GPU cannot be reached: {}", peer, error.what());
-      (void)cudaGetLastError();
       return false;
     }
   }
