@@ -1,7 +1,6 @@
 #include <cuda_runtime_api.h>
 
 #include <cmath>
-#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -10,7 +9,6 @@
 #include "device/cuda_event.h"
 #include "device/cuda_graph.h"
 #include "device/device_stopwatch.h"
-#include "device/pinned_memory.h"
 #include "device/trace_range.h"
 #include "layers/add.h"
 #include "optim/context_table.h"
@@ -20,22 +18,15 @@
 #include "train/device_input.h"
 #include "train/non_finite.h"
 #include "train/parameter_groups.h"
+#include "train/step_mailbox.h"
 #include "train/step_runner.h"
 
 namespace tandem {
 namespace {
 
-/// What a step leaves for the host, read when the following step is under way.
-struct Found {
-  float sums[4];  // loss, samples, top1, top5, over all ranks and micro-batches
-  float stop;     // how many ranks asked to stop
-  float exposed;  // seconds that this rank waited for gradients after backward
-  StepState state;
-};
-
-/// Steps on a CUDA device: everything that one step does is captured into one graph and launched
-/// again and again; what changes lies in device memory (optim/step_control.h). The first step runs
-/// as it is, so that all code is loaded before the capture.
+/// Steps on a CUDA device: everything that one step does with its batch is captured into one graph
+/// and launched again and again; what changes it is told, and what it finds it leaves, in a
+/// mailbox. The first step runs as it is, so that all code is loaded before the capture.
 class CapturedStep final : public StepRunner {
  public:
   CapturedStep(CudaContext& context, const StepParts& parts)
@@ -45,11 +36,8 @@ class CapturedStep final : public StepRunner {
         rules_{.clip_norm = parts.config.optimizer.clip_norm,
                .loss_scaling = parts.config.precision == Precision::fp16},
         controller_(parts.context, parameter_groups(parts.config.optimizer, parts.store), rules_),
-        statistics_(parts.context, statistics_count + 1, "a step's statistics"),
-        micro_sums_(parts.context, 4, "a micro-batch's statistics"),
-        found_{PinnedMemory<Found>(context), PinnedMemory<Found>(context)},
-        host_control_{PinnedMemory<HostControl>(context), PinnedMemory<HostControl>(context)},
-        stop_{PinnedMemory<float>(context), PinnedMemory<float>(context)} {
+        statistics_(parts.context, 1, "a step's statistics"),
+        micro_sums_(parts.context, 4, "a micro-batch's statistics") {
     const Shape images = with_batch(parts.input, parts.plan.batch());
     images_ = Tensor(nullptr, images, activation_dtype(parts.config.precision));
     image_memory_ = Arena(parts.context, images_.bytes(), "a batch");
@@ -66,22 +54,23 @@ class CapturedStep final : public StepRunner {
   StepResult step(const NextBatch& next_batch, float learning_rate, bool stop_requested) override {
     const TraceRange range("step");
     bring_batches(next_batch);
-    fill_control(learning_rate, stop_requested);
+    give_order(learning_rate, stop_requested);
     launch();
-    fetch();
+    done_[mailbox_.place()].record(context_);
+    step_of_[mailbox_.place()] = parts_.optimizer.steps_taken() + 1;
     parts_.optimizer.count_step();
-    StepResult before = take(1 - slot_);
-    pending_[slot_] = true;
+    StepResult before = take(1);
+    pending_[mailbox_.place()] = true;
     if (before.failed_step != 0) {
       // This step was under way already, and changed nothing either.
-      (void)take(slot_);
+      (void)take(0);
       failing_is_previous_ = true;
     }
     return before;
   }
 
   StepResult settle() override {
-    StepResult result = take(slot_);
+    StepResult result = take(0);
     failing_is_previous_ = false;
     return result;
   }
@@ -124,27 +113,30 @@ class CapturedStep final : public StepRunner {
   }
 
  private:
-  static constexpr std::size_t statistics_count = 5;
-
   StepControl* control() const { return controller_.control(); }
-  Tensor statistics() const { return {statistics_.rows().data(), {statistics_count}}; }
+  StepStatistics& on_device() const { return statistics_.rows()[0]; }
+  /// What is summed over the ranks.
+  Tensor statistics() const { return {on_device().sums, {StepStatistics::summed}}; }
 
-  /// What the step of that slot left, once it is done; nothing where none is under way there.
-  StepResult take(int slot) {
-    if (!std::exchange(pending_[slot], false)) return {};
-    wait_for_event(parts_.communicator, done_[slot].handle(), "the step's end");
-    const Found& found = *found_[slot];
-    const auto count = [&](int i) { return static_cast<std::int64_t>(found.sums[i]); };
-    StepResult result{.sums = {.loss = static_cast<double>(found.sums[0]),
+  /// What the current step (0) or the one before (1) left, once it is done; nothing where it was
+  /// taken, or there was none.
+  StepResult take(int steps_ago) {
+    const int place = (mailbox_.place() + steps_ago) % 2;
+    if (!std::exchange(pending_[place], false)) return {};
+    wait_for_event(parts_.communicator, done_[place].handle(), "the step's end");
+    const StepFound& found = mailbox_.found(steps_ago);
+    const StepStatistics& statistics = found.statistics;
+    const auto count = [&](int i) { return static_cast<std::int64_t>(statistics.sums[i]); };
+    StepResult result{.sums = {.loss = static_cast<double>(statistics.sums[0]),
                                .samples = count(1),
                                .top1 = count(2),
                                .top5 = count(3)},
-                      .stop = found.stop > 0.0F,
-                      .exposed_seconds = static_cast<double>(found.exposed)};
+                      .stop = statistics.stop > 0.0F,
+                      .exposed_seconds = static_cast<double>(statistics.exposed)};
     if (rules_.clip_norm > 0.0) result.gradient_norm = found.state.norm;
     if (found.state.failed != 0) {
       // It and what followed changed nothing and count for nothing.
-      result.failed_step = step_of_[slot];
+      result.failed_step = step_of_[place];
       parts_.optimizer.set_steps_taken(result.failed_step - 1);
     }
     return result;
@@ -152,8 +144,9 @@ class CapturedStep final : public StepRunner {
 
   /// Keeps the batch of the step before, in case that turns out to have failed.
   void keep(int micro) {
-    copy_async(input_.current(micro).memory.data(), parts_.raw->layout.bytes(),
-               previous_[static_cast<std::size_t>(micro)].data(), cudaMemcpyDeviceToDevice);
+    TANDEM_CUDA_CHECK(cudaMemcpyAsync(
+        previous_[static_cast<std::size_t>(micro)].data(), input_.current(micro).memory.data(),
+        parts_.raw->layout.bytes(), cudaMemcpyDeviceToDevice, context_.stream()));
   }
 
   void bring_batches(const NextBatch& next_batch) {
@@ -184,28 +177,23 @@ class CapturedStep final : public StepRunner {
     if (observer_ != nullptr) observer_->ended(part);
   }
 
-  /// Brings what changes from step to step to the device, in the stream's order.
-  void fill_control(float learning_rate, bool stop_requested) {
-    slot_ = 1 - slot_;
-    HostControl& host = *host_control_[slot_];
-    host = {};
+  /// Orders the next step.
+  void give_order(float learning_rate, bool stop_requested) {
+    StepOrder& order = mailbox_.next_order();
+    order.stop = stop_requested ? 1.0F : 0.0F;
+    HostControl& host = order.control;
     parts_.optimizer.fill(host, learning_rate);
     host.gradient_scale = 1.0F / static_cast<float>(parts_.communicator.size() * accumulate_);
     host.first_sample = step_random(parts_, parts_.optimizer.steps_taken(), 0).first_sample;
     if (parts_.average != nullptr) {
       host.average_weight = parts_.average->weight_at(parts_.optimizer.steps_taken() + 1);
     }
-    *stop_[slot_] = stop_requested ? 1.0F : 0.0F;
-    copy_async(&host, sizeof host, &control()->host, cudaMemcpyHostToDevice);
-    copy_async(stop_[slot_].get(), sizeof(float), stop_wish_.rows().data(), cudaMemcpyHostToDevice);
   }
 
   /// One whole step, as the stream's work.
   void enqueue() {
     tell(StepPart::start);
-    set_zero(statistics_.rows().data(), statistics_count * sizeof(float));
-    copy_async(stop_wish_.rows().data(), sizeof(float), statistics_.rows().data() + 4,
-               cudaMemcpyDeviceToDevice);
+    mailbox_.enqueue_begin(control(), &on_device());
     for (int micro = 0; micro < accumulate_; ++micro) {
       const bool last = micro + 1 == accumulate_;
       forward(micro);
@@ -222,6 +210,7 @@ class CapturedStep final : public StepRunner {
     tell(StepPart::reduction);
     update();
     if (waits_) gradient_wait_.join();
+    mailbox_.enqueue_end(control(), &on_device());
     tell(StepPart::update);
   }
 
@@ -229,7 +218,7 @@ class CapturedStep final : public StepRunner {
   void finish_reduction() {
     if (waits_) gradient_wait_.start();
     parts_.bucketer.finish();
-    if (waits_) gradient_wait_.stop(statistics_.rows().data() + statistics_count);
+    if (waits_) gradient_wait_.stop(&on_device().exposed);
     request_->wait();
   }
 
@@ -239,7 +228,7 @@ class CapturedStep final : public StepRunner {
                             .first_sample = static_cast<std::uint64_t>(micro * apart),
                             .base_on_device = &control()->host.first_sample};
     const Tensor sums(micro_sums_.rows().data(), {4});
-    const Tensor total(statistics_.rows().data(), {4});
+    const Tensor total(on_device().sums, {4});
     const RawBatchView& batch = input_.current(micro);
     enqueue_micro_batch(batch);
     tell(StepPart::input);
@@ -283,45 +272,25 @@ class CapturedStep final : public StepRunner {
     parts_.optimizer.enqueue(parts_.store.trained_values(), gradients, settings);
   }
 
-  void fetch() {
-    Found& found = *found_[slot_];
-    copy_async(statistics_.rows().data(), (statistics_count + 1) * sizeof(float), &found,
-               cudaMemcpyDeviceToHost);
-    copy_async(&control()->state, sizeof(StepState), &found.state, cudaMemcpyDeviceToHost);
-    done_[slot_].record(context_);
-    step_of_[slot_] = parts_.optimizer.steps_taken() + 1;
-  }
-
-  void copy_async(const void* from, std::size_t bytes, void* to, cudaMemcpyKind kind) {
-    TANDEM_CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, kind, context_.stream()));
-  }
-  void set_zero(void* data, std::size_t bytes) {
-    TANDEM_CUDA_CHECK(cudaMemsetAsync(data, 0, bytes, context_.stream()));
-  }
-
   CudaContext& context_;
   StepParts parts_;
   int accumulate_;
   StepRules rules_;
   StepController controller_;
-  ContextTable<float> statistics_;  // loss, samples, top1, top5, stop; then Found::exposed
+  StepMailbox mailbox_{parts_.context};
+  ContextTable<StepStatistics> statistics_;
   ContextTable<float> micro_sums_;
-  ContextTable<float> stop_wish_{parts_.context, 1, "the wish to stop"};
   const bool waits_ = parts_.communicator.size() > 1;  // else there is nothing to wait for
   DeviceStopwatch gradient_wait_{context_};
   DeviceInput input_{context_, parts_.raw->layout, accumulate_};
   std::vector<Arena> previous_;  // the batches of the step before, by micro-batch
   Arena image_memory_;
-  Tensor images_;  // the model's input
-  CudaEvent done_[2];
+  Tensor images_;      // the model's input
+  CudaEvent done_[2];  // by place in the mailbox, as what follows
   std::int64_t step_of_[2] = {0, 0};
-  PinnedMemory<Found> found_[2];
-  PinnedMemory<HostControl> host_control_[2];
-  PinnedMemory<float> stop_[2];
   std::unique_ptr<Request> request_;
   std::optional<CudaGraph> graph_;
   StepObserver* observer_ = nullptr;
-  int slot_ = 0;
   bool ran_ = false;
   bool pending_[2] = {false, false};
   bool failing_is_previous_ = false;
