@@ -44,9 +44,14 @@ Step* shared_step() {
   return memory == MAP_FAILED ? nullptr : static_cast<Step*>(memory);
 }
 
+Step* parents_cell() {
+  static Step* const shared = shared_step();
+  return shared;
+}
+
 Step& step_cell() {
   static Step own{0};
-  static Step* const shared = shared_step();
+  Step* const shared = parents_cell();
   return shared != nullptr ? *shared : own;
 }
 
@@ -76,6 +81,8 @@ void set_process_device(const std::string& device) {
 }
 
 void set_process_step(std::int64_t step) { step_cell().store(step, std::memory_order_relaxed); }
+
+bool has_watching_parent() { return parents_cell() != nullptr; }
 
 ChildStep::ChildStep() : descriptor_(::memfd_create(memory_name, 0)) {
   if (descriptor_ < 0 || ::ftruncate(descriptor_, sizeof(Step)) != 0) {

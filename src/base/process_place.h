@@ -17,6 +17,9 @@ void set_process_device(const std::string& device);
 /// The training step that is under way, counted from 1. Costs a store to memory.
 void set_process_step(std::int64_t step);
 
+/// Whether the parent has a ChildStep of this process, and so tells how a signal ends it.
+bool has_watching_parent();
+
 /// A word of memory that a child started with variable() in its environment shares: what it says by
 /// set_process_step() stands here, also once it is dead.
 class ChildStep {

@@ -42,10 +42,12 @@ std::chrono::duration<double> silence_before_error(int rank, double timeout_seco
   return std::chrono::duration<double>(first + turn * std::min(rank, turns));
 }
 
-/// Says what went wrong and ends the whole job. Of a time-out, which may be rank 0's own fault, the
+/// Says what went wrong and ends the whole job. Of another rank's fault, which may be rank 0's, the
 /// ranks have settled before who tells it.
 int fail(const MpiSession* session, const std::exception& error, int code) {
-  const bool settled = dynamic_cast<const CommunicationTimeout*>(&error) != nullptr;
+  const auto* ended = dynamic_cast<const RankEnded*>(&error);
+  const bool settled =
+      ended != nullptr || dynamic_cast<const CommunicationTimeout*>(&error) != nullptr;
   if (process_rank() > 0 && !settled) {
     const double timeout = session == nullptr ? 0.0 : session->timeout_seconds();
     std::this_thread::sleep_for(silence_before_error(process_rank(), timeout));
@@ -53,8 +55,13 @@ int fail(const MpiSession* session, const std::exception& error, int code) {
   // What several ranks could have met says whose it is.
   const bool whose =
       code == ExitCode::failure && !settled && session != nullptr && session->distributed();
-  log_error("{}{}", error.what(), whose ? fmt::format(" ({})", process_place()) : "");
+  const bool reported = ended != nullptr && ended->reported();
+  if (!reported)
+    log_error("{}{}", error.what(), whose ? fmt::format(" ({})", process_place()) : "");
   close_log_file();
+  // mpirun is about to end the job, with fewer words of its own than about a rank that aborts.
+  constexpr std::chrono::seconds launchers_turn(4);
+  if (ended != nullptr) std::this_thread::sleep_for(launchers_turn);
   if (session != nullptr) session->abort(code);
   return code;
 }

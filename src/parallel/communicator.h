@@ -52,6 +52,20 @@ class CommunicationTimeout : public Error {
   std::vector<int> silent_ranks_;
 };
 
+/// The process of another rank of this host has ended without a word of its own. The message names
+/// the rank and the host.
+class RankEnded : public Error {
+ public:
+  explicit RankEnded(const std::string& message) : Error(Verbatim{}, message) {}
+
+  /// Whether the message was printed already.
+  bool reported() const { return reported_; }
+  void set_reported() { reported_ = true; }
+
+ private:
+  bool reported_ = false;
+};
+
 /// A fixed group of ranks that exchange tensors.
 ///
 /// Rules for every operation:
@@ -178,6 +192,11 @@ class Communicator {
   /// Tells the others that this rank is at work that they may be waiting for, so that their
   /// time-outs begin anew. Not collective and cheap: for calling now and then in such work.
   virtual void still_working() {}
+
+  /// Collective: from here on wait_until(), still_working() and all operations that wait
+  /// throw RankEnded where the process of a rank of this host has ended unexplained
+  /// (parallel/host_processes.h). Kinds that wait through another one do as that one does.
+  virtual void watch_processes() {}
 
   /// Collective: the communicator of the ranks that give the same `color` (0 or more), in the order
   /// of their ranks. This one outlives it. Its waiting is this one's: signs of life reach whoever

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "parallel/host_processes.h"
 #include "parallel/mpi_bf16_sum.h"
 #include "parallel/mpi_error.h"
 #include "parallel/mpi_types.h"
@@ -97,6 +98,15 @@ MpiCommunicator::~MpiCommunicator() {
 }
 
 void MpiCommunicator::still_working() { handle_->watch.still_working(); }
+
+void MpiCommunicator::watch_processes() {
+  if (handle_->watch.watches_processes()) return;
+  try {
+    handle_->watch.watch(std::make_unique<HostProcesses>(*this, RankTopology::gather(*this)));
+  } catch (const InputError& error) {  // on all ranks, whose signs of life must do then
+    log_debug("ends of processes are not watched: {}", error.what());
+  }
+}
 
 void MpiCommunicator::wait_until(const std::function<bool()>& done,
                                  const std::function<std::string()>& what) {

@@ -31,6 +31,7 @@ class MpiCommunicator final : public Communicator {
   int size() const override { return size_; }
   std::string_view name() const override { return "mpi"; }
   void still_working() override;
+  void watch_processes() override;
   void wait_until(const std::function<bool()>& done,
                   const std::function<std::string()>& what) override;
 

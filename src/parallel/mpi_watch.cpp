@@ -28,7 +28,7 @@ void MpiWatch::free() {
 
 void MpiWatch::wait(std::span<MPI_Request> requests, std::string_view operation,
                     std::int64_t elements, std::string_view label, MPI_Status* statuses) {
-  if (timeout_ == Seconds::zero()) {
+  if (timeout_ == Seconds::zero() && !processes_) {
     check_mpi(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), statuses),
               "MPI_Waitall");
     return;
@@ -57,19 +57,26 @@ void MpiWatch::wait_until(const std::function<bool()>& done,
   poll(done, what);
 }
 
+template <typename Done>
+bool MpiWatch::ask(const Done& done) const {
+  if (!processes_) return done();
+  try {
+    return done();
+  } catch (const Error&) {
+    processes_->require_alive();
+    throw;
+  }
+}
+
 template <typename Done, typename What>
 void MpiWatch::poll(const Done& done, const What& what) {
-  if (timeout_ == Seconds::zero()) {
-    while (!done()) {
-    }
-    return;
-  }
   const Seconds poll_interval = std::min(Seconds(0.1), timeout_ / 16);
   Clock::time_point start = Clock::now();
   Clock::time_point polled = start;
-  while (!done()) {
+  while (!ask(done)) {
     const Clock::time_point now = Clock::now();
-    if (now - polled < poll_interval) continue;
+    if (processes_) processes_->check(now);
+    if (timeout_ == Seconds::zero() || now - polled < poll_interval) continue;
     // It is this process that stood still: the others had no chance to be heard.
     if (now - polled > timeout_ / 2) start = now;
     polled = now;
@@ -81,7 +88,9 @@ void MpiWatch::poll(const Done& done, const What& what) {
 }
 
 void MpiWatch::still_working() {
-  if (timeout_ == Seconds::zero() || Clock::now() - last_sign_ < timeout_ / 4) return;
+  const Clock::time_point now = Clock::now();
+  if (processes_) processes_->check(now);
+  if (timeout_ == Seconds::zero() || now - last_sign_ < timeout_ / 4) return;
   receive();  // a rank that never waits long has the others' signs pile up
   send(working);
 }

@@ -5,10 +5,13 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "parallel/host_processes.h"
 
 namespace tandem {
 
@@ -18,12 +21,19 @@ namespace tandem {
 /// sign of life now and then. Signs of work start the time-outs of those who wait anew; signs of
 /// waiting do not, they only tell afterwards who is still there. A stopped process sends neither.
 /// Where every wait is short nothing is sent.
+///
+/// A rank of this host whose process ended is found out at once, where there is a watch on those:
+/// whatever waits then throws RankEnded, and so does still_working().
 class MpiWatch {
  public:
   /// Collective. `timeout_seconds` 0: waits for ever.
   explicit MpiWatch(double timeout_seconds);
   /// Frees the communicator, which is collective.
   void free();
+
+  /// Looks at these from now on too.
+  void watch(std::unique_ptr<HostProcesses> processes) { processes_ = std::move(processes); }
+  bool watches_processes() const { return processes_ != nullptr; }
 
   /// Returns once all requests are done. Throws CommunicationTimeout that names `operation`, its
   /// `label` where it has one, its `elements` and the silent ranks. `statuses`: as many as
@@ -41,6 +51,9 @@ class MpiWatch {
   using Seconds = std::chrono::duration<double>;
   enum Sign : int { waiting, working };  // the tags of the messages
 
+  /// Asks `done()`, whose failure may be the consequence of another process's end.
+  template <typename Done>
+  bool ask(const Done& done) const;
   template <typename Done, typename What>
   void poll(const Done& done, const What& what);
   void send(Sign sign);
@@ -50,6 +63,7 @@ class MpiWatch {
   std::vector<int> silent_ranks() const;
 
   Seconds timeout_;
+  std::unique_ptr<HostProcesses> processes_;  // null: nobody looks at them
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0;
   Clock::time_point last_sign_;           // or took part in an operation, which is a sign too

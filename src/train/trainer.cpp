@@ -42,7 +42,7 @@ class Trainer::Run {
  public:
   Run(const RunConfig& config, const RunPlace& place, Communicator& communicator)
       : config_(config),
-        communicator_(communicator),
+        communicator_(watched(communicator)),
         parts_(config_, communicator),
         test_transform_(make_transform(config.data, false)),
         evaluator_(*parts_.datasets.test, test_transform_, replica_.graph(),
@@ -73,10 +73,19 @@ class Trainer::Run {
           fmt::format("step {}: {}{}; look at the hosts, or raise parallel.timeout_seconds, and {}",
                       position_.step + 1, error.what(), places.empty() ? "" : " (" + places + ")",
                       checkpoints_.way_on()));
+    } catch (const RankEnded& error) {
+      throw RankEnded(fmt::format("step {}: {}, and {}", position_.step + 1, error.what(),
+                                  checkpoints_.way_on()));
     }
   }
 
  private:
+  /// Only now, when the signals by which a launcher ends all ranks are caught.
+  static Communicator& watched(Communicator& communicator) {
+    communicator.watch_processes();
+    return communicator;
+  }
+
   TrainOutcome train() {
     const std::int64_t total = total_steps();
     if (position_.step >= total && speaks()) {

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <array>
 #include <chrono>
 #include <csignal>
 
@@ -25,6 +27,12 @@ std::string only_error(const Outcome& outcome) {
   const std::size_t at = outcome.err.find("error: ");
   if (at == std::string::npos) return "";
   return outcome.err.substr(at, outcome.err.find('\n', at) - at);
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  EXPECT_EQ(::gethostname(name.data(), name.size() - 1), 0);
+  return name.data();
 }
 
 void hold(pid_t process) {

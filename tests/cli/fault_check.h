@@ -2,6 +2,8 @@
 
 #include <sys/types.h>
 
+#include <string>
+
 #include "cli/program.h"
 
 namespace tandem::cli {
@@ -11,6 +13,9 @@ Outcome end_after_fault(Program& program);
 
 /// The only line of standard error with "error: ", from there on; there must be no other.
 std::string only_error(const Outcome& outcome);
+
+/// This host's name, as messages have it.
+std::string host_name();
 
 /// Stops the process; returns once it stands still, which on a busy host takes its time.
 void hold(pid_t process);

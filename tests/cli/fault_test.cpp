@@ -1,10 +1,12 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
+#include <chrono>
 #include <csignal>
 #include <memory>
 #include <regex>
 #include <string>
+#include <thread>
 
 #include "cli/fault_check.h"
 #include "cli/message_check.h"
@@ -34,6 +36,12 @@ class Fault : public RunTest {
     return program;
   }
 
+  static std::vector<pid_t> processes_of(const Program& program, int ranks) {
+    std::vector<pid_t> processes;
+    for (int rank = 0; rank < ranks; ++rank) processes.push_back(program.rank_process(rank));
+    return processes;
+  }
+
   /// The newest checkpoint loads, and the run goes on from it.
   void expect_resumes(int ranks, const std::vector<std::string>& options) {
     const std::vector<int> steps = checkpoint_steps(path("out"));
@@ -50,30 +58,110 @@ class Fault : public RunTest {
   }
 };
 
-class FaultyRank : public Fault, public testing::WithParamInterface<int> {};
+struct DeadRank {
+  int ranks;
+  int rank;
+  int signal;
+  const char* name;
+};
 
-TEST_P(FaultyRank, ThatIsKilledTakesTheJobAlong) {
-  const int rank = GetParam();
-  const auto program = start(3, long_run());
-  std::vector<pid_t> processes;
-  for (int each = 0; each < 3; ++each) processes.push_back(program->rank_process(each));
-  Program::signal(processes[static_cast<std::size_t>(rank)], SIGKILL);
+class KilledRank : public Fault, public testing::WithParamInterface<DeadRank> {};
+
+TEST_P(KilledRank, IsNamedAndTakesTheJobAlong) {
+  const auto [ranks, rank, signal, name] = GetParam();
+  const auto program = start(ranks, long_run());
+  const std::vector<pid_t> processes = processes_of(*program, ranks);
+  Program::signal(processes[static_cast<std::size_t>(rank)], signal);
   const Outcome outcome = end_after_fault(*program);
-  // What ends is the launcher, which names the rank; the others cannot know.
+  EXPECT_EQ(outcome.code, 128 + signal) << outcome.err;
+  const std::string line = only_error(outcome);
+  const std::string begin = "error: step ";
+  ASSERT_TRUE(line.starts_with(begin)) << outcome.err;
+  EXPECT_GE(std::stoi(line.substr(begin.size())), 20) << line;
+  for (const std::string& part :
+       {fmt::format(": rank {} on {} ended without a word: ", rank, host_name()),
+        std::string("go on with --resume; the last checkpoint is out/checkpoints/step-")}) {
+    EXPECT_NE(line.find(part), std::string::npos) << line << "\nwanted: " << part;
+  }
+  for (const pid_t process : processes) expect_gone(process);
+  expect_resumes(ranks, long_run());
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, KilledRank,
+                         testing::Values(DeadRank{2, 0, SIGKILL, "FirstOfTwo"},
+                                         DeadRank{2, 1, SIGKILL, "SecondOfTwo"},
+                                         DeadRank{3, 0, SIGKILL, "FirstOfThree"},
+                                         DeadRank{3, 1, SIGKILL, "SecondOfThree"},
+                                         DeadRank{3, 2, SIGSEGV, "CrashedOfThree"}),
+                         [](const auto& each) { return each.param.name; });
+
+TEST_F(KilledRank, IsNotNamedWhereMpirunItselfIsKilled) {
+  const auto program = start(3, long_run());
+  const std::vector<pid_t> processes = processes_of(*program, 3);
+  program->signal(SIGKILL);
+  for (const pid_t process : processes) expect_gone(process);
+  const Outcome outcome = end_after_fault(*program);
+  EXPECT_EQ(outcome.err.find("error: "), std::string::npos) << outcome.err;
+}
+
+/// A job of three ranks whose first step takes longer than mpirun's patience, near that step.
+class KilledRankInALongStep : public Fault {
+ protected:
+  std::unique_ptr<Program> start_long_step() {
+    const std::vector<std::string> options =
+        set({"data.train_size=300000", "train.global_batch=300000", "train.accumulate=10000"});
+    auto program = std::make_unique<Program>(
+        Launch{.command = train_command("out", options, 3), .folder = root(), .timeout = 120.0});
+    wait_until("the first step is near", 60.0, [&] {
+      return read_file(path("out/train.log")).find("memory a rank") != std::string::npos;
+    });
+    return program;
+  }
+};
+
+TEST_F(KilledRankInALongStep, IsNamedByOneThatComputes) {
+  const auto program = start_long_step();
+  const std::vector<pid_t> processes = processes_of(*program, 3);
+  Program::signal(processes[1], SIGKILL);
+  const Outcome outcome = end_after_fault(*program);
   EXPECT_EQ(outcome.code, 128 + SIGKILL) << outcome.err;
-  EXPECT_NE(outcome.err.find(fmt::format("process rank {} with PID", rank)), std::string::npos)
-      << outcome.err;
+  const std::string line = only_error(outcome);
+  EXPECT_TRUE(line.starts_with("error: step 1: rank 1 on ")) << outcome.err;
+  EXPECT_TRUE(line.ends_with(", and start again: there is no checkpoint yet")) << outcome.err;
+  for (const pid_t process : processes) expect_gone(process);
+}
+
+// As a batch system stops a job, and kills then who is slow.
+TEST_F(KilledRankInALongStep, IsNotNamedWhereItWasToldToStop) {
+  const auto program = start_long_step();
+  const std::vector<pid_t> processes = processes_of(*program, 3);
+  for (const pid_t process : processes) Program::signal(process, SIGTERM);
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  Program::signal(processes[1], SIGKILL);
+  const Outcome outcome = end_after_fault(*program);
+  EXPECT_EQ(outcome.code, 128 + SIGKILL) << outcome.err;
   EXPECT_EQ(outcome.err.find("error: "), std::string::npos) << outcome.err;
   for (const pid_t process : processes) expect_gone(process);
-  expect_resumes(3, long_run());
 }
+
+// That kills the ranks one after the other, before the step ends at which they would stop.
+TEST_F(KilledRankInALongStep, IsNotNamedWhereMpirunKillsAll) {
+  const auto program = start_long_step();
+  const std::vector<pid_t> processes = processes_of(*program, 3);
+  program->signal(SIGTERM);
+  const Outcome outcome = end_after_fault(*program);
+  EXPECT_EQ(outcome.err.find("error: "), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.err.find("stopped at"), std::string::npos) << outcome.err;
+  for (const pid_t process : processes) expect_gone(process);
+}
+
+class FaultyRank : public Fault, public testing::WithParamInterface<int> {};
 
 TEST_P(FaultyRank, ThatHangsIsNamedAndEndedWithTheJob) {
   const int rank = GetParam();
   const std::vector<std::string> options = long_run({"parallel.timeout_seconds=4"});
   const auto program = start(3, options);
-  std::vector<pid_t> processes;
-  for (int each = 0; each < 3; ++each) processes.push_back(program->rank_process(each));
+  const std::vector<pid_t> processes = processes_of(*program, 3);
   Program::signal(processes[static_cast<std::size_t>(rank)], SIGSTOP);
   const Outcome outcome = end_after_fault(*program);
   EXPECT_EQ(outcome.code, 1) << outcome.err;

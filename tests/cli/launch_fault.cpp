@@ -1,9 +1,6 @@
 #include "cli/launch_fault.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
-
-#include <array>
 
 #include "cli/fault_check.h"
 
@@ -17,12 +14,6 @@ constexpr int ranks = 4;
 Words LaunchFault::shared_gpu(Words more) {
   more.insert(more.end(), {"--gpus", "1", "--ranks-per-gpu", std::to_string(ranks)});
   return more;
-}
-
-std::string LaunchFault::host_name() {
-  std::array<char, 256> name{};
-  EXPECT_EQ(::gethostname(name.data(), name.size() - 1), 0);
-  return name.data();
 }
 
 std::vector<pid_t> LaunchFault::processes_of(const Program& job) {

@@ -11,7 +11,6 @@ class LaunchFault : public LaunchedJob {
  protected:
   /// Options of `tandem launch` for it.
   static Words shared_gpu(Words more = {});
-  static std::string host_name();
   static std::vector<pid_t> processes_of(const Program& job);
 
   /// No process, MPS daemon, folder or shared memory is left of the job, and the next one goes on

@@ -99,6 +99,17 @@ TEST(MpiWatch, NamesTheLabelOfAnOperation) {
   }
 }
 
+TEST(MpiWatch, WaitsOnWhileTheProcessesThatItWatchesLive) {
+  for (const double patience : {timeout, 0.0}) {
+    MpiCommunicator group({.timeout_seconds = patience});
+    group.watch_processes();
+    group.watch_processes();  // of which once is enough
+    if (group.rank() == 0) sleep(0.3);
+    group.barrier();
+    group.still_working();
+  }
+}
+
 TEST(MpiWatch, WithoutATimeOutWaitsOn) {
   MpiCommunicator group({.timeout_seconds = 0.0});
   if (group.rank() == 0) sleep(0.3);

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <poll.h>
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "parallel/colocated/shared_segment.h"
+#include "parallel/communicator.h"
+#include "parallel/rank_topology.h"
+
+namespace tandem {
+
+/// The processes of the other ranks of this host, as their ends show at once, where signs of life
+/// show them only after a time-out. A process that was killed or crashed says nothing of it itself:
+/// one of the host's other ranks does.
+///
+/// Ends that are explained already are not told: of a rank that destroyed this object (at the
+/// run's end, or because an error of its own unwinds it) or was told to stop (note_stop_request()),
+/// and of one whose parent watches it (base/process_place.h). Where the kernel gives no file
+/// descriptors of processes (Linux before 5.3), and for ranks in other PID namespaces, nothing is
+/// seen.
+class HostProcesses {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// Collective over `world`, a host kind. At most one at a time in a process. Throws InputError on
+  /// all ranks where a host has no shared memory.
+  HostProcesses(Communicator& world, const RankTopology& topology);
+  ~HostProcesses();
+  HostProcesses(const HostProcesses&) = delete;
+  HostProcesses& operator=(const HostProcesses&) = delete;
+
+  /// Looks where the last look is 20 ms ago. Throws RankEnded that names the ranks that ended
+  /// unexplained: on one rank of the host at once, on its others only where that one does not end
+  /// the job within seconds.
+  void check(Clock::time_point now) {
+    if (now - looked_ < interval) return;
+    looked_ = now;
+    require_alive();
+  }
+  /// The same, at once.
+  void require_alive();
+
+ private:
+  static constexpr std::chrono::milliseconds interval{20};
+
+  /// Of those that are told; others that ended are looked at no more.
+  std::vector<int> ended_ranks();
+  std::int32_t& word(int index) const;
+  /// True on the one rank of the host that is to speak.
+  bool claim_speech() const;
+
+  SharedSegment words_;  ///< whether a rank speaks already; by local rank, whether its end is known
+  int own_word_;
+  std::string host_;
+  std::vector<pollfd> descriptors_;  ///< of the others' processes
+  std::vector<int> ranks_;           ///< whose each is
+  std::vector<int> indices_;         ///< and its word
+  Clock::time_point looked_{};
+  int exceptions_;
+};
+
+/// For a signal's handler: this process was told to end, and its end is no fault of its own,
+/// whatever ends it.
+void note_stop_request() noexcept;
+
+}  // namespace tandem
