@@ -291,7 +291,9 @@ def row(runs: list[dict], prepared: list[dict], case: Case) -> str:
                        for mode, values in torch.items() if mode != best)
     ratio = "–"
     if tandem and best:
-        ratio = f"{statistics.median(tandem) / statistics.median(torch[best]):.2f}"
+        rounds = [ours / theirs for ours, theirs in zip(tandem, torch[best])]
+        ratio = (f"{statistics.median(tandem) / statistics.median(torch[best]):.2f} "
+                 f"({min(rounds):.2f}..{max(rounds):.2f})")
     fastest = f"{best} {thousands(torch[best])}" if best else "–"
     cells = [str(case), thousands(tandem), fastest, others or "–"]
     if prepared:
