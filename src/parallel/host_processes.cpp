@@ -111,7 +111,7 @@ std::vector<int> HostProcesses::ended_ranks() {
   return ended;
 }
 
-void HostProcesses::require_alive() {
+void HostProcesses::require_alive(const Waited& waited) {
   if (ended_ranks().empty()) return;
   // Who ends all processes, or their mpirun, ends this one by then. mpirun itself gives the others
   // a second when one has ended.
@@ -120,10 +120,11 @@ void HostProcesses::require_alive() {
   if (ended.empty()) return;
   constexpr std::chrono::seconds patience(12);  // a launcher may take seconds to end a job
   if (!claim_speech()) std::this_thread::sleep_for(patience);
-  throw RankEnded(
-      fmt::format("{} on {} ended without a word: killed (by the kernel, where memory runs out) or "
-                  "crashed; look at that host's memory and kernel log",
-                  ranks_text(ended), host_));
+  const std::string what = waited ? waited() : std::string();
+  throw RankEnded(fmt::format(
+      "{} on {} ended without a word{}{}: killed (by the kernel, where memory runs out) "
+      "or crashed; look at that host's memory and kernel log",
+      ranks_text(ended), host_, what.empty() ? "" : ", waited for in ", what));
 }
 
 void note_stop_request() noexcept {

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -33,16 +34,19 @@ class HostProcesses {
   HostProcesses(const HostProcesses&) = delete;
   HostProcesses& operator=(const HostProcesses&) = delete;
 
+  /// What this rank is waiting for; empty where it does not wait. Called where it is to be told.
+  using Waited = std::function<std::string()>;
+
   /// Looks where the last look is 20 ms ago. Throws RankEnded that names the ranks that ended
   /// unexplained: on one rank of the host at once, on its others only where that one does not end
   /// the job within seconds.
-  void check(Clock::time_point now) {
+  void check(Clock::time_point now, const Waited& waited) {
     if (now - looked_ < interval) return;
     looked_ = now;
-    require_alive();
+    require_alive(waited);
   }
   /// The same, at once.
-  void require_alive();
+  void require_alive(const Waited& waited);
 
  private:
   static constexpr std::chrono::milliseconds interval{20};

@@ -1,6 +1,7 @@
 #include "parallel/mpi_watch.h"
 
 #include <algorithm>
+#include <functional>
 #include <thread>
 
 #include "base/text.h"
@@ -57,13 +58,13 @@ void MpiWatch::wait_until(const std::function<bool()>& done,
   poll(done, what);
 }
 
-template <typename Done>
-bool MpiWatch::ask(const Done& done) const {
+template <typename Done, typename What>
+bool MpiWatch::ask(const Done& done, const What& what) const {
   if (!processes_) return done();
   try {
     return done();
   } catch (const Error&) {
-    processes_->require_alive();
+    processes_->require_alive(what);
     throw;
   }
 }
@@ -73,9 +74,9 @@ void MpiWatch::poll(const Done& done, const What& what) {
   const Seconds poll_interval = std::min(Seconds(0.1), timeout_ / 16);
   Clock::time_point start = Clock::now();
   Clock::time_point polled = start;
-  while (!ask(done)) {
+  while (!ask(done, what)) {
     const Clock::time_point now = Clock::now();
-    if (processes_) processes_->check(now);
+    if (processes_) processes_->check(now, std::cref(what));
     if (timeout_ == Seconds::zero() || now - polled < poll_interval) continue;
     // It is this process that stood still: the others had no chance to be heard.
     if (now - polled > timeout_ / 2) start = now;
@@ -89,7 +90,7 @@ void MpiWatch::poll(const Done& done, const What& what) {
 
 void MpiWatch::still_working() {
   const Clock::time_point now = Clock::now();
-  if (processes_) processes_->check(now);
+  if (processes_) processes_->check(now, {});
   if (timeout_ == Seconds::zero() || now - last_sign_ < timeout_ / 4) return;
   receive();  // a rank that never waits long has the others' signs pile up
   send(working);

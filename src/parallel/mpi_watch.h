@@ -52,8 +52,8 @@ class MpiWatch {
   enum Sign : int { waiting, working };  // the tags of the messages
 
   /// Asks `done()`, whose failure may be the consequence of another process's end.
-  template <typename Done>
-  bool ask(const Done& done) const;
+  template <typename Done, typename What>
+  bool ask(const Done& done, const What& what) const;
   template <typename Done, typename What>
   void poll(const Done& done, const What& what);
   void send(Sign sign);

@@ -79,7 +79,7 @@ TEST_P(KilledRank, IsNamedAndTakesTheJobAlong) {
   ASSERT_TRUE(line.starts_with(begin)) << outcome.err;
   EXPECT_GE(std::stoi(line.substr(begin.size())), 20) << line;
   for (const std::string& part :
-       {fmt::format(": rank {} on {} ended without a word: ", rank, host_name()),
+       {fmt::format(": rank {} on {} ended without a word", rank, host_name()),
         std::string("go on with --resume; the last checkpoint is out/checkpoints/step-")}) {
     EXPECT_NE(line.find(part), std::string::npos) << line << "\nwanted: " << part;
   }
