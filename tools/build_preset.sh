@@ -26,6 +26,7 @@ if [[ ! -f $folder/build.ninja || $cuda_as_wanted == false || CMakePresets.json 
     cat "$folder/configure.log" >&2
     exit 1
   fi
+  sed -n 's/^-- \(CUDA backend\)/\1/p' "$folder/configure.log"
   touch "$folder/build.ninja"
 fi
 
