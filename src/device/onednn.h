@@ -4,6 +4,7 @@
 // 2.x and take its arguments directly in 3.x. Everything else says
 // `onednn::make_pd<Primitive>(...)` with 3.x's arguments. Included by .cpp files only.
 
+#include <new>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <string>
 #include <utility>
@@ -79,11 +80,12 @@ class BoundPrimitive {
     }
     throw Error(fmt::format("oneDNN argument {} was not declared", argument));
   }
+  /// Throws std::bad_alloc where oneDNN finds no memory.
   void run(dnnl::stream& stream) {
-    dnnl::error::wrap_c_api(
-        dnnl_primitive_execute(primitive_.get(), stream.get(), static_cast<int>(arguments_.size()),
-                               arguments_.data()),
-        "a oneDNN primitive could not be executed");
+    const dnnl_status_t status = dnnl_primitive_execute(
+        primitive_.get(), stream.get(), static_cast<int>(arguments_.size()), arguments_.data());
+    if (status == dnnl_out_of_memory) throw std::bad_alloc();
+    dnnl::error::wrap_c_api(status, "a oneDNN primitive could not be executed");
   }
 
  private:
