@@ -61,12 +61,21 @@ std::string g_device;
 }  // namespace
 
 std::string place_text(int rank, const std::string& device, std::int64_t step) {
+  return place_text(rank >= 0 ? fmt::format("rank {}", rank) : "", device, step, step);
+}
+
+std::string place_text(const std::string& ranks, const std::string& device, std::int64_t first_step,
+                       std::int64_t last_step) {
   std::array<char, 256> host{};
   // For the message alone: an unknown host is no reason to lose it.
   if (::gethostname(host.data(), host.size() - 1) != 0) std::strcpy(host.data(), "an unknown host");
-  std::string text = rank >= 0 ? fmt::format("rank {} on {}", rank, host.data()) : host.data();
+  std::string text = ranks.empty() ? host.data() : fmt::format("{} on {}", ranks, host.data());
   if (!device.empty()) text += ", " + device;
-  if (step > 0) text += fmt::format(", step {}", step);
+  if (last_step > first_step) {
+    text += fmt::format(", steps {} to {}", first_step, last_step);
+  } else if (last_step > 0) {
+    text += fmt::format(", step {}", last_step);
+  }
   return text;
 }
 

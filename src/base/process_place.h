@@ -9,8 +9,12 @@ namespace tandem {
 /// Where this process is in its work, for the message of a failure: what of it is known.
 /// "rank 3 on node-a, GPU-0a1b..., step 12".
 std::string process_place();
-/// The same from its parts, which may be empty, or 0.
+/// The same from its parts, which may be empty, or 0; `rank` -1: unknown.
 std::string place_text(int rank, const std::string& device, std::int64_t step);
+/// That of several ranks: `ranks` names them ("ranks 1 and 2"), and the steps that they are at lie
+/// between two: "ranks 1 and 2 on node-a, GPU-0a1b..., steps 12 to 13".
+std::string place_text(const std::string& ranks, const std::string& device, std::int64_t first_step,
+                       std::int64_t last_step);
 
 /// The UUID of the GPU that this process computes on.
 void set_process_device(const std::string& device);

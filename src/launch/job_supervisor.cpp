@@ -14,6 +14,7 @@
 #include "base/subprocess.h"
 #include "launch/mps_folder.h"
 #include "launch/mps_guard.h"
+#include "launch/rank_board.h"
 #include "launch/supervised_job.h"
 
 namespace tandem {
@@ -71,6 +72,7 @@ int supervise(LaunchPlan plan, const SupervisorOptions& options) {
   for (int restarts = 0;; ++restarts) {
     plan.rank.job = new_job_name();
     const JobEnd end = run_job(start_command(plan, plan.starter, ::geteuid() == 0), signals);
+    remove_rank_boards(plan.rank.job);
     int stop = wait_for_cleanup(plan.rank.job, signals);
     if (end.code == 0 || end.code == ExitCode::stopped || end.code == ExitCode::bad_input) {
       return end.code;

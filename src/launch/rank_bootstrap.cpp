@@ -148,7 +148,9 @@ int run_rank(const RankRequest& request) {
   bind_to(slot.cpus);
   std::vector<std::string> command{own_program()};
   command.insert(command.end(), request.command.begin(), request.command.end());
-  return watch_rank(command, environment, slot.gpu);
+  return watch_rank(
+      command, environment,
+      {.job = request.job, .local_rank = place.rank, .local_size = slots, .device = slot.gpu});
 }
 
 }  // namespace tandem

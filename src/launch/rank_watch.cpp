@@ -6,12 +6,14 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstring>
 #include <ctime>
 
 #include "base/error.h"
+#include "base/exit_code.h"
 #include "base/log.h"
 #include "base/process_place.h"
 #include "launch/exec_report.h"
@@ -90,10 +92,26 @@ class PassedSignals {
   report.fail();
 }
 
+/// For others that a signal ended at the same moment. mpirun learns of a rank's end by that of its
+/// watcher, and so ends no rank meanwhile.
+constexpr std::chrono::milliseconds others_turn{200};
+
+/// Says that a signal ended the rank, once for all that met one at this moment, unless the job's
+/// end brought it: who ends a job sends the same signal to this process, or SIGTERM before SIGKILL.
+void tell_of_signal(int number, RankBoard& board, std::int64_t step) {
+  const bool by_jobs_end =
+      was_received(number) || (was_received(SIGTERM) && board.any(RankState::killed));
+  board.set(by_jobs_end ? RankState::ended : RankState::killed, number, step);
+  if (by_jobs_end) return;
+  board.say_once(RankState::killed, others_turn, [](const std::vector<SignalledRank>& ranks) {
+    log_error("{}", signalled_text(ranks));
+  });
+}
+
 }  // namespace
 
 int watch_rank(const std::vector<std::string>& words, const EnvironmentChanges& changes,
-               const std::string& device) {
+               const WatchPlace& place) {
   const ChildStep step;
   EnvironmentChanges all = changes;
   all.push_back(step.variable());
@@ -101,25 +119,25 @@ int watch_rank(const std::vector<std::string>& words, const EnvironmentChanges& 
   std::vector<std::string> environment = changed_environment(all);
   const std::vector<char*> arguments = exec_array(command);
   const std::vector<char*> variables = exec_array(environment);
-  ExecReport report;
+  RankBoard board(place, process_rank());
+  ExecReport exec_report;
   const PassedSignals signals;
   const pid_t parent = ::getpid();
   const pid_t rank = ::fork();
   if (rank < 0) system_error("cannot fork: {}", std::strerror(errno));
-  if (rank == 0) become(arguments, variables, parent, signals, report);
+  if (rank == 0) become(arguments, variables, parent, signals, exec_report);
   signals.open_to(rank);
   int status = 0;
   while (::waitpid(rank, &status, 0) != rank) {
     TANDEM_CHECK(errno == EINTR, "the rank was waited for elsewhere");
   }
-  report.require_started(command[0]);
-  if (WIFEXITED(status)) return WEXITSTATUS(status);
-  const int number = WTERMSIG(status);
-  if (!was_received(number)) {
-    log_error("{} was ended by signal {} ({})", place_text(process_rank(), device, step.value()),
-              number, strsignal(number));
+  if (WIFEXITED(status)) {
+    board.set(RankState::ended);
+    exec_report.require_started(command[0]);
+    return WEXITSTATUS(status);
   }
-  return 128 + number;
+  tell_of_signal(WTERMSIG(status), board, step.value());
+  return ExitCode::of_signal(WTERMSIG(status));
 }
 
 }  // namespace tandem

@@ -15,6 +15,8 @@ TEST(PlaceText, HoldsWhatIsKnown) {
   EXPECT_TRUE(whole.ends_with(", GPU-a, step 12")) << whole;
   const std::string host = place_text(-1, "", 0);
   EXPECT_EQ(place_text(3, "", 0), "rank 3 on " + host);
+  EXPECT_EQ(place_text("ranks 1 and 2", "", 4, 4), "ranks 1 and 2 on " + host + ", step 4");
+  EXPECT_EQ(place_text("ranks 1 and 2", "", 0, 5), "ranks 1 and 2 on " + host + ", steps 0 to 5");
 }
 
 // In a child, since a process reads its environment once.

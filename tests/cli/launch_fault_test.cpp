@@ -62,6 +62,33 @@ TEST_F(LaunchedRank, ThatHangsIsNamedAndEndedWithTheJob) {
   expect_clean_end(processes);
 }
 
+struct Together {
+  const char* name;
+  std::vector<std::size_t> ranks;
+  std::string text;
+};
+
+class RanksTogether : public LaunchFault, public testing::WithParamInterface<Together> {};
+
+TEST_P(RanksTogether, ThatASignalEndsAreNamedInOneLine) {
+  const auto job = started(shared_gpu());
+  const std::vector<pid_t> processes = processes_of(*job);
+  for (const std::size_t rank : GetParam().ranks) Program::signal(processes[rank], SIGKILL);
+  const Outcome outcome = end_after_fault(*job);
+  EXPECT_EQ(outcome.code, 128 + SIGKILL) << outcome.err;
+  const std::string line = only_error(outcome);
+  EXPECT_TRUE(line.starts_with(
+      fmt::format("error: {} on {}, {}, step", GetParam().text, host_name(), device().gpu)))
+      << outcome.err;
+  EXPECT_TRUE(line.find(" were ended by signal 9 (Killed)") != std::string::npos) << line;
+  expect_clean_end(processes);
+}
+
+INSTANTIATE_TEST_SUITE_P(Some, RanksTogether,
+                         testing::Values(Together{"Two", {1, 2}, "ranks 1 and 2"},
+                                         Together{"All", {0, 1, 2, 3}, "ranks 0, 1, 2 and 3"}),
+                         [](const auto& each) { return each.param.name; });
+
 // A rank that ends while it is to write its checkpoint is a fault of its own.
 TEST_P(LaunchedRank, ThatASignalEndsWhileItStopsIsNamed) {
   const auto job = started(shared_gpu());

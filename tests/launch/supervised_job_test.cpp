@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "launch/exec_report.h"
+#include "launch/job_supervisor.h"
 #include "launch/rank_watch.h"
 #include "support/message.h"
 
@@ -71,9 +72,14 @@ TEST(RunJob, TellsAProgramThatEndsWith127FromNone) {
             "/nowhere/mpirun cannot be started: No such file or directory");
 }
 
+/// The only rank on its host, in a job of its own.
+WatchPlace alone(const std::string& device = "") {
+  return {.job = new_job_name(), .device = device};
+}
+
 TEST(WatchRank, TellsAProgramThatEndsWith127FromNone) {
-  EXPECT_EQ(watch_rank({"/bin/sh", "-c", "exit 127"}, {}, ""), 127);
-  EXPECT_EQ(message_of<SystemError>([] { watch_rank({"/nowhere/tandem"}, {}, ""); }),
+  EXPECT_EQ(watch_rank({"/bin/sh", "-c", "exit 127"}, {}, alone()), 127);
+  EXPECT_EQ(message_of<SystemError>([] { watch_rank({"/nowhere/tandem"}, {}, alone()); }),
             "/nowhere/tandem cannot be started: No such file or directory");
 }
 
@@ -103,7 +109,7 @@ TEST(ExecReport, SaysWhyThereIsNoPipe) {
 /// What watch_rank() says of a shell that runs `script`, $PPID being this process.
 std::string said_of(const std::string& script) {
   testing::internal::CaptureStderr();
-  watch_rank({"/bin/sh", "-c", script}, {}, "GPU-a");
+  watch_rank({"/bin/sh", "-c", script}, {}, alone("GPU-a"));
   return testing::internal::GetCapturedStderr();
 }
 
@@ -120,7 +126,7 @@ TEST(WatchRank, NamesARankThatCrashesAlsoWhenAskedToStop) {
 // As nohup leaves SIGHUP.
 TEST(WatchRank, LeavesASignalIgnoredThatWas) {
   const Disposition ignored(SIGHUP, SIG_IGN);
-  EXPECT_EQ(watch_rank({"/bin/sh", "-c", "kill -HUP $PPID; kill -HUP $$; exit 5"}, {}, ""), 5);
+  EXPECT_EQ(watch_rank({"/bin/sh", "-c", "kill -HUP $PPID; kill -HUP $$; exit 5"}, {}, alone()), 5);
 }
 
 bool g_in_parent = false;
@@ -144,7 +150,7 @@ TEST(WatchRank, PassesOnASignalThatComesBeforeThereIsARank) {
   const Disposition usual(SIGUSR1, SIG_DFL);
   testing::internal::CaptureStderr();
   signal_at_fork(g_in_parent);
-  EXPECT_EQ(watch_rank({"/bin/sleep", "3"}, {}, ""), 128 + SIGUSR1);
+  EXPECT_EQ(watch_rank({"/bin/sleep", "3"}, {}, alone()), 128 + SIGUSR1);
   // One that this process was sent as well is no news.
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
@@ -152,7 +158,7 @@ TEST(WatchRank, PassesOnASignalThatComesBeforeThereIsARank) {
 TEST(WatchRank, LosesNoSignalThatComesToTheChildBeforeExec) {
   const Disposition usual(SIGUSR1, SIG_DFL);
   signal_at_fork(g_in_child);
-  EXPECT_EQ(watch_rank({"/bin/sleep", "3"}, {}, ""), 128 + SIGUSR1);
+  EXPECT_EQ(watch_rank({"/bin/sleep", "3"}, {}, alone()), 128 + SIGUSR1);
 }
 
 }  // namespace

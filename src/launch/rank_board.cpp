@@ -1,0 +1,192 @@
+#include "launch/rank_board.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <system_error>
+#include <thread>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/process_place.h"
+#include "base/text.h"
+#include "parallel/gather_text.h"
+
+namespace tandem {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string name_start(const std::string& job) { return fmt::format("tandem-ranks-{}-", job); }
+
+/// The same for all that one mpirun, or its helper on this host, started; hosts that share /dev/shm
+/// differ in their name or in that process.
+std::string board_name(const std::string& job) {
+  std::array<char, 256> host{};
+  TANDEM_CHECK(::gethostname(host.data(), host.size() - 1) == 0, "the host name cannot be read");
+  return fmt::format("/{}{:04x}-{}", name_start(job), hash_text(host.data()) & 0xffffU,
+                     ::getppid());
+}
+
+/// A lock of the open file, which the system takes back when its process ends.
+class FileLock {
+ public:
+  explicit FileLock(int descriptor) : descriptor_(descriptor) {
+    int code = 0;
+    while ((code = ::flock(descriptor_, LOCK_EX)) != 0 && errno == EINTR) {
+    }
+    TANDEM_CHECK(code == 0, "the ranks' shared memory cannot be locked");
+  }
+  ~FileLock() { static_cast<void>(::flock(descriptor_, LOCK_UN)); }
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+
+ private:
+  int descriptor_;
+};
+
+std::string group_text(const std::vector<SignalledRank>& group) {
+  std::vector<int> ranks;
+  std::int64_t first = std::numeric_limits<std::int64_t>::max();
+  std::int64_t last = 0;
+  for (const SignalledRank& each : group) {
+    if (each.rank >= 0) ranks.push_back(each.rank);
+    first = std::min(first, each.step);
+    last = std::max(last, each.step);
+  }
+  const std::string place =
+      place_text(ranks.empty() ? "" : ranks_text(ranks), group.front().device, first, last);
+  const int signal = group.front().signal;
+  return fmt::format("{} {} ended by signal {} ({})", place, group.size() == 1 ? "was" : "were",
+                     signal, strsignal(signal));
+}
+
+}  // namespace
+
+std::string signalled_text(const std::vector<SignalledRank>& ranks) {
+  std::vector<std::vector<SignalledRank>> groups;
+  for (const SignalledRank& each : ranks) {
+    const auto same = std::ranges::find_if(groups, [&](const auto& group) {
+      return group.front().device == each.device && group.front().signal == each.signal;
+    });
+    if (same != groups.end()) {
+      same->push_back(each);
+    } else {
+      groups.push_back({each});
+    }
+  }
+  std::vector<std::string> texts;
+  for (const auto& group : groups) texts.push_back(group_text(group));
+  return join(texts, "; ");
+}
+
+/// Written by its watcher alone, the state last.
+struct RankBoard::Entry {
+  std::atomic<RankState> state;
+  std::int32_t rank;
+  std::int32_t signal;
+  std::int64_t step;
+  std::array<char, 96> device;
+};
+
+/// Zeroed where nobody has come yet; the entries follow.
+struct RankBoard::Memory {
+  std::atomic<std::int32_t> users;
+  std::atomic<std::int32_t> told;
+};
+
+RankBoard::Entry& RankBoard::entry(std::size_t place) const {
+  static_assert(std::atomic<RankState>::is_always_lock_free &&
+                std::atomic<std::int32_t>::is_always_lock_free);
+  static_assert(sizeof(Memory) % alignof(Entry) == 0);
+  auto* const entries = reinterpret_cast<Entry*>(static_cast<std::byte*>(memory_) + sizeof(Memory));
+  return entries[place];
+}
+
+RankBoard::RankBoard(const WatchPlace& place, int rank)
+    : name_(board_name(place.job)),
+      place_(static_cast<std::size_t>(place.local_rank)),
+      count_(static_cast<std::size_t>(place.local_size)) {
+  TANDEM_CHECK(place_ < count_, "process {} of {} on this host", place_, count_);
+  const std::size_t bytes = sizeof(Memory) + count_ * sizeof(Entry);
+  descriptor_ = ::shm_open(name_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  // To the same size by all of them: it is there, and zeroed, for whoever comes first.
+  if (descriptor_ < 0 || ::ftruncate(descriptor_, static_cast<off_t>(bytes)) != 0) {
+    system_error("no shared memory '/dev/shm{}': {}", name_, std::strerror(errno));
+  }
+  memory_ = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
+  if (memory_ == MAP_FAILED) system_error("no shared memory: {}", std::strerror(errno));
+  Entry& own = entry(place_);
+  own.rank = rank;
+  place.device.copy(own.device.data(), own.device.size() - 1);
+  set(RankState::runs);
+  if (static_cast<Memory*>(memory_)->users.fetch_add(1) + 1 == place.local_size) {
+    static_cast<void>(::shm_unlink(name_.c_str()));  // fails where one has ended already
+  }
+}
+
+RankBoard::~RankBoard() {
+  // Whoever has not come by now would be alone. Fails where all have: the name is gone.
+  static_cast<void>(::shm_unlink(name_.c_str()));
+  static_cast<void>(::munmap(memory_, sizeof(Memory) + count_ * sizeof(Entry)));
+  static_cast<void>(::close(descriptor_));
+}
+
+void RankBoard::set(RankState state, int signal, std::int64_t step) {
+  Entry& own = entry(place_);
+  own.signal = signal;
+  own.step = step;
+  own.state = state;
+}
+
+bool RankBoard::any(RankState state) const {
+  for (std::size_t place = 0; place < count_; ++place) {
+    if (entry(place).state == state) return true;
+  }
+  return false;
+}
+
+std::vector<SignalledRank> RankBoard::ranks_in(RankState state) const {
+  std::vector<SignalledRank> ranks;
+  for (std::size_t place = 0; place < count_; ++place) {
+    const Entry& each = entry(place);
+    if (each.state != state) continue;
+    ranks.push_back({.rank = each.rank,
+                     .device = each.device.data(),
+                     .step = each.step,
+                     .signal = each.signal});
+  }
+  return ranks;
+}
+
+void RankBoard::say_once(RankState state, std::chrono::milliseconds patience,
+                         const std::function<void(const std::vector<SignalledRank>&)>& say) {
+  // Where the one that speaks is killed meanwhile, the lock falls to the next one.
+  const FileLock lock(descriptor_);
+  std::atomic<std::int32_t>& told = static_cast<Memory*>(memory_)->told;
+  if (told != 0) return;
+  std::this_thread::sleep_for(patience);
+  say(ranks_in(state));
+  told = 1;
+}
+
+void remove_rank_boards(const std::string& job) {
+  std::error_code code;
+  for (const fs::directory_entry& each : fs::directory_iterator("/dev/shm", code)) {
+    if (!each.path().filename().string().starts_with(name_start(job))) continue;
+    fs::remove(each.path(), code);
+  }
+}
+
+}  // namespace tandem

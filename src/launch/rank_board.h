@@ -1,0 +1,80 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace tandem {
+
+/// What became of a rank, as the process that watches it sees it.
+enum class RankState : std::int32_t {
+  unknown,  ///< its watcher has not come yet
+  runs,
+  killed,   ///< a signal ended it, and not the end of the job
+  ended     ///< in any other way
+};
+
+/// A rank that a signal ended.
+struct SignalledRank {
+  int rank = -1;       ///< -1: unknown
+  std::string device;  ///< empty: none
+  std::int64_t step = 0;
+  int signal = 0;
+};
+
+/// "rank 1 on node-a, GPU-8f3c..., step 7 was ended by signal 9 (Killed)", of several: those of one
+/// GPU and one signal together, with "; " between such groups.
+std::string signalled_text(const std::vector<SignalledRank>& ranks);
+
+/// One watcher's place on its host in a job.
+struct WatchPlace {
+  std::string job;     ///< its name; letters and digits
+  int local_rank = 0;  ///< among the host's processes of the job
+  int local_size = 1;
+  std::string device{};  ///< UUID of its GPU; empty: none
+};
+
+/// Shared memory by which the processes that watch the ranks of one host know of each other's, so
+/// that one of them speaks for all. Its name is gone once all have it, so that nothing is left of
+/// it however they end.
+class RankBoard {
+ public:
+  /// `rank`: this watcher's, -1 where it is unknown. Throws SystemError where there is no memory.
+  RankBoard(const WatchPlace& place, int rank);
+  ~RankBoard();
+  RankBoard(const RankBoard&) = delete;
+  RankBoard& operator=(const RankBoard&) = delete;
+
+  /// What became of this watcher's rank. `signal`: by which it was killed.
+  void set(RankState state, int signal = 0, std::int64_t step = 0);
+
+  /// Whether a rank of this host is in that state.
+  bool any(RankState state) const;
+
+  /// Calls `say` with the ranks in that state, unless anything has been said: then, and where
+  /// another watcher is about to, it returns once that is done. Whoever speaks waits for `patience`
+  /// before, so that it can tell of those too that a moment later are in that state.
+  void say_once(RankState state, std::chrono::milliseconds patience,
+                const std::function<void(const std::vector<SignalledRank>&)>& say);
+
+ private:
+  struct Entry;
+  struct Memory;
+
+  Entry& entry(std::size_t place) const;
+  std::vector<SignalledRank> ranks_in(RankState state) const;
+
+  std::string name_;
+  std::size_t place_;
+  std::size_t count_;
+  int descriptor_ = -1;
+  void* memory_ = nullptr;
+};
+
+/// Removes what watchers of the job left on this host that were killed before all had come.
+void remove_rank_boards(const std::string& job);
+
+}  // namespace tandem

@@ -1,0 +1,142 @@
+#include "launch/rank_board.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <filesystem>
+#include <thread>
+
+#include "base/process_place.h"
+#include "launch/job_supervisor.h"
+
+namespace tandem {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr SignalledRank killed(int rank, const char* device, std::int64_t step) {
+  return {.rank = rank, .device = device, .step = step, .signal = SIGKILL};
+}
+
+TEST(SignalledText, NamesOneRankOrSeveral) {
+  const std::string host = place_text(-1, "", 0);
+  EXPECT_EQ(signalled_text({killed(1, "GPU-a", 7)}),
+            "rank 1 on " + host + ", GPU-a, step 7 was ended by signal 9 (Killed)");
+  EXPECT_EQ(signalled_text({killed(1, "", 7), killed(2, "", 7)}),
+            "ranks 1 and 2 on " + host + ", step 7 were ended by signal 9 (Killed)");
+  EXPECT_EQ(signalled_text({killed(0, "", 8), killed(1, "", 7), killed(3, "", 8)}),
+            "ranks 0, 1 and 3 on " + host + ", steps 7 to 8 were ended by signal 9 (Killed)");
+  EXPECT_EQ(signalled_text({killed(-1, "", 0)}),
+            host + " was ended by signal 9 (Killed)");
+}
+
+TEST(SignalledText, KeepsGpusAndSignalsApart) {
+  const std::string host = place_text(-1, "", 0);
+  SignalledRank aborted = killed(2, "GPU-b", 7);
+  aborted.signal = SIGABRT;
+  EXPECT_EQ(signalled_text({killed(0, "GPU-a", 7), killed(1, "GPU-b", 7), aborted,
+                            killed(3, "GPU-b", 7)}),
+            "rank 0 on " + host + ", GPU-a, step 7 was ended by signal 9 (Killed); ranks 1 and 3 on " +
+                host + ", GPU-b, step 7 were ended by signal 9 (Killed); rank 2 on " + host +
+                ", GPU-b, step 7 was ended by signal 6 (Aborted)");
+}
+
+TEST(RankBoard, HasOneSpeakForAll) {
+  const std::string job = new_job_name();
+  std::atomic<int> said{0};
+  std::vector<int> named;
+  const auto watch = [&](int rank, milliseconds delay) {
+    RankBoard board({.job = job, .local_rank = rank, .local_size = 3}, rank);
+    std::this_thread::sleep_for(delay);
+    board.set(rank == 0 ? RankState::ended : RankState::killed, SIGKILL, 7);
+    if (rank == 0) return;
+    board.say_once(RankState::killed, milliseconds(400), [&](const auto& ranks) {
+      ++said;
+      for (const SignalledRank& each : ranks) named.push_back(each.rank);
+    });
+    EXPECT_EQ(said, 1);  // whoever ends before the line is out would have the job ended
+  };
+  {
+    std::thread ended(watch, 0, milliseconds(100));
+    std::thread first(watch, 1, milliseconds(100));
+    std::thread second(watch, 2, milliseconds(200));
+    for (std::thread* each : {&ended, &first, &second}) each->join();
+  }
+  EXPECT_EQ(said, 1);
+  EXPECT_EQ(named, (std::vector<int>{1, 2}));
+}
+
+/// Forks a watcher whose rank was killed; it writes a line into `pipe` before it is to speak, and
+/// one when it does.
+pid_t start_watcher(const std::string& job, int rank, milliseconds patience, int pipe) {
+  const pid_t child = ::fork();
+  if (child != 0) return child;
+  const auto write_line = [&](const std::string& text) {
+    if (::write(pipe, text.data(), text.size()) < 0) ::_exit(1);
+  };
+  RankBoard board({.job = job, .local_rank = rank, .local_size = 2}, rank);
+  board.set(RankState::killed, SIGKILL, 7);
+  write_line("comes\n");
+  board.say_once(RankState::killed, patience, [&](const auto& ranks) {
+    write_line(std::to_string(rank) + " names " + std::to_string(ranks.size()) + "\n");
+  });
+  ::_exit(0);
+}
+
+std::string read_some(int pipe) {
+  std::array<char, 256> text{};
+  return {text.data(), static_cast<std::size_t>(std::max<ssize_t>(
+                           ::read(pipe, text.data(), text.size()), 0))};
+}
+
+TEST(RankBoard, HasAnotherSpeakWhereTheFirstIsKilled) {
+  const std::string job = new_job_name();
+  std::array<int, 2> pipe{};
+  ASSERT_EQ(::pipe(pipe.data()), 0);
+  const pid_t first = start_watcher(job, 0, std::chrono::minutes(10), pipe[1]);
+  EXPECT_EQ(read_some(pipe[0]), "comes\n");
+  std::this_thread::sleep_for(milliseconds(200));  // until it holds the lock
+  const pid_t second = start_watcher(job, 1, milliseconds(0), pipe[1]);
+  EXPECT_EQ(read_some(pipe[0]), "comes\n");
+  std::this_thread::sleep_for(milliseconds(200));
+  EXPECT_EQ(::waitpid(second, nullptr, WNOHANG), 0);  // it waits for the first one's line
+  ASSERT_EQ(::kill(first, SIGKILL), 0);
+  EXPECT_EQ(read_some(pipe[0]), "1 names 2\n");
+  EXPECT_EQ(::waitpid(first, nullptr, 0), first);
+  EXPECT_EQ(::waitpid(second, nullptr, 0), second);
+  for (const int end : pipe) ::close(end);
+}
+
+TEST(RankBoard, LeavesNoNameOnceAllHaveIt) {
+  const std::string job = new_job_name();
+  const auto names = [&] {
+    int count = 0;
+    for (const auto& each : std::filesystem::directory_iterator("/dev/shm")) {
+      count += each.path().filename().string().find(job) != std::string::npos ? 1 : 0;
+    }
+    return count;
+  };
+  const RankBoard first({.job = job, .local_rank = 0, .local_size = 2}, 0);
+  EXPECT_EQ(names(), 1);
+  EXPECT_TRUE(first.any(RankState::unknown));
+  {
+    const RankBoard second({.job = job, .local_rank = 1, .local_size = 2}, 1);
+    EXPECT_EQ(names(), 0);
+    EXPECT_FALSE(first.any(RankState::unknown));
+  }
+  const std::string other = new_job_name();
+  const RankBoard lonely({.job = job, .local_rank = 0, .local_size = 2}, 0);
+  EXPECT_EQ(names(), 1);
+  remove_rank_boards(other);
+  EXPECT_EQ(names(), 1);
+  remove_rank_boards(job);
+  EXPECT_EQ(names(), 0);
+}
+
+}  // namespace
+}  // namespace tandem
