@@ -18,19 +18,24 @@
 namespace tandem {
 namespace {
 
-using Step = std::atomic<std::int64_t>;
-static_assert(Step::is_always_lock_free);
+/// What a process says of itself. Zeroed memory is one that has said nothing.
+struct Report {
+  std::atomic<std::int64_t> step{0};
+  std::atomic<double> timeout_seconds{0.0};
+};
+static_assert(std::atomic<std::int64_t>::is_always_lock_free &&
+              std::atomic<double>::is_always_lock_free);
 
-constexpr const char* variable_name = "TANDEM_STEP_DESCRIPTOR";
-constexpr const char* memory_name = "tandem-step";
+constexpr const char* variable_name = "TANDEM_REPORT_DESCRIPTOR";
+constexpr const char* memory_name = "tandem-report";
 
 void* map(int descriptor) {
-  return ::mmap(nullptr, sizeof(Step), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  return ::mmap(nullptr, sizeof(Report), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
 }
 
-/// The watching parent's word; null where there is none. Whoever inherited the variable alone has
+/// The watching parent's memory; null where there is none. Whoever inherited the variable alone has
 /// something else under that number.
-Step* shared_step() {
+Report* shared_report() {
   const char* text = std::getenv(variable_name);
   const auto descriptor = text == nullptr ? std::nullopt : parse_number<int>(text);
   if (!descriptor) return nullptr;
@@ -41,17 +46,17 @@ Step* shared_step() {
     return nullptr;
   }
   void* const memory = map(*descriptor);
-  return memory == MAP_FAILED ? nullptr : static_cast<Step*>(memory);
+  return memory == MAP_FAILED ? nullptr : static_cast<Report*>(memory);
 }
 
-Step* parents_cell() {
-  static Step* const shared = shared_step();
+Report* parents_report() {
+  static Report* const shared = shared_report();
   return shared;
 }
 
-Step& step_cell() {
-  static Step own{0};
-  Step* const shared = parents_cell();
+Report& report() {
+  static Report own;
+  Report* const shared = parents_report();
   return shared != nullptr ? *shared : own;
 }
 
@@ -81,7 +86,7 @@ std::string place_text(const std::string& ranks, const std::string& device, std:
 
 std::string process_place() {
   const std::scoped_lock lock(g_device_mutex);
-  return place_text(process_rank(), g_device, step_cell().load());
+  return place_text(process_rank(), g_device, report().step.load());
 }
 
 void set_process_device(const std::string& device) {
@@ -89,28 +94,34 @@ void set_process_device(const std::string& device) {
   g_device = device;
 }
 
-void set_process_step(std::int64_t step) { step_cell().store(step, std::memory_order_relaxed); }
+void set_process_step(std::int64_t step) { report().step.store(step, std::memory_order_relaxed); }
 
-bool has_watching_parent() { return parents_cell() != nullptr; }
+void set_process_timeout(double seconds) { report().timeout_seconds.store(seconds); }
 
-ChildStep::ChildStep() : descriptor_(::memfd_create(memory_name, 0)) {
-  if (descriptor_ < 0 || ::ftruncate(descriptor_, sizeof(Step)) != 0) {
+bool has_watching_parent() { return parents_report() != nullptr; }
+
+ChildReport::ChildReport() : descriptor_(::memfd_create(memory_name, 0)) {
+  if (descriptor_ < 0 || ::ftruncate(descriptor_, sizeof(Report)) != 0) {
     system_error("no shared memory: {}", std::strerror(errno));
   }
   memory_ = map(descriptor_);
   if (memory_ == MAP_FAILED) system_error("no shared memory: {}", std::strerror(errno));
 }
 
-ChildStep::~ChildStep() {
+ChildReport::~ChildReport() {
   // Nothing that could fail is left to do with either.
-  static_cast<void>(::munmap(memory_, sizeof(Step)));
+  static_cast<void>(::munmap(memory_, sizeof(Report)));
   static_cast<void>(::close(descriptor_));
 }
 
-std::pair<std::string, std::string> ChildStep::variable() const {
+std::pair<std::string, std::string> ChildReport::variable() const {
   return {variable_name, fmt::format("{}", descriptor_)};
 }
 
-std::int64_t ChildStep::value() const { return static_cast<const Step*>(memory_)->load(); }
+std::int64_t ChildReport::step() const { return static_cast<const Report*>(memory_)->step.load(); }
+
+double ChildReport::timeout_seconds() const {
+  return static_cast<const Report*>(memory_)->timeout_seconds.load();
+}
 
 }  // namespace tandem

@@ -20,24 +20,28 @@ std::string place_text(const std::string& ranks, const std::string& device, std:
 void set_process_device(const std::string& device);
 /// The training step that is under way, counted from 1. Costs a store to memory.
 void set_process_step(std::int64_t step);
+/// For how long other ranks wait for a sign of life of this process; 0: for ever.
+void set_process_timeout(double seconds);
 
-/// Whether the parent has a ChildStep of this process, and so tells how a signal ends it.
+/// Whether the parent has a ChildReport of this process, and so tells how a signal ends it.
 bool has_watching_parent();
 
-/// A word of memory that a child started with variable() in its environment shares: what it says by
-/// set_process_step() stands here, also once it is dead.
-class ChildStep {
+/// Memory that a child started with variable() in its environment shares: what it says by
+/// set_process_step() and set_process_timeout() stands here, also once it is dead.
+class ChildReport {
  public:
   /// Throws SystemError where the system has no memory for it.
-  ChildStep();
-  ~ChildStep();
-  ChildStep(const ChildStep&) = delete;
-  ChildStep& operator=(const ChildStep&) = delete;
+  ChildReport();
+  ~ChildReport();
+  ChildReport(const ChildReport&) = delete;
+  ChildReport& operator=(const ChildReport&) = delete;
 
   /// Name and value. The child inherits a file descriptor with it.
   std::pair<std::string, std::string> variable() const;
   /// 0 before the first step.
-  std::int64_t value() const;
+  std::int64_t step() const;
+  /// 0: for ever, or not said yet.
+  double timeout_seconds() const;
 
  private:
   int descriptor_ = -1;

@@ -1,5 +1,7 @@
 #include "launch/own_processes.h"
 
+#include <unistd.h>
+
 #include <charconv>
 #include <filesystem>
 #include <fstream>
@@ -12,18 +14,23 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// 0 where the process is gone.
-pid_t parent_of(const fs::path& process) {
+/// What /proc says of a process.
+struct Facts {
+  char state = '\0';
+  pid_t parent = 0;  ///< 0 where the process is gone
+};
+
+Facts facts_of(const fs::path& process) {
   std::ifstream file(process / "stat");
   std::string text;
   std::getline(file, text);
   // "PID (NAME) STATE PARENT ...", and a name may hold anything.
   const std::size_t name_end = text.rfind(')');
-  if (name_end == std::string::npos || name_end + 4 >= text.size()) return 0;
-  pid_t parent = 0;
+  if (name_end == std::string::npos || name_end + 4 >= text.size()) return {};
+  Facts facts{.state = text[name_end + 2]};
   const char* begin = text.data() + name_end + 4;
-  std::from_chars(begin, text.data() + text.size(), parent);
-  return parent;
+  std::from_chars(begin, text.data() + text.size(), facts.parent);
+  return facts;
 }
 
 std::map<pid_t, pid_t> all_parents() {
@@ -34,7 +41,7 @@ std::map<pid_t, pid_t> all_parents() {
     pid_t process = 0;
     const auto [end, problem] = std::from_chars(name.data(), name.data() + name.size(), process);
     if (problem != std::errc() || end != name.data() + name.size()) continue;
-    if (const pid_t parent = parent_of(entry.path()); parent > 0) parents[process] = parent;
+    if (const pid_t parent = facts_of(entry.path()).parent; parent > 0) parents[process] = parent;
   }
   return parents;
 }
@@ -64,6 +71,15 @@ std::vector<pid_t> own_processes_below(pid_t ancestor) {
     if (!error && its == program) found.push_back(process);
   }
   return found;
+}
+
+bool has_stopped_ancestor() {
+  for (pid_t process = ::getppid(); process > 0;) {
+    const Facts facts = facts_of("/proc/" + std::to_string(process));
+    if (facts.state == 'T') return true;
+    process = facts.parent;
+  }
+  return false;
 }
 
 }  // namespace tandem

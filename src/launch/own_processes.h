@@ -10,4 +10,7 @@ namespace tandem {
 /// behind mpirun, its ranks here. What ends meanwhile is left out.
 std::vector<pid_t> own_processes_below(pid_t ancestor);
 
+/// Whether a process that this one descends from is stopped, as by SIGTSTP: its launcher, say.
+bool has_stopped_ancestor();
+
 }  // namespace tandem

@@ -56,7 +56,7 @@ class FileLock {
   int descriptor_;
 };
 
-std::string group_text(const std::vector<SignalledRank>& group) {
+std::string group_text(const std::vector<SignalledRank>& group, const std::string& what) {
   std::vector<int> ranks;
   std::int64_t first = std::numeric_limits<std::int64_t>::max();
   std::int64_t last = 0;
@@ -68,13 +68,13 @@ std::string group_text(const std::vector<SignalledRank>& group) {
   const std::string place =
       place_text(ranks.empty() ? "" : ranks_text(ranks), group.front().device, first, last);
   const int signal = group.front().signal;
-  return fmt::format("{} {} ended by signal {} ({})", place, group.size() == 1 ? "was" : "were",
+  return fmt::format("{} {} {} by signal {} ({})", place, group.size() == 1 ? "was" : "were", what,
                      signal, strsignal(signal));
 }
 
 }  // namespace
 
-std::string signalled_text(const std::vector<SignalledRank>& ranks) {
+std::string signalled_text(const std::vector<SignalledRank>& ranks, const std::string& what) {
   std::vector<std::vector<SignalledRank>> groups;
   for (const SignalledRank& each : ranks) {
     const auto same = std::ranges::find_if(groups, [&](const auto& group) {
@@ -87,7 +87,7 @@ std::string signalled_text(const std::vector<SignalledRank>& ranks) {
     }
   }
   std::vector<std::string> texts;
-  for (const auto& group : groups) texts.push_back(group_text(group));
+  for (const auto& group : groups) texts.push_back(group_text(group, what));
   return join(texts, "; ");
 }
 

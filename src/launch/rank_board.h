@@ -13,11 +13,12 @@ namespace tandem {
 enum class RankState : std::int32_t {
   unknown,  ///< its watcher has not come yet
   runs,
+  stopped,  ///< by a signal, as SIGSTOP; it may go on
   killed,   ///< a signal ended it, and not the end of the job
   ended     ///< in any other way
 };
 
-/// A rank that a signal ended.
+/// A rank that a signal stopped or ended.
 struct SignalledRank {
   int rank = -1;       ///< -1: unknown
   std::string device;  ///< empty: none
@@ -26,8 +27,8 @@ struct SignalledRank {
 };
 
 /// "rank 1 on node-a, GPU-8f3c..., step 7 was ended by signal 9 (Killed)", of several: those of one
-/// GPU and one signal together, with "; " between such groups.
-std::string signalled_text(const std::vector<SignalledRank>& ranks);
+/// GPU and one signal together, with "; " between such groups. `what` is the participle.
+std::string signalled_text(const std::vector<SignalledRank>& ranks, const std::string& what);
 
 /// One watcher's place on its host in a job.
 struct WatchPlace {
@@ -48,7 +49,7 @@ class RankBoard {
   RankBoard(const RankBoard&) = delete;
   RankBoard& operator=(const RankBoard&) = delete;
 
-  /// What became of this watcher's rank. `signal`: by which it was killed.
+  /// What became of this watcher's rank. `signal`: by which it was stopped or killed.
   void set(RankState state, int signal = 0, std::int64_t step = 0);
 
   /// Whether a rank of this host is in that state.

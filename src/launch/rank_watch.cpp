@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -11,13 +12,17 @@
 #include <cstdint>
 #include <cstring>
 #include <ctime>
+#include <optional>
+#include <thread>
 
 #include "base/error.h"
 #include "base/exit_code.h"
 #include "base/log.h"
 #include "base/process_place.h"
 #include "launch/exec_report.h"
+#include "launch/own_processes.h"
 #include "launch/signal_queue.h"
+#include "launch/standstill.h"
 
 namespace tandem {
 namespace {
@@ -92,9 +97,66 @@ class PassedSignals {
   report.fail();
 }
 
+/// Between looks at ranks that stand still.
+constexpr std::chrono::milliseconds look_interval{100};
+
 /// For others that a signal ended at the same moment. mpirun learns of a rank's end by that of its
 /// watcher, and so ends no rank meanwhile.
 constexpr std::chrono::milliseconds others_turn{200};
+
+/// For how long all ranks of a host may stand still; never where nobody waits for them. Ranks that
+/// wait for these elsewhere are to find it first: they know which checkpoint is left.
+Standstill::Seconds longest_standstill(double timeout_seconds) {
+  if (timeout_seconds == 0.0) return Standstill::Seconds::max();
+  return Standstill::Seconds(timeout_seconds + std::max(2.0, timeout_seconds / 4.0));
+}
+
+/// Whether nobody on this host is left that could notice that this rank is stopped, and nobody has
+/// meant it. Where SIGTERM came, mpirun is ending the job.
+bool is_left_alone(const RankBoard& board) {
+  return !board.any(RankState::runs) && !board.any(RankState::unknown) && !was_received(SIGTERM) &&
+         !has_stopped_ancestor();
+}
+
+/// Returns the rank's wait status once it has ended; none where it and all others of this host have
+/// stood still for too long.
+std::optional<int> wait_for_end(pid_t rank, RankBoard& board, const ChildReport& report) {
+  Standstill standstill(Standstill::Clock::now());
+  for (bool stopped = false;;) {
+    int status = 0;
+    const pid_t changed =
+        ::waitpid(rank, &status, WUNTRACED | WCONTINUED | (stopped ? WNOHANG : 0));
+    TANDEM_CHECK(changed >= 0 || errno == EINTR, "the rank was waited for elsewhere");
+    if (changed == 0) {
+      std::this_thread::sleep_for(look_interval);
+      const auto stood = standstill.look(is_left_alone(board), Standstill::Clock::now());
+      if (stood > longest_standstill(report.timeout_seconds())) return std::nullopt;
+    } else if (changed == rank && WIFSTOPPED(status)) {
+      stopped = true;
+      standstill = Standstill(Standstill::Clock::now());
+      board.set(RankState::stopped, WSTOPSIG(status), report.step());
+    } else if (changed == rank && WIFCONTINUED(status)) {
+      stopped = false;
+      board.set(RankState::runs);
+    } else if (changed == rank) {
+      return status;
+    }
+  }
+}
+
+/// Says that all ranks of this host stand still, once for them all, and ends this one.
+void end_stopped(pid_t rank, RankBoard& board, double timeout_seconds) {
+  using std::chrono::milliseconds;
+  board.say_once(RankState::stopped, milliseconds(0), [&](const std::vector<SignalledRank>& ranks) {
+    log_error("{}, and none of this host's ranks has gone on for {:g} s; the job is ended",
+              signalled_text(ranks, "stopped"), longest_standstill(timeout_seconds).count());
+  });
+  static_cast<void>(::kill(rank, SIGKILL));  // fails only where it has ended just now
+  while (::waitpid(rank, nullptr, 0) != rank) {
+    TANDEM_CHECK(errno == EINTR, "the rank was waited for elsewhere");
+  }
+  board.set(RankState::ended);
+}
 
 /// Says that a signal ended the rank, once for all that met one at this moment, unless the job's
 /// end brought it: who ends a job sends the same signal to this process, or SIGTERM before SIGKILL.
@@ -104,7 +166,7 @@ void tell_of_signal(int number, RankBoard& board, std::int64_t step) {
   board.set(by_jobs_end ? RankState::ended : RankState::killed, number, step);
   if (by_jobs_end) return;
   board.say_once(RankState::killed, others_turn, [](const std::vector<SignalledRank>& ranks) {
-    log_error("{}", signalled_text(ranks));
+    log_error("{}", signalled_text(ranks, "ended"));
   });
 }
 
@@ -112,9 +174,9 @@ void tell_of_signal(int number, RankBoard& board, std::int64_t step) {
 
 int watch_rank(const std::vector<std::string>& words, const EnvironmentChanges& changes,
                const WatchPlace& place) {
-  const ChildStep step;
+  const ChildReport child_report;
   EnvironmentChanges all = changes;
-  all.push_back(step.variable());
+  all.push_back(child_report.variable());
   std::vector<std::string> command = words;
   std::vector<std::string> environment = changed_environment(all);
   const std::vector<char*> arguments = exec_array(command);
@@ -127,17 +189,18 @@ int watch_rank(const std::vector<std::string>& words, const EnvironmentChanges& 
   if (rank < 0) system_error("cannot fork: {}", std::strerror(errno));
   if (rank == 0) become(arguments, variables, parent, signals, exec_report);
   signals.open_to(rank);
-  int status = 0;
-  while (::waitpid(rank, &status, 0) != rank) {
-    TANDEM_CHECK(errno == EINTR, "the rank was waited for elsewhere");
+  const std::optional<int> status = wait_for_end(rank, board, child_report);
+  if (!status) {
+    end_stopped(rank, board, child_report.timeout_seconds());
+    return ExitCode::failure;
   }
-  if (WIFEXITED(status)) {
+  if (WIFEXITED(*status)) {
     board.set(RankState::ended);
     exec_report.require_started(command[0]);
-    return WEXITSTATUS(status);
+    return WEXITSTATUS(*status);
   }
-  tell_of_signal(WTERMSIG(status), board, step.value());
-  return ExitCode::of_signal(WTERMSIG(status));
+  tell_of_signal(WTERMSIG(*status), board, child_report.step());
+  return ExitCode::of_signal(WTERMSIG(*status));
 }
 
 }  // namespace tandem

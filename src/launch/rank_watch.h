@@ -14,6 +14,11 @@ namespace tandem {
 /// Ranks of a host that end so within a moment are named in one line, by one of their watchers, and
 /// there is no other line for the job on that host.
 ///
+/// Where signals (SIGSTOP) have stopped all ranks of this host, for longer than ranks wait for one
+/// another (set_process_timeout()) by a quarter, two seconds at least, one line says so, all are
+/// killed, and the code is 1. What the rank waits for elsewhere is its own to notice. Time in which
+/// this process or one above it, as the launcher, was stopped too does not count.
+///
 /// mpirun and srun signal a whole process group: what they send reaches the rank by itself, and
 /// this process lets it pass. What comes before there is a rank is handed on to it. A signal that
 /// this process was started to ignore, as by nohup, the rank ignores too. If this process is

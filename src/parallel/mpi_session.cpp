@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/process_place.h"
 #include "base/text.h"
 #include "parallel/mpi_error.h"
 #include "parallel/self_communicator.h"
@@ -113,6 +114,7 @@ MpiSession::~MpiSession() {
 
 std::unique_ptr<Communicator> MpiSession::make_world(const MpiOptions& options) const {
   timeout_seconds_ = options.timeout_seconds;
+  set_process_timeout(timeout_seconds_);
   if (distributed_) return std::make_unique<MpiCommunicator>(options);
   return std::make_unique<SelfCommunicator>();
 }

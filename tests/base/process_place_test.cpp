@@ -20,37 +20,40 @@ TEST(PlaceText, HoldsWhatIsKnown) {
 }
 
 // In a child, since a process reads its environment once.
-TEST(ChildStep, StandsHereOnceTheChildIsDead) {
-  const ChildStep step;
-  EXPECT_EQ(step.value(), 0);
+TEST(ChildReport, StandsHereOnceTheChildIsDead) {
+  const ChildReport report;
+  EXPECT_EQ(report.step(), 0);
+  EXPECT_EQ(report.timeout_seconds(), 0.0);
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    const auto [name, value] = step.variable();
+    const auto [name, value] = report.variable();
     ::setenv(name.c_str(), value.c_str(), 1);
     set_process_step(41);
     set_process_step(42);
+    set_process_timeout(2.5);
     ::_exit(process_place().ends_with(", step 42") ? 0 : 1);
   }
   int status = -1;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
-  EXPECT_EQ(step.value(), 42);
+  EXPECT_EQ(report.step(), 42);
+  EXPECT_EQ(report.timeout_seconds(), 2.5);
 }
 
-TEST(ChildStep, IsNotTakenFromAForeignDescriptor) {
-  const ChildStep step;
+TEST(ChildReport, IsNotTakenFromAForeignDescriptor) {
+  const ChildReport report;
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    ::setenv(step.variable().first.c_str(), "0", 1);  // the standard input
+    ::setenv(report.variable().first.c_str(), "0", 1);  // the standard input
     set_process_step(7);
     ::_exit(process_place().ends_with(", step 7") ? 0 : 1);
   }
   int status = -1;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
-  EXPECT_EQ(step.value(), 0);
+  EXPECT_EQ(report.step(), 0);
 }
 
 }  // namespace

@@ -89,6 +89,54 @@ INSTANTIATE_TEST_SUITE_P(Some, RanksTogether,
                                          Together{"All", {0, 1, 2, 3}, "ranks 0, 1, 2 and 3"}),
                          [](const auto& each) { return each.param.name; });
 
+using StoppedRanks = LaunchFault;
+
+TEST_F(StoppedRanks, AreNamedByTheOthers) {
+  const auto job = started(shared_gpu(), set({"parallel.timeout_seconds=5"}));
+  const std::vector<pid_t> processes = processes_of(*job);
+  for (const std::size_t rank : {1, 2}) Program::signal(processes[rank], SIGSTOP);
+  const Outcome outcome = end_after_fault(*job);
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  const std::string line = only_error(outcome);
+  EXPECT_NE(line.find(" for ranks 1 and 2, which give no sign of life"), std::string::npos) << line;
+  expect_clean_end(processes);
+}
+
+TEST_F(StoppedRanks, AreNamedAndEndedWhereNoneIsLeftToNotice) {
+  const auto job = started(shared_gpu(), set({"parallel.timeout_seconds=3"}));
+  const std::vector<pid_t> processes = processes_of(*job);
+  for (const pid_t process : processes) Program::signal(process, SIGSTOP);
+  const Outcome outcome = end_after_fault(*job);
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  const std::string line = only_error(outcome);
+  EXPECT_TRUE(line.starts_with(
+      fmt::format("error: ranks 0, 1, 2 and 3 on {}, {}, step", host_name(), device().gpu)))
+      << outcome.err;
+  EXPECT_NE(line.find(" were stopped by signal 19 (Stopped (signal)), and none of this host's "
+                      "ranks has gone on for 5 s"),
+            std::string::npos)
+      << line;
+  expect_clean_end(processes);
+}
+
+// As a person stops a whole job, to go on with it later.
+TEST_F(StoppedRanks, AreLeftAloneWhereTheLauncherIsStoppedToo) {
+  const auto job = started(shared_gpu(), set({"parallel.timeout_seconds=1"}));
+  const std::vector<pid_t> processes = processes_of(*job);
+  hold(job->id());
+  for (const pid_t process : processes) hold(process);
+  std::this_thread::sleep_for(std::chrono::seconds(5));
+  const int reached = checkpoint_steps(path("out")).back();
+  job->signal(SIGCONT);
+  for (const pid_t process : processes) Program::signal(process, SIGCONT);
+  expect_checkpoint_after(reached);
+  job->signal(SIGTERM);
+  const Outcome outcome = end_after_fault(*job);
+  EXPECT_EQ(outcome.code, stopped) << outcome.err;
+  EXPECT_EQ(outcome.err.find("error: "), std::string::npos) << outcome.err;
+  expect_nothing_left();
+}
+
 // A rank that ends while it is to write its checkpoint is a fault of its own.
 TEST_P(LaunchedRank, ThatASignalEndsWhileItStopsIsNamed) {
   const auto job = started(shared_gpu());

@@ -13,6 +13,7 @@
 
 #include "base/process_place.h"
 #include "launch/job_supervisor.h"
+#include "launch/standstill.h"
 
 namespace tandem {
 namespace {
@@ -25,13 +26,13 @@ constexpr SignalledRank killed(int rank, const char* device, std::int64_t step) 
 
 TEST(SignalledText, NamesOneRankOrSeveral) {
   const std::string host = place_text(-1, "", 0);
-  EXPECT_EQ(signalled_text({killed(1, "GPU-a", 7)}),
+  EXPECT_EQ(signalled_text({killed(1, "GPU-a", 7)}, "ended"),
             "rank 1 on " + host + ", GPU-a, step 7 was ended by signal 9 (Killed)");
-  EXPECT_EQ(signalled_text({killed(1, "", 7), killed(2, "", 7)}),
+  EXPECT_EQ(signalled_text({killed(1, "", 7), killed(2, "", 7)}, "ended"),
             "ranks 1 and 2 on " + host + ", step 7 were ended by signal 9 (Killed)");
-  EXPECT_EQ(signalled_text({killed(0, "", 8), killed(1, "", 7), killed(3, "", 8)}),
+  EXPECT_EQ(signalled_text({killed(0, "", 8), killed(1, "", 7), killed(3, "", 8)}, "ended"),
             "ranks 0, 1 and 3 on " + host + ", steps 7 to 8 were ended by signal 9 (Killed)");
-  EXPECT_EQ(signalled_text({killed(-1, "", 0)}),
+  EXPECT_EQ(signalled_text({killed(-1, "", 0)}, "ended"),
             host + " was ended by signal 9 (Killed)");
 }
 
@@ -40,7 +41,8 @@ TEST(SignalledText, KeepsGpusAndSignalsApart) {
   SignalledRank aborted = killed(2, "GPU-b", 7);
   aborted.signal = SIGABRT;
   EXPECT_EQ(signalled_text({killed(0, "GPU-a", 7), killed(1, "GPU-b", 7), aborted,
-                            killed(3, "GPU-b", 7)}),
+                            killed(3, "GPU-b", 7)},
+                           "ended"),
             "rank 0 on " + host + ", GPU-a, step 7 was ended by signal 9 (Killed); ranks 1 and 3 on " +
                 host + ", GPU-b, step 7 were ended by signal 9 (Killed); rank 2 on " + host +
                 ", GPU-b, step 7 was ended by signal 6 (Aborted)");
@@ -136,6 +138,20 @@ TEST(RankBoard, LeavesNoNameOnceAllHaveIt) {
   EXPECT_EQ(names(), 1);
   remove_rank_boards(job);
   EXPECT_EQ(names(), 0);
+}
+
+TEST(Standstill, CountsOnlyWhatItSaw) {
+  const Standstill::Clock::time_point begin{};
+  Standstill standstill(begin);
+  const auto look = [&](bool still, int at) {
+    return standstill.look(still, begin + milliseconds(at)).count();
+  };
+  EXPECT_DOUBLE_EQ(look(true, 100), 0.1);
+  EXPECT_DOUBLE_EQ(look(true, 600), 0.6);
+  EXPECT_DOUBLE_EQ(look(true, 60000), 0.6);  // this process was stopped too
+  EXPECT_DOUBLE_EQ(look(true, 60100), 0.7);
+  EXPECT_DOUBLE_EQ(look(false, 60200), 0.0);
+  EXPECT_DOUBLE_EQ(look(true, 60300), 0.1);
 }
 
 }  // namespace
