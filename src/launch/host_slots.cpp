@@ -6,6 +6,7 @@
 #include <chrono>
 #include <sstream>
 #include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -81,6 +82,29 @@ void check_cpus(const SlotRequest& request, const std::vector<CpuSet>& cores) {
       "for as many or fewer, use --colocation folded, or say with --oversubscribe that it is meant",
       request.processes_per_gpu, cpus, cpus == 1 ? "" : "s");
 }
+
+/// The MPS daemons of a host, as CUDA_VISIBLE_DEVICES of each.
+class DaemonList {
+ public:
+  /// Puts a GPU under the daemon that serves it, a new one where there is none yet, and returns
+  /// that one's index. Instances and whole GPUs may follow each other in any order, as on cards of
+  /// which some are in MIG mode.
+  int add(const GpuInfo& gpu) {
+    if (!gpu.is_instance && of_whole_gpus_ >= 0) {
+      visible_[static_cast<std::size_t>(of_whole_gpus_)] += "," + gpu.uuid;
+      return of_whole_gpus_;
+    }
+    const int index = static_cast<int>(visible_.size());
+    visible_.push_back(gpu.uuid);
+    if (!gpu.is_instance) of_whole_gpus_ = index;
+    return index;
+  }
+  std::vector<std::string> take() { return std::move(visible_); }
+
+ private:
+  std::vector<std::string> visible_;
+  int of_whole_gpus_ = -1;  ///< the index of the one that they share; -1: none yet
+};
 
 }  // namespace
 
@@ -165,19 +189,16 @@ HostSlots deal_slots(const SlotRequest& request, const GpuList& host,
   }
   const bool mps = each > 1 && !gpus.empty();
   if (mps) check_clients(request, host);
+  DaemonList daemons;
   for (const GpuInfo& gpu : gpus) {
     check_compute_mode(gpu, request);
-    if (mps && (result.daemons.empty() || gpu.is_instance)) {
-      result.daemons.push_back(gpu.uuid);
-    } else if (mps) {
-      result.daemons.back() += "," + gpu.uuid;
-    }
-    const int daemon = static_cast<int>(result.daemons.size()) - 1;
+    const int daemon = mps ? daemons.add(gpu) : -1;
     for (int process = 0; process < each; ++process) {
       result.slots.push_back({.gpu = gpu.uuid, .gpu_name = gpu.name, .daemon = daemon, .cpus = {}});
       near.push_back(cpus_near(gpu.bus_id, root));
     }
   }
+  result.daemons = daemons.take();
   const std::vector<CpuSet> shares = share_cores(cores, near);
   for (std::size_t at = 0; at < shares.size(); ++at) result.slots[at].cpus = shares[at];
   return result;

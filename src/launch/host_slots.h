@@ -30,8 +30,8 @@ struct Slot {
 /// A host's processes in the order of their local ranks.
 struct HostSlots {
   std::vector<Slot> slots;
-  /// CUDA_VISIBLE_DEVICES of each MPS daemon: one for all GPUs of a host, and one for each MIG
-  /// instance, since an MPS daemon serves one instance alone.
+  /// CUDA_VISIBLE_DEVICES of each MPS daemon: one for all whole GPUs of a host, and one for
+  /// each MIG instance, since an MPS daemon serves one instance alone.
   std::vector<std::string> daemons;
 };
 

@@ -95,6 +95,30 @@ TEST(DealSlots, GivesEachInstanceADaemonOfItsOwn) {
   EXPECT_EQ(host.slots[2].daemon, 1);
 }
 
+TEST(DealSlots, KeepsWholeGpusTogetherAndApartFromInstances) {
+  const auto dealt = [](const std::vector<bool>& instances) {
+    GpuList list = gpus(static_cast<int>(instances.size()));
+    for (std::size_t at = 0; at < instances.size(); ++at) {
+      list.gpus[at].is_instance = instances[at];
+    }
+    return deal_slots({.processes_per_gpu = 2}, list, cores(1));
+  };
+  const auto daemon_of_each = [](const HostSlots& host) {
+    std::vector<int> daemons;
+    for (std::size_t at = 0; at < host.slots.size(); at += 2) {
+      EXPECT_EQ(host.slots[at].daemon, host.slots[at + 1].daemon) << host.slots[at].gpu;
+      daemons.push_back(host.slots[at].daemon);
+    }
+    return daemons;
+  };
+  const HostSlots around = dealt({false, true, true, false});
+  EXPECT_EQ(around.daemons, (Texts{"GPU-a,GPU-d", "GPU-b", "GPU-c"}));
+  EXPECT_EQ(daemon_of_each(around), (std::vector<int>{0, 1, 2, 0}));
+  const HostSlots after = dealt({true, false, true, false});
+  EXPECT_EQ(after.daemons, (Texts{"GPU-a", "GPU-b,GPU-d", "GPU-c"}));
+  EXPECT_EQ(daemon_of_each(after), (std::vector<int>{0, 1, 2, 1}));
+}
+
 TEST(DealSlots, PutsRanksOnTheCpuWhereThereIsNoGpu) {
   const HostSlots host = deal_slots({.processes_per_gpu = 3}, {}, cores(3));
   ASSERT_EQ(host.slots.size(), 3U);
