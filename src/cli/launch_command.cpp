@@ -176,6 +176,7 @@ int launch(const LaunchArguments& arguments) {
     place_ranks(arguments, devices_of(used, plan.host_count), plan.rank);
     slots = deal_slots(plan.rank.slot, gpus, usable_cores());
     plan.processes_per_host = static_cast<int>(slots.slots.size());
+    warn_of_other_users(used);
     warn_of_backend(slots);
   } else {
     place_ranks(arguments, {}, plan.rank);

@@ -1,8 +1,14 @@
 #include "device/gpu_list.h"
 
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <memory>
 #include <sstream>
@@ -42,7 +48,7 @@ struct Functions {
   Status (*memory)(DeviceHandle*, nvml::Memory*) = nullptr;
   Status (*pci)(DeviceHandle*, nvml::PciInfo*) = nullptr;
   Status (*compute_mode)(DeviceHandle*, int*) = nullptr;
-  Status (*processes)(DeviceHandle*, unsigned int*, void*) = nullptr;
+  Status (*processes)(DeviceHandle*, unsigned int*, nvml::ProcessInfo*) = nullptr;
   Status (*mig_mode)(DeviceHandle*, unsigned int*, unsigned int*) = nullptr;
   Status (*most_instances)(DeviceHandle*, unsigned int*) = nullptr;
   Status (*instance)(DeviceHandle*, unsigned int, DeviceHandle**) = nullptr;
@@ -70,6 +76,30 @@ std::string sysfs_bus_id(std::string text) {
   return padded ? text.substr(4) : text;
 }
 
+/// Processes that compute on the device; none where NVML does not tell.
+std::vector<pid_t> processes_on(const Functions& nvml, DeviceHandle* device) {
+  unsigned int count = 0;
+  if (nvml.processes(device, &count, nullptr) != nvml::insufficient_size) return {};
+  constexpr unsigned int started_meanwhile = 16;
+  count += started_meanwhile;
+  std::vector<nvml::ProcessInfo> found(count);
+  if (nvml.processes(device, &count, found.data()) != 0) return {};
+  std::vector<pid_t> processes;
+  for (unsigned int at = 0; at < count; ++at) {
+    processes.push_back(static_cast<pid_t>(found[at].process));
+  }
+  return processes;
+}
+
+/// Where /proc hides other users' processes, a signal to one is still refused, not lost.
+bool is_of_another_user(pid_t process) {
+  struct stat facts {};
+  if (::stat(("/proc/" + std::to_string(process)).c_str(), &facts) == 0) {
+    return facts.st_uid != ::geteuid();
+  }
+  return ::kill(process, 0) != 0 && errno == EPERM;
+}
+
 GpuInfo describe(const Functions& nvml, DeviceHandle* device) {
   GpuInfo gpu{.uuid = text_from(nvml.uuid, device), .name = text_from(nvml.name, device)};
   nvml::Memory memory{};
@@ -81,9 +111,12 @@ GpuInfo describe(const Functions& nvml, DeviceHandle* device) {
     gpu.prohibited = mode == nvml::compute_prohibited;
     gpu.exclusive = mode == nvml::compute_exclusive_process;
   }
-  unsigned int none = 0;
-  gpu.busy = nvml.processes != nullptr &&
-             nvml.processes(device, &none, nullptr) == nvml::insufficient_size;
+  if (nvml.processes != nullptr) {
+    unsigned int none = 0;
+    gpu.busy = nvml.processes(device, &none, nullptr) == nvml::insufficient_size;
+    gpu.processes_of_others =
+        static_cast<int>(std::ranges::count_if(processes_on(nvml, device), is_of_another_user));
+  }
   return gpu;
 }
 

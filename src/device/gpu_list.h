@@ -16,6 +16,9 @@ struct GpuInfo {
   bool prohibited = false;  ///< compute mode: no process may use it
   bool exclusive = false;   ///< compute mode: one process at a time
   bool busy = false;        ///< some process computes on it
+  /// Processes of other users that compute on it; without those of which /proc tells no owner, as
+  /// from within a container.
+  int processes_of_others = 0;
 };
 
 /// What this host's driver offers.

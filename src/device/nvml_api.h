@@ -60,6 +60,14 @@ struct PciInfo {
   char bus_id[32];
 };
 
+/// nvmlProcessInfo_v2_t, of nvmlDeviceGetComputeRunningProcesses_v3.
+struct ProcessInfo {
+  unsigned int process;
+  unsigned long long used_memory;
+  unsigned int gpu_instance;
+  unsigned int compute_instance;
+};
+
 /// nvmlComputeMode_t.
 constexpr int compute_prohibited = 2;
 constexpr int compute_exclusive_process = 3;

@@ -154,6 +154,20 @@ GpuList list_once_free(const SlotRequest& request, const std::function<GpuList()
   }
 }
 
+void warn_of_other_users(const std::vector<GpuInfo>& gpus) {
+  std::vector<std::string> shared;
+  for (const GpuInfo& gpu : gpus) {
+    if (gpu.processes_of_others == 0) continue;
+    shared.push_back(fmt::format("{} process{} on {} ({})", gpu.processes_of_others,
+                                 gpu.processes_of_others == 1 ? "" : "es", gpu.uuid, gpu.name));
+  }
+  if (shared.empty()) return;
+  log_warning(
+      "other users compute on GPUs of this job: {}; the ranks share them, or choose others with "
+      "--gpus",
+      join(shared, ", "));
+}
+
 int processes_of_other_hosts(const SlotRequest& request) {
   if (request.gpus == "none") return request.processes_per_gpu;
   if (request.gpus == "all") {

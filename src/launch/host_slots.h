@@ -48,6 +48,10 @@ constexpr double free_seconds = 15.0;
 GpuList list_once_free(const SlotRequest& request, const std::function<GpuList()>& look,
                        double seconds);
 
+/// Warns, once for all of them, of GPUs on which other users' processes compute: the ranks get a
+/// share of their time and memory alone.
+void warn_of_other_users(const std::vector<GpuInfo>& gpus);
+
 /// As many processes as the request needs on hosts that cannot be looked at from here, nothing else
 /// of them being known. Throws InputError where it does not say how many GPUs they have.
 int processes_of_other_hosts(const SlotRequest& request);

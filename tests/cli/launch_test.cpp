@@ -1,8 +1,11 @@
 #include <fmt/format.h>
 #include <sched.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <filesystem>
+#include <memory>
 #include <stdexcept>
 
 #include "cli/launched_job.h"
@@ -156,6 +159,55 @@ TEST_F(LaunchTest, DryRunSaysAllAndStartsNothing) {
   }
   EXPECT_EQ(journal(), "");
   EXPECT_FALSE(fs::exists(path("out")));
+}
+
+TEST_F(LaunchTest, RefusesAGpuThatAProcessHoldsAlone) {
+  const auto on = [&](Words options) {
+    return with(launch(options), "FAKE_GPUS", "GPU-a:exclusive:busy GPU-b:exclusive");
+  };
+  const std::vector<std::string> parts{"GPU-a (Fake GPU) is in compute mode 'exclusive process'",
+                                       "choose others with --gpus"};
+  const Outcome planned = run(on({"--dry-run"}));
+  EXPECT_EQ(planned.code, 2);
+  expect_one_message(planned, parts);
+  // What starts waits a while before, since an earlier job's MPS server may hold it.
+  const Outcome started = run(on({}));
+  EXPECT_EQ(started.code, 2);
+  EXPECT_GE(started.seconds, 15.0);
+  EXPECT_NE(started.err.find("a process still holds GPU-a (Fake GPU)"), std::string::npos)
+      << started.err;
+  for (const std::string& part : parts) {
+    EXPECT_EQ(occurrences(started.err, part), 1U) << part << "\n" << started.err;
+  }
+  EXPECT_EQ(journal(), "");
+  EXPECT_FALSE(fs::exists(path("out")));
+  EXPECT_TRUE(fs::is_empty(path("run")));
+  const Outcome other = run(on({"--gpus", "1,", "--dry-run"}));
+  EXPECT_EQ(other.code, 0) << other.err;
+}
+
+TEST_F(LaunchTest, WarnsOfOtherUsersOnItsGpus) {
+  // Process 1 is root's; root itself starts one of somebody else.
+  std::unique_ptr<Program> program;
+  if (::geteuid() == 0) {
+    program = std::make_unique<Program>(Launch{
+        .command = {"setpriv", "--reuid=65534", "--clear-groups", "sleep", "60"}, .folder = "/"});
+    wait_until("the process is another user's", 10.0, [&] {
+      struct stat facts {};
+      const std::string process = fmt::format("/proc/{}", program->id());
+      return ::stat(process.c_str(), &facts) == 0 && facts.st_uid != 0;
+    });
+  }
+  const pid_t others = program ? program->id() : 1;
+  const Launch planned = with(launch({"--dry-run"}), "FAKE_GPUS",
+                              fmt::format("GPU-a:processes={},{} GPU-b:busy", ::getpid(), others));
+  const Outcome outcome = run(planned);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(occurrences(outcome.err,
+                        "warning: other users compute on GPUs of this job: 1 process on GPU-a "
+                        "(Fake GPU); the ranks share them, or choose others with --gpus\n"),
+            1U)
+      << outcome.err;
 }
 
 TEST_F(LaunchTest, TellsAConfigThatDoesNotReadBeforeAnythingStarts) {

@@ -1,8 +1,11 @@
 // A library with NVML's functions for listing GPUs, under NVML's own file name, for tests that put
 // its folder into LD_LIBRARY_PATH. The GPUs are what FAKE_GPUS says, one a word:
-//   UUID[:exclusive|prohibited|instances][:busy]
-// Of one with instances, two MIG instances MIG-UUID-0 and MIG-UUID-1 are there. FAKE_CUDA_VERSION:
-// the driver's, 13000 where it is not set.
+//   UUID[:exclusive|prohibited|instances][:busy][:processes=ID,ID...]
+// On a busy one the process computes that asks, on one with processes these. Of one with instances,
+// two MIG instances MIG-UUID-0 and MIG-UUID-1 are there. FAKE_CUDA_VERSION: the driver's, 13000
+// where it is not set.
+
+#include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -19,7 +22,7 @@ struct DeviceHandle {
   std::string uuid;
   bool exclusive = false;
   bool prohibited = false;
-  bool busy = false;
+  std::vector<unsigned int> processes{};
   std::vector<DeviceHandle> instances{};
 };
 }  // namespace tandem::nvml
@@ -27,6 +30,21 @@ struct DeviceHandle {
 namespace {
 
 constexpr nvml::Status not_found = 6;
+
+std::vector<unsigned int> processes_in(const std::string& word) {
+  std::vector<unsigned int> processes;
+  if (word.find(":busy") != std::string::npos) {
+    processes.push_back(static_cast<unsigned int>(::getpid()));
+  }
+  const std::string key = ":processes=";
+  const std::size_t at = word.find(key);
+  if (at == std::string::npos) return processes;
+  std::istringstream ids(word.substr(at + key.size()));
+  for (std::string id; std::getline(ids, id, ',');) {
+    processes.push_back(static_cast<unsigned int>(std::stoul(id)));
+  }
+  return processes;
+}
 
 std::vector<nvml::DeviceHandle>& devices() {
   static std::vector<nvml::DeviceHandle> all = [] {
@@ -37,7 +55,7 @@ std::vector<nvml::DeviceHandle>& devices() {
       nvml::DeviceHandle device{.uuid = word.substr(0, word.find(':'))};
       device.exclusive = word.find(":exclusive") != std::string::npos;
       device.prohibited = word.find(":prohibited") != std::string::npos;
-      device.busy = word.find(":busy") != std::string::npos;
+      device.processes = processes_in(word);
       if (word.find(":instances") != std::string::npos) {
         for (const char* number : {"0", "1"}) {
           device.instances.push_back({.uuid = "MIG-" + device.uuid + "-" + number});
@@ -100,9 +118,18 @@ nvml::Status nvmlDeviceGetComputeMode(nvml::DeviceHandle* device, int* mode) {
   return 0;
 }
 nvml::Status nvmlDeviceGetComputeRunningProcesses_v3(nvml::DeviceHandle* device,
-                                                     unsigned int* count, void* /*processes*/) {
-  *count = device->busy ? 1 : 0;
-  return device->busy ? nvml::insufficient_size : 0;
+                                                     unsigned int* count,
+                                                     nvml::ProcessInfo* processes) {
+  const unsigned int room = *count;
+  *count = static_cast<unsigned int>(device->processes.size());
+  if (room < *count) return nvml::insufficient_size;
+  for (unsigned int at = 0; at < *count; ++at) {
+    processes[at] = {.process = device->processes[at],
+                     .used_memory = 0,
+                     .gpu_instance = 0,
+                     .compute_instance = 0};
+  }
+  return 0;
 }
 nvml::Status nvmlDeviceGetMigMode(nvml::DeviceHandle* device, unsigned int* current,
                                   unsigned int* pending) {

@@ -190,6 +190,21 @@ TEST(DealSlots, RefusesGpusThatNobodyElseMayUse) {
   EXPECT_EQ(refusal([&] { deal_slots(reuse, list, cores(1)); }), "no error");
 }
 
+TEST(WarnOfOtherUsers, NamesTheirGpusInOneLine) {
+  GpuList list = gpus(3);
+  testing::internal::CaptureStderr();
+  list.gpus[1].busy = true;
+  warn_of_other_users(list.gpus);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  list.gpus[0].processes_of_others = 1;
+  list.gpus[2].processes_of_others = 3;
+  testing::internal::CaptureStderr();
+  warn_of_other_users(list.gpus);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "warning: other users compute on GPUs of this job: 1 process on GPU-a (Fake GPU), 3 "
+            "processes on GPU-c (Fake GPU); the ranks share them, or choose others with --gpus\n");
+}
+
 TEST(ListOnceFree, WaitsForWhatTheRequestChooses) {
   GpuList held = gpus(2);
   held.gpus[1].exclusive = held.gpus[1].busy = true;
