@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <memory>
 #include <thread>
 
 #include "cli/fault_check.h"
@@ -180,6 +181,40 @@ INSTANTIATE_TEST_SUITE_P(Each, LaunchSignals, testing::Values(SIGINT, SIGTERM, S
                                   : each.param == SIGHUP  ? "Hup"
                                                           : "Usr1";
                          });
+
+/// A job that is started at a terminal.
+class LaunchAtATerminal : public LaunchFault {
+ protected:
+  std::unique_ptr<Program> started_at_terminal() const {
+    Launch command = launch(shared_gpu(), endless_job());
+    command.terminal = true;
+    return started(command);
+  }
+};
+
+// The terminal's own signal, which reaches all of its foreground: the ranks and the daemon's guard
+// have to be out of it.
+TEST_F(LaunchAtATerminal, LetsTheRanksWriteTheirCheckpointAtCtrlC) {
+  const auto job = started_at_terminal();
+  const std::vector<pid_t> processes = processes_of(*job);
+  job->type("\x03");
+  const Outcome outcome = end_after_fault(*job);
+  EXPECT_EQ(outcome.code, stopped) << outcome.out;
+  EXPECT_NE(outcome.out.find("go on with --resume"), std::string::npos) << outcome.out;
+  EXPECT_EQ(outcome.out.find("error: "), std::string::npos) << outcome.out;
+  expect_clean_end(processes);
+}
+
+// Besides SIGHUP, whatever is still written fails.
+TEST_F(LaunchAtATerminal, LetsTheRanksWriteTheirCheckpointWhereItIsLost) {
+  const auto job = started_at_terminal();
+  const std::vector<pid_t> processes = processes_of(*job);
+  job->close_terminal();
+  EXPECT_EQ(end_after_fault(*job).code, stopped);
+  const std::string log = read_file(path("out/train.log"));
+  EXPECT_NE(log.find("go on with --resume"), std::string::npos) << log;
+  expect_clean_end(processes);
+}
 
 // As nohup leaves SIGHUP, and a shell without job control SIGINT of what it starts with &.
 TEST_F(LaunchSignals, AreLeftIgnoredWhereTheyWere) {

@@ -123,6 +123,18 @@ void Program::signal(pid_t process, int number) {
 
 void Program::signal(int number) const { signal(id_, number); }
 
+void Program::type(const std::string& keys) const {
+  if (::write(terminal_, keys.data(), keys.size()) != static_cast<ssize_t>(keys.size())) {
+    throw std::runtime_error("cannot type at the terminal");
+  }
+}
+
+void Program::close_terminal() {
+  drain_terminal();
+  if (::close(terminal_) != 0) throw std::runtime_error("there is no terminal to close");
+  terminal_ = -1;
+}
+
 pid_t Program::rank_process(int rank) const {
   const double limit = now() + 20.0;
   while (now() < limit) {

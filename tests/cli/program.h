@@ -46,6 +46,12 @@ class Program {
   void signal(int number) const;
   static void signal(pid_t process, int number);
 
+  /// Types at the command's terminal: "\x03" is Ctrl-C. For Launch::terminal.
+  void type(const std::string& keys) const;
+  /// Takes the terminal away from the command, as a window that is closed or a lost connection
+  /// does.
+  void close_terminal();
+
   /// Whether it has not ended; wait() then still tells how.
   bool running() const;
   /// What it has written to standard error so far.
