@@ -32,20 +32,19 @@ TEST(SignalledText, NamesOneRankOrSeveral) {
             "ranks 1 and 2 on " + host + ", step 7 were ended by signal 9 (Killed)");
   EXPECT_EQ(signalled_text({killed(0, "", 8), killed(1, "", 7), killed(3, "", 8)}, "ended"),
             "ranks 0, 1 and 3 on " + host + ", steps 7 to 8 were ended by signal 9 (Killed)");
-  EXPECT_EQ(signalled_text({killed(-1, "", 0)}, "ended"),
-            host + " was ended by signal 9 (Killed)");
+  EXPECT_EQ(signalled_text({killed(-1, "", 0)}, "ended"), host + " was ended by signal 9 (Killed)");
 }
 
 TEST(SignalledText, KeepsGpusAndSignalsApart) {
   const std::string host = place_text(-1, "", 0);
   SignalledRank aborted = killed(2, "GPU-b", 7);
   aborted.signal = SIGABRT;
-  EXPECT_EQ(signalled_text({killed(0, "GPU-a", 7), killed(1, "GPU-b", 7), aborted,
-                            killed(3, "GPU-b", 7)},
-                           "ended"),
-            "rank 0 on " + host + ", GPU-a, step 7 was ended by signal 9 (Killed); ranks 1 and 3 on " +
-                host + ", GPU-b, step 7 were ended by signal 9 (Killed); rank 2 on " + host +
-                ", GPU-b, step 7 was ended by signal 6 (Aborted)");
+  EXPECT_EQ(
+      signalled_text({killed(0, "GPU-a", 7), killed(1, "GPU-b", 7), aborted, killed(3, "GPU-b", 7)},
+                     "ended"),
+      "rank 0 on " + host + ", GPU-a, step 7 was ended by signal 9 (Killed); ranks 1 and 3 on " +
+          host + ", GPU-b, step 7 were ended by signal 9 (Killed); rank 2 on " + host +
+          ", GPU-b, step 7 was ended by signal 6 (Aborted)");
 }
 
 TEST(RankBoard, HasOneSpeakForAll) {
@@ -92,8 +91,8 @@ pid_t start_watcher(const std::string& job, int rank, milliseconds patience, int
 
 std::string read_some(int pipe) {
   std::array<char, 256> text{};
-  return {text.data(), static_cast<std::size_t>(std::max<ssize_t>(
-                           ::read(pipe, text.data(), text.size()), 0))};
+  return {text.data(),
+          static_cast<std::size_t>(std::max<ssize_t>(::read(pipe, text.data(), text.size()), 0))};
 }
 
 TEST(RankBoard, HasAnotherSpeakWhereTheFirstIsKilled) {
