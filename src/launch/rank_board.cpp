@@ -87,6 +87,7 @@ std::string signalled_text(const std::vector<SignalledRank>& ranks, const std::s
     }
   }
   std::vector<std::string> texts;
+  texts.reserve(groups.size());
   for (const auto& group : groups) texts.push_back(group_text(group, what));
   return join(texts, "; ");
 }
