@@ -291,9 +291,10 @@ def row(runs: list[dict], prepared: list[dict], case: Case) -> str:
                        for mode, values in torch.items() if mode != best)
     ratio = "–"
     if tandem and best:
-        rounds = [ours / theirs for ours, theirs in zip(tandem, torch[best])]
-        ratio = (f"{statistics.median(tandem) / statistics.median(torch[best]):.2f} "
-                 f"({min(rounds):.2f}..{max(rounds):.2f})")
+        ratio = f"{statistics.median(tandem) / statistics.median(torch[best]):.2f}"
+        if len(tandem) == len(torch[best]):  # else rounds failed, and who belongs to whom is lost
+            rounds = [ours / theirs for ours, theirs in zip(tandem, torch[best])]
+            ratio += f" ({min(rounds):.2f}..{max(rounds):.2f})"
     fastest = f"{best} {thousands(torch[best])}" if best else "–"
     cells = [str(case), thousands(tandem), fastest, others or "–"]
     if prepared:

@@ -19,6 +19,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/process_place.h"
 #include "base/text.h"
 #include "parallel/gather_text.h"
@@ -55,6 +56,30 @@ class FileLock {
  private:
   int descriptor_;
 };
+
+/// All of the memory is taken now: what is taken when it is first written ends the process where
+/// there is no more (SIGBUS). -1, with errno, where it cannot be had. The same by all watchers: the
+/// file is there, and zeroed, for whoever comes first.
+int open_shared(const std::string& name, std::size_t bytes) {
+  const int descriptor = ::shm_open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  if (descriptor < 0) return -1;
+  int error = EINTR;
+  while (error == EINTR) error = ::posix_fallocate(descriptor, 0, static_cast<off_t>(bytes));
+  if (error == 0) return descriptor;
+  static_cast<void>(::close(descriptor));
+  static_cast<void>(::shm_unlink(name.c_str()));
+  errno = error;
+  return -1;
+}
+
+/// This watcher's alone where there is no memory to share: it then speaks of its own rank.
+int open_own(std::size_t bytes) {
+  const int descriptor = ::memfd_create("tandem-ranks", MFD_CLOEXEC);
+  if (descriptor < 0 || ::ftruncate(descriptor, static_cast<off_t>(bytes)) != 0) {
+    system_error("no memory for what becomes of a rank: {}", std::strerror(errno));
+  }
+  return descriptor;
+}
 
 std::string group_text(const std::vector<SignalledRank>& group, const std::string& what) {
   std::vector<int> ranks;
@@ -121,10 +146,10 @@ RankBoard::RankBoard(const WatchPlace& place, int rank)
       count_(static_cast<std::size_t>(place.local_size)) {
   TANDEM_CHECK(place_ < count_, "process {} of {} on this host", place_, count_);
   const std::size_t bytes = sizeof(Memory) + count_ * sizeof(Entry);
-  descriptor_ = ::shm_open(name_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
-  // To the same size by all of them: it is there, and zeroed, for whoever comes first.
-  if (descriptor_ < 0 || ::ftruncate(descriptor_, static_cast<off_t>(bytes)) != 0) {
-    system_error("no shared memory '/dev/shm{}': {}", name_, std::strerror(errno));
+  descriptor_ = open_shared(name_, bytes);
+  if (descriptor_ < 0) {
+    log_debug("no shared memory '/dev/shm{}': {}", name_, std::strerror(errno));
+    descriptor_ = open_own(bytes);
   }
   memory_ = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
   if (memory_ == MAP_FAILED) system_error("no shared memory: {}", std::strerror(errno));

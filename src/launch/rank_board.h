@@ -40,7 +40,7 @@ struct WatchPlace {
 
 /// Shared memory by which the processes that watch the ranks of one host know of each other's, so
 /// that one of them speaks for all. Its name is gone once all have it, so that nothing is left of
-/// it however they end.
+/// it however they end. Where /dev/shm has no room each watcher knows, and speaks, of its own rank.
 class RankBoard {
  public:
   /// `rank`: this watcher's, -1 where it is unknown. Throws SystemError where there is no memory.

@@ -46,7 +46,7 @@ class StepMailbox {
   StepOrder& next_order();
   /// Of the current step (0) or the one before (1), once it has ended.
   const StepFound& found(int steps_ago) const;
-  /// The place of the current step, 0 or 1, and of the one before.
+  /// The place of the current step, 0 or 1; the step before is at the other.
   int place() const { return place_; }
 
   /// Enqueues what begins a step: its order is brought to `control`, and `statistics` start as

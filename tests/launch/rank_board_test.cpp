@@ -113,6 +113,19 @@ TEST(RankBoard, HasAnotherSpeakWhereTheFirstIsKilled) {
   for (const int end : pipe) ::close(end);
 }
 
+TEST(RankBoard, SpeaksOfItsOwnRankWhereNothingCanBeShared) {
+  const std::string job(300, 'j');  // longer than a name of shared memory can be
+  RankBoard first({.job = job, .local_rank = 0, .local_size = 2}, 0);
+  RankBoard second({.job = job, .local_rank = 1, .local_size = 2}, 1);
+  first.set(RankState::killed, SIGKILL, 7);
+  EXPECT_FALSE(second.any(RankState::killed));
+  std::vector<SignalledRank> told;
+  first.say_once(RankState::killed, milliseconds(0), [&](const auto& ranks) { told = ranks; });
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(told[0].rank, 0);
+  EXPECT_EQ(told[0].step, 7);
+}
+
 TEST(RankBoard, LeavesNoNameOnceAllHaveIt) {
   const std::string job = new_job_name();
   const auto names = [&] {
