@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
@@ -15,8 +14,8 @@
 #include <iterator>
 
 #include "base/error.h"
-#include "base/hash.h"
 #include "launch/holds_within.h"
+#include "launch/host_tag.h"
 
 namespace tandem {
 namespace {
@@ -78,9 +77,7 @@ fs::path MpsFolder::path_of(const std::string& job) {
       ::access(runtime, W_OK | X_OK) == 0) {
     base = runtime;
   }
-  std::array<char, 256> host{};
-  TANDEM_CHECK(::gethostname(host.data(), host.size() - 1) == 0, "the host name cannot be read");
-  return base / fmt::format("{}{}-{:04x}", name_start(), job, hash_text(host.data()) & 0xffffU);
+  return base / fmt::format("{}{}-{}", name_start(), job, host_tag());
 }
 
 fs::path MpsFolder::pipe_directory(int daemon) const { return path_ / fmt::format("p{}", daemon); }

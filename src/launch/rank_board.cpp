@@ -18,10 +18,11 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/log.h"
 #include "base/process_place.h"
 #include "base/text.h"
+#include "launch/host_tag.h"
+#include "parallel/colocated/shared_segment.h"
 #include "parallel/gather_text.h"
 
 namespace tandem {
@@ -34,10 +35,7 @@ std::string name_start(const std::string& job) { return fmt::format("tandem-rank
 /// The same for all that one mpirun, or its helper on this host, started; hosts that share /dev/shm
 /// differ in their name or in that process.
 std::string board_name(const std::string& job) {
-  std::array<char, 256> host{};
-  TANDEM_CHECK(::gethostname(host.data(), host.size() - 1) == 0, "the host name cannot be read");
-  return fmt::format("/{}{:04x}-{}", name_start(job), hash_text(host.data()) & 0xffffU,
-                     ::getppid());
+  return fmt::format("/{}{}-{}", name_start(job), host_tag(), ::getppid());
 }
 
 /// A lock of the open file, which the system takes back when its process ends.
@@ -57,14 +55,12 @@ class FileLock {
   int descriptor_;
 };
 
-/// All of the memory is taken now: what is taken when it is first written ends the process where
-/// there is no more (SIGBUS). -1, with errno, where it cannot be had. The same by all watchers: the
-/// file is there, and zeroed, for whoever comes first.
+/// -1, with errno, where it cannot be had. The same by all watchers: the file is there, and zeroed,
+/// for whoever comes first.
 int open_shared(const std::string& name, std::size_t bytes) {
   const int descriptor = ::shm_open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
   if (descriptor < 0) return -1;
-  int error = EINTR;
-  while (error == EINTR) error = ::posix_fallocate(descriptor, 0, static_cast<off_t>(bytes));
+  const int error = reserve_memory(descriptor, bytes);
   if (error == 0) return descriptor;
   static_cast<void>(::close(descriptor));
   static_cast<void>(::shm_unlink(name.c_str()));

@@ -95,6 +95,23 @@ INSTANTIATE_TEST_SUITE_P(Each, KilledRank,
                                          DeadRank{3, 2, SIGSEGV, "CrashedOfThree"}),
                          [](const auto& each) { return each.param.name; });
 
+// It is stopped before, so that the other is sure to wait for it.
+TEST_F(KilledRank, IsNamedWithWhatItIsWaitedForIn) {
+  const auto program = start(2, long_run());
+  const std::vector<pid_t> processes = processes_of(*program, 2);
+  hold(processes[1]);
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  Program::signal(processes[1], SIGKILL);
+  const Outcome outcome = end_after_fault(*program);
+  const std::string line = only_error(outcome);
+  // As in FaultyRank.
+  const std::regex waited(
+      "ended without a word, waited for in (all_reduce.* elements\\)|the update of a host's shared "
+      "weights): killed");
+  EXPECT_TRUE(std::regex_search(line, waited)) << line;
+  for (const pid_t process : processes) expect_gone(process);
+}
+
 TEST_F(KilledRank, IsNotNamedWhereMpirunItselfIsKilled) {
   const auto program = start(3, long_run());
   const std::vector<pid_t> processes = processes_of(*program, 3);

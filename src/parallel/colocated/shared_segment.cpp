@@ -62,15 +62,6 @@ std::string random_name() {
   return fmt::format("/tandem-{}-{:08x}{:08x}", getpid(), random(), random());
 }
 
-/// Takes the memory now: what is taken when it is first written ends the process where there is no
-/// more (SIGBUS).
-int reserve(int fd, std::size_t bytes) {
-  for (;;) {
-    const int error = posix_fallocate(fd, 0, static_cast<off_t>(bytes));
-    if (error != EINTR) return error;
-  }
-}
-
 std::size_t bytes_of(const SegmentSize& size, std::int64_t count) {
   return size.fixed + static_cast<std::size_t>(count) * size.each;
 }
@@ -86,10 +77,10 @@ SegmentName create_segment(const SegmentSize& size, const std::string& host, int
   }
   SegmentName segment(name);
   std::int64_t count = size.most;
-  int error = reserve(file.get(), bytes_of(size, count));
+  int error = reserve_memory(file.get(), bytes_of(size, count));
   while (error == ENOSPC && count > size.least) {
     count = std::max(count / 2, size.least);
-    error = reserve(file.get(), bytes_of(size, count));
+    error = reserve_memory(file.get(), bytes_of(size, count));
   }
   if (error != 0) {
     input_error(
@@ -101,6 +92,13 @@ SegmentName create_segment(const SegmentSize& size, const std::string& host, int
 }
 
 }  // namespace
+
+int reserve_memory(int descriptor, std::size_t bytes) {
+  for (;;) {
+    const int error = posix_fallocate(descriptor, 0, static_cast<off_t>(bytes));
+    if (error != EINTR) return error;
+  }
+}
 
 SharedSegment::SharedSegment(Communicator& world, const RankTopology& topology,
                              const SegmentSize& size) {

@@ -8,6 +8,10 @@
 
 namespace tandem {
 
+/// Takes the memory of a shared file now: what is taken when it is first written ends the process
+/// where there is no more (SIGBUS). Returns 0 or an errno.
+int reserve_memory(int descriptor, std::size_t bytes);
+
 /// How large a segment is: `fixed` bytes and, as far as there is room, up to `most` times `each`.
 struct SegmentSize {
   std::size_t fixed;
