@@ -15,152 +15,15 @@ A side that fails is noted, and the rest goes on. Builds nothing:
 """
 
 import argparse
-import datetime
 import json
-import os
-import pathlib
-import selectors
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
-from typing import NamedTuple
 
-HERE = pathlib.Path(__file__).parent
+from gpu_sides import (HERE, Case, Report, Side, SideError, add_options, chosen_cases, errors_of,
+                       rates, table_of, tandem_command, tensor_gib, thousands)
+
 MODES = ["eager", "graph", "compile", "compile-graph", "compile-max", "compile-reduce-overhead"]
-
-
-class Case(NamedTuple):
-    model: str
-    size: int
-    batch: int
-    precision: str = "bf16"
-
-    @property
-    def classes(self) -> int:
-        return 1000 if self.size > 64 else 10
-
-    def __str__(self) -> str:
-        return f"{self.model}, {self.size}, {self.batch}, {self.precision}"
-
-
-CASES = [
-    Case("resnet50", 224, 256),
-    Case("resnet50", 224, 256, "fp16"),
-    Case("resnet18", 224, 256),
-    Case("shufflenet_v2_x1_0", 224, 256),
-    Case("mobilenet_v2", 224, 256),
-    Case("efficientnet_b0", 224, 128),
-    Case("resnet152", 224, 64),
-    Case("resnet18", 32, 128),
-    Case("resnet18", 32, 1024),
-    Case("shufflenet_v2_x1_0", 32, 128),
-]
-
-
-class SideError(Exception):
-    """What a side said when it failed, in one line."""
-
-
-class Side:
-    """A process that answers lines with lines of JSON."""
-
-    def __init__(self, command: list[str]):
-        self.errors = tempfile.TemporaryFile()
-        self.rest = b""
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=self.errors)
-        os.set_blocking(self.process.stdout.fileno(), False)
-        self.selector = selectors.DefaultSelector()
-        self.selector.register(self.process.stdout, selectors.EVENT_READ)
-
-    def say(self, text: str) -> None:
-        try:
-            self.process.stdin.write(text.encode() + b"\n")
-            self.process.stdin.flush()
-        except OSError:
-            pass  # It is gone: the answer says why.
-
-    def answer(self, timeout: float) -> dict:
-        """Its next line that is JSON; other lines are somebody's chatter."""
-        deadline = time.monotonic() + timeout
-        while True:
-            while b"\n" in self.rest:
-                line, self.rest = self.rest.split(b"\n", 1)
-                if not line.startswith(b"{"):
-                    continue
-                found = json.loads(line)
-                if "error" in found:
-                    raise SideError(found["error"])
-                return found
-            if not self.selector.select(max(deadline - time.monotonic(), 0.0)):
-                self.close()
-                raise SideError(f"no answer within {timeout:.0f} s")
-            data = self.process.stdout.read()
-            if data == b"":
-                raise SideError(self.last_words())
-            self.rest += data or b""
-
-    def last_words(self) -> str:
-        code = self.process.wait()
-        self.errors.seek(0)
-        lines = self.errors.read().decode(errors="replace").strip().splitlines()
-        return f"ended with {code}: {lines[-1] if lines else 'no message'}"[:400]
-
-    def alive(self) -> bool:
-        return self.process.poll() is None
-
-    def close(self) -> None:
-        if self.alive():
-            self.process.kill()
-        self.process.wait()
-
-
-class Report:
-    """The JSON file, written anew with each record."""
-
-    def __init__(self, path: pathlib.Path, args: argparse.Namespace):
-        self.path = path
-        self.data = {
-            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-            "card": query_card(), "commit": query_commit(), "versions": {},
-            "rounds": args.rounds, "seconds": args.seconds, "modes": args.modes,
-            "prepared": [], "runs": [], "errors": []}
-        self.write()
-
-    def add(self, kind: str, case: Case, side: str, values: dict) -> None:
-        self.data[kind].append({"case": list(case), "side": side} | values)
-        self.write()
-
-    def fail(self, case: Case, side: str, what: str, error: Exception) -> None:
-        print(f"{case}: {side} failed to {what}: {error}", file=sys.stderr, flush=True)
-        self.add("errors", case, side, {"what": what, "error": str(error)})
-
-    def write(self) -> None:
-        temporary = self.path.with_name(self.path.name + ".tmp")
-        temporary.write_text(json.dumps(self.data, indent=1) + "\n")
-        temporary.replace(self.path)
-
-
-def output_of(command: list[str]) -> str | None:
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20, cwd=HERE)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
-
-
-def query_card() -> dict:
-    fields = ["name", "driver_version", "memory.total", "power.limit", "clocks.max.sm"]
-    text = output_of(["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader"])
-    if not text:
-        return {"name": "unknown"}
-    return dict(zip(fields, [value.strip() for value in text.splitlines()[0].split(",")]))
-
-
-def query_commit() -> str | None:
-    return output_of(["git", "describe", "--always", "--dirty", "--abbrev=12"])
 
 
 class Comparison:
@@ -168,11 +31,6 @@ class Comparison:
         self.args = args
         self.report = report
         self.torch: Side | None = None
-
-    def tandem_command(self, case: Case) -> list[str]:
-        return [self.args.program, case.model, "--size", str(case.size), "--batch",
-                str(case.batch), "--classes", str(case.classes), "--precision", case.precision,
-                "--wait"]
 
     def torch_side(self) -> Side:
         """One process for all cases, for it takes seconds to start; another one if it died."""
@@ -184,7 +42,7 @@ class Comparison:
     def prepare_tandem(self, case: Case) -> Side | None:
         if not self.args.program:
             return None
-        side = Side(self.tandem_command(case))
+        side = Side(tandem_command([self.args.program], case))
         try:
             self.report.add("prepared", case, "tandem", side.answer(self.args.patience))
             return side
@@ -255,20 +113,6 @@ class Comparison:
             self.torch.close()
 
 
-def rates(runs: list[dict], case: Case, side: str) -> list[float]:
-    return [run["images_per_second"] for run in runs
-            if Case(*run["case"]) == case and run["side"] == side]
-
-
-def thousands(values: list[float]) -> str:
-    if not values:
-        return "–"
-    digits = 2 if max(values) < 10e3 else 1
-    low, middle, high = (f"{value / 1e3:.{digits}f}" for value in
-                         (min(values), statistics.median(values), max(values)))
-    return f"{middle}k ({low}..{high})"
-
-
 def memory(prepared: list[dict], case: Case, side: str) -> str:
     """GiB of the step's own tensors, and all that the process took on the card for it."""
     mine = [facts for facts in prepared if Case(*facts["case"]) == case and facts["side"] == side]
@@ -276,10 +120,10 @@ def memory(prepared: list[dict], case: Case, side: str) -> str:
         return "–"
     facts = mine[-1]
     if side == "tandem":
-        own = facts["state_bytes"] + facts["activation_bytes"] + facts["batch_bytes"]
+        own = tensor_gib(facts)
     else:
-        own = facts["allocated_bytes"]
-    return f"{own / 2**30:.2f} / {facts['device_bytes'] / 2**30:.2f}"
+        own = facts["allocated_bytes"] / 2**30
+    return f"{own:.2f} / {facts['device_bytes'] / 2**30:.2f}"
 
 
 def row(runs: list[dict], prepared: list[dict], case: Case) -> str:
@@ -305,15 +149,12 @@ def row(runs: list[dict], prepared: list[dict], case: Case) -> str:
 def table(reports: list[dict]) -> str:
     runs = [run for report in reports for run in report["runs"]]
     prepared = [facts for report in reports for facts in report["prepared"]]
-    errors = [error for report in reports for error in report["errors"]]
     lines = ["| model, px, batch, precision | Tandem, img/s | PyTorch's fastest | its other modes | "
              "Tandem, GiB tensors / card | PyTorch, GiB | ratio |",
              "| --- | --- | --- | --- | --- | --- | --- |"]
     seen = list(dict.fromkeys(Case(*run["case"]) for run in runs))
     lines += [row(runs, prepared, case) for case in seen]
-    for error in errors:
-        lines.append(f"not measured: {Case(*error['case'])}: {error['side']} failed to "
-                     f"{error['what']}: {error['error']}")
+    lines += errors_of(reports)
     return "\n".join(lines)
 
 
@@ -325,35 +166,20 @@ def main() -> None:
     parser.add_argument("--modes", default="eager,graph,compile",
                         help=f"of PyTorch, with commas, may be empty: {', '.join(MODES)}; "
                         "compiling takes about a minute a case")
-    parser.add_argument("--only", action="append", default=[], metavar="TEXT",
-                        help="cases that have TEXT in 'model, px, batch, precision'")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=1.0, help="of one measurement")
-    parser.add_argument("--limit", type=float, default=1e9,
-                        help="seconds after which no further case is begun")
-    parser.add_argument("--patience", type=float, default=300.0,
-                        help="seconds that a side may take to get ready")
-    parser.add_argument("--out", type=pathlib.Path, help="the JSON file")
-    parser.add_argument("--table", nargs="+", type=pathlib.Path, metavar="FILE",
-                        help="print the table of these files and measure nothing")
+    add_options(parser)
     parser.add_argument("--torch-script", default=str(HERE / "training_step_torch_gpu.py"),
                         help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.table:
-        print(table([json.loads(path.read_text()) for path in args.table]))
+        print(table_of(table, args.table))
         return
-    if args.out is None:
-        parser.error("--out is missing")
     args.modes = [mode for mode in args.modes.split(",") if mode]
     unknown = sorted(set(args.modes) - set(MODES))
     if unknown:
         parser.error(f"unknown modes: {', '.join(unknown)}; there are {', '.join(MODES)}")
-    cases = [case for case in CASES
-             if not args.only or any(text in str(case) for text in args.only)]
-    if not cases:
-        parser.error("--only leaves no case; they are\n  " + "\n  ".join(map(str, CASES)))
+    cases = chosen_cases(parser, args)
 
-    report = Report(args.out, args)
+    report = Report(args.out, {"rounds": args.rounds, "seconds": args.seconds, "modes": args.modes})
     Comparison(args, report).run(cases)
     print(table([report.data]))
 

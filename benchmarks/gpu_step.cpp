@@ -1,5 +1,6 @@
 #include "gpu_step.h"
 
+#include <algorithm>
 #include <chrono>
 #include <vector>
 
@@ -46,7 +47,8 @@ GpuStep::GpuStep(AnyContext& context, const GpuStepOptions& options)
                                      StepPlanOptions{.batch = options.batch,
                                                      .training = true,
                                                      .precision = options.precision,
-                                                     .side_work = options.side_work});
+                                                     .side_work = options.side_work,
+                                                     .norm_deferral = options.norm_deferral});
   synchronize(context);
   plan_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   optimizer_ = make_sgd(context, store_);
@@ -105,6 +107,11 @@ double GpuStep::loss() const {
   const HostTensor sums(*context_, sums_);
   const auto* values = sums.tensor().data<float>();
   return static_cast<double>(values[0]) / static_cast<double>(values[1]);
+}
+
+std::size_t GpuStep::deferred_norms() const {
+  const std::vector<bool> deferred = plan_->deferred_norms();
+  return static_cast<std::size_t>(std::ranges::count(deferred, true));
 }
 
 std::size_t GpuStep::state_bytes() const {

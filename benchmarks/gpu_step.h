@@ -18,6 +18,7 @@ struct GpuStepOptions {
   std::int64_t batch = 128;
   Precision precision = Precision::bf16;
   SideWork side_work = SideWork::by_size;
+  NormDeferral norm_deferral = NormDeferral::by_size;
 };
 
 /// A training step on one fixed batch of noise that lies on the GPU: SGD with momentum 0.9 and
@@ -49,6 +50,8 @@ class GpuStep {
   /// Of activations, their gradients and scratch.
   std::size_t activation_bytes() const { return plan_->activation_bytes(); }
   std::size_t side_layers() const { return plan_->side_layers(); }
+  /// Layers whose normalisation is left to the reader.
+  std::size_t deferred_norms() const;
   /// Of the images, as the model gets them.
   std::size_t batch_bytes() const { return images_.bytes(); }
 

@@ -65,6 +65,7 @@ class Bench {
             {"precision", name_of(options_.step.precision)},
             {"gpu", cuda().device().name},
             {"side_layers", step_->side_layers()},
+            {"deferred_norms", step_->deferred_norms()},
             {"plan_seconds", step_->plan_seconds()},
             {"state_bytes", step_->state_bytes()},
             {"activation_bytes", step_->activation_bytes()},
@@ -192,6 +193,11 @@ SideWork side_work_named(const std::string& name) {
   return name == "always" ? SideWork::always : SideWork::by_size;
 }
 
+NormDeferral norm_deferral_named(const std::string& name) {
+  if (name == "never") return NormDeferral::never;
+  return name == "always" ? NormDeferral::always : NormDeferral::by_size;
+}
+
 void add_options(CLI::App& app, Options& options) {
   app.add_option("model", options.step.model, "A zoo model or a model file")->capture_default_str();
   app.add_option("--size", options.step.size, "Pixels a side")->capture_default_str();
@@ -212,6 +218,12 @@ void add_options(CLI::App& app, Options& options) {
          "--side-work",
          [&](const std::string& name) { options.step.side_work = side_work_named(name); },
          "Which layers compute weight gradients beside the rest of backward")
+      ->check(CLI::IsMember({"by_size", "never", "always"}))
+      ->default_str("by_size");
+  app.add_option_function<std::string>(
+         "--defer-norm",
+         [&](const std::string& name) { options.step.norm_deferral = norm_deferral_named(name); },
+         "Which normalisations are left to the depthwise convolution that reads them")
       ->check(CLI::IsMember({"by_size", "never", "always"}))
       ->default_str("by_size");
   app.add_option("--json", options.json, "A file to append the JSON to");

@@ -65,7 +65,7 @@ endfunction()
 # tandem_cuda_mpi_test(NAME RANKS 1 2 4 SOURCES ... LIBRARIES ... [TIMEOUT seconds]): as tandem_mpi_test,
 # of ranks with a GPU each. It is built wherever the CUDA backend is, and registered for every N
 # that the GPUs suffice for, elsewhere counted as left out. Labels: `gpu` for one rank, `multi_gpu` for
-# more, which also run once through the network (NAME.network), as between hosts; with
+# more, which also run once through sockets (NAME.network), as between hosts; with
 # NCCL_P2P_DISABLE=1 training's own choice is NCCL too.
 function(tandem_cuda_mpi_test name)
   cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LIBRARIES;RANKS" ${ARGN})
@@ -78,7 +78,7 @@ function(tandem_cuda_mpi_test name)
     target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} ${TANDEM_CUDA_LIBRARIES} GTest::gtest
       tandem_options)
   endif()
-  set(through_network NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1)
+  set(through_network NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1 NCCL_IB_DISABLE=1)
   foreach(variant IN LISTS arg_RANKS ITEMS network)
     set(ranks ${variant})
     set(label multi_gpu)

@@ -33,7 +33,8 @@ while (($# > 0)); do
   shift
 done
 
-tools/build_preset.sh fuzz fuzz_targets
+# nvcc does not know the instrumentation, whatever the environment asks for elsewhere.
+TANDEM_CUDA=OFF tools/build_preset.sh fuzz fuzz_targets
 if ((${#targets[@]} == 0)); then mapfile -t targets <build/fuzz/fuzz_targets.txt; fi
 
 # run_target NAME SECONDS: one target; what it says goes to a log, which is shown where it fails.

@@ -5,4 +5,4 @@ from placements import measure_figure
 from speedup import speedup_figure, speedup_points
 
 if __name__ == "__main__":
-    measure_figure(speedup_figure(3, 224), lambda options: speedup_points(224))
+    measure_figure(speedup_figure(3, 224), lambda options: speedup_points(224, options.models))

@@ -24,6 +24,8 @@ def points(options) -> list[Point]:
     found = [Point("", count, MODEL, SIZE, batch, panel="one rank, whole batch", workers=count)
              for count in threads]
     ranks = 2 if options.device == "cpu" else RANKS
+    found += [Point("", count, MODEL, SIZE, batch, Placement(ranks, "folded"),
+                    panel=f"{ranks} folded ranks", workers=count) for count in threads]
     found += [Point("", count, MODEL, SIZE, batch, Placement(ranks),
                     panel=f"{ranks} processes, MPS", workers=count // ranks)
               for count in threads if count >= ranks]

@@ -62,11 +62,11 @@ class Point:
 
 @dataclasses.dataclass(frozen=True)
 class Figure:
-    """`fields`: what of a run is shown, by the name that is put behind the series' ("" for none).
-    `relative_to`: the series whose values the others are divided by, where the figure shows
-    speed-ups."""
+    """`number`: AccDP's, or a name for what it has no figure of. `fields`: what of a run is shown,
+    by the name that is put behind the series' ("" for none). `relative_to`: the series whose values
+    the others are divided by, where the figure shows speed-ups."""
 
-    number: int
+    number: int | str
     title: str
     x_label: str
     y_label: str
@@ -272,8 +272,9 @@ class RawFile:
         temporary.replace(self.path)
 
 
-def parse_options(figure: Figure) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=f"AccDP's figure {figure.number}: {figure.title}")
+def parse_options(figure: Figure, models: list[str]) -> argparse.Namespace:
+    title = f"AccDP's figure {figure.number}: " if isinstance(figure.number, int) else ""
+    parser = argparse.ArgumentParser(description=title + figure.title)
     parser.add_argument("--program", default=str(ROOT / "build/release/bin/tandem"))
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda",
                         help="cpu: ranks of this host in place of a GPU's, and a tiny model")
@@ -287,6 +288,8 @@ def parse_options(figure: Figure) -> argparse.Namespace:
     parser.add_argument("--timeout", type=float, default=120.0, help="seconds for one run")
     parser.add_argument("--limit", type=float, default=1e9,
                         help="seconds after which no further run is begun")
+    parser.add_argument("--models", nargs="+", choices=models, default=models,
+                        help="where models are compared: these alone")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",
                         help="of every run, for instance train.side_stream=\"never\"; repeatable")
     parser.add_argument("--photos", type=pathlib.Path, metavar="FOLDER",
@@ -314,9 +317,9 @@ def on_a_cpu(point: Point) -> Point:
                                global_batch=max(8, point.global_batch // 8))
 
 
-def measure_figure(figure: Figure, points_of) -> None:
+def measure_figure(figure: Figure, points_of, models: list[str] = MODELS) -> None:
     """Parses the command line, measures points_of(options) and writes figure_N.json."""
-    options = parse_options(figure)
+    options = parse_options(figure, models)
     points: list[Point] = points_of(options)
     if options.device == "cpu":
         points = [on_a_cpu(point) for point in points]

@@ -15,9 +15,9 @@ def speedup_figure(number: int, size: int) -> Figure:
                   relative_to=base_name(size))
 
 
-def speedup_points(size: int) -> list[Point]:
+def speedup_points(size: int, models: list[str]) -> list[Point]:
     points = []
-    for model in MODELS:
+    for model in models:
         points.append(Point(base_name(size), model, model, size, BATCH[size]))
         points += [Point(name, model, model, size, RANKS * BATCH[size], placement)
                    for name, placement in controls(RANKS).items()]

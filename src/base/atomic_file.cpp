@@ -45,7 +45,8 @@ AtomicFile::AtomicFile(std::filesystem::path path)
   temporary_ += ".tmp." + std::to_string(::getpid());
   descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (descriptor_ < 0) {
-    input_error("cannot create '{}': {}", path_.string(), std::generic_category().message(errno));
+    const std::error_code code(errno, std::generic_category());
+    file_error(fmt::format("cannot create '{}'", path_.string()), code);
   }
 }
 

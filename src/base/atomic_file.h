@@ -10,8 +10,8 @@ namespace tandem {
 /// folder, are fsynced, and are renamed over `path` by commit(), which syncs the folder too. A
 /// writer destroyed without commit() removes its temporary file and leaves `path` untouched.
 /// A link is followed. Throws InputError where the file cannot be created there, or where what
-/// stands there is no ordinary file; SystemError with the path and the system's reason where a
-/// later call fails (a full disk).
+/// stands there is no ordinary file; SystemError with the path and the system's reason where memory
+/// or open files are used up, and where a later call fails (a full disk).
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);

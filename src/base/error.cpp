@@ -22,6 +22,17 @@ std::string describe(std::string_view message, std::string_view expression, std:
 void set_process_rank(int rank) { g_rank = rank; }
 int process_rank() { return g_rank; }
 
+bool is_shortage(const std::error_code& code) {
+  return code == std::errc::not_enough_memory || code == std::errc::too_many_files_open ||
+         code == std::errc::too_many_files_open_in_system;
+}
+
+void file_error(std::string_view what, const std::error_code& code) {
+  const std::string message = fmt::format("{}: {}", what, code.message());
+  if (is_shortage(code)) throw SystemError(message);
+  throw InputError(message);
+}
+
 Error::Error(std::string_view message, std::string_view expression, const char* file, int line)
     : std::runtime_error(describe(message, expression, file, line)) {}
 

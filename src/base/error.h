@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 namespace tandem {
 
@@ -39,6 +40,14 @@ class SystemError : public Error {
  public:
   explicit SystemError(const std::string& message) : Error(Verbatim{}, message) {}
 };
+
+/// Whether the system refused for want of what has nothing to do with the file that was asked for:
+/// memory, or open files.
+bool is_shortage(const std::error_code& code);
+
+/// Throws `what` ("cannot open 'x'") with the system's reason: SystemError where is_shortage(),
+/// else InputError.
+[[noreturn]] void file_error(std::string_view what, const std::error_code& code);
 
 /// Throws InputError with a formatted message.
 template <typename... Args>

@@ -7,10 +7,17 @@ namespace tandem {
 ThreadPool::ThreadPool(int threads) {
   TANDEM_CHECK(threads >= 1, "a thread pool needs at least one thread, not {}", threads);
   workers_.reserve(static_cast<std::size_t>(threads));
-  for (int i = 0; i < threads; ++i) workers_.emplace_back([this] { work(); });
+  try {
+    for (int i = 0; i < threads; ++i) workers_.emplace_back([this] { work(); });
+  } catch (...) {
+    stop();  // a thread that is not joined would end the process
+    throw;
+  }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { stop(); }
+
+void ThreadPool::stop() {
   {
     const std::scoped_lock lock(mutex_);
     stopping_ = true;

@@ -16,7 +16,7 @@ namespace tandem {
 /// A task must not throw: what it throws ends the program. Catch inside and hand the exception on.
 class ThreadPool {
  public:
-  /// `threads` >= 1.
+  /// `threads` >= 1. Throws std::system_error where the system has no room for as many.
   explicit ThreadPool(int threads);
   /// Drops tasks that have not started and waits for those that have.
   ~ThreadPool();
@@ -28,6 +28,7 @@ class ThreadPool {
 
  private:
   void work();
+  void stop();
 
   std::mutex mutex_;
   std::condition_variable wake_;

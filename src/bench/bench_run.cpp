@@ -12,6 +12,7 @@
 #include "base/median.h"
 #include "device/memory.h"
 #include "device/open_context.h"
+#include "train/fault_places.h"
 #include "train/gpu_use.h"
 #include "train/run_parts.h"
 
@@ -40,6 +41,21 @@ class Bench {
         gpu_use_(communicator, device_uuid(parts_.context)) {}
 
   BenchResult run() {
+    try {
+      measure();
+    } catch (const Error&) {
+      rethrow_with_places(parts_.places, [] { return FaultNotes{}; });
+    }
+    return std::move(result_);
+  }
+
+ private:
+  using Next = std::function<const Batch*()>;
+
+  static constexpr int stretches = 5;
+  static constexpr int warm_up = 3;  // steps
+
+  void measure() {
     describe();
     parts_.loader.start(0);
     parts_.replica.broadcast_from_root();
@@ -56,22 +72,14 @@ class Bench {
       set_floors(result_.times, result_.ceilings, config_.precision);
     }
     gather();
-    return std::move(result_);
   }
-
- private:
-  using Next = std::function<const Batch*()>;
-
-  static constexpr int stretches = 5;
-  static constexpr int warm_up = 3;  // steps
 
   void describe() {
     result_.model = parts_.replica.graph().name();
     result_.device = device_text(parts_.context);
     result_.communicator =
         std::string(parts_.reduction ? parts_.reduction->name() : communicator_.name());
-    const RankPlace place = this_place(device_uuid(parts_.context));
-    result_.devices = RankTopology::gather(communicator_, place).devices();
+    result_.devices = parts_.places.devices();
     result_.precision = config_.precision;
     result_.threads = parts_.threads();
     result_.global_batch = config_.global_batch;
@@ -247,6 +255,7 @@ double BenchResult::bytes() const {
 
 BenchResult run_bench(const RunConfig& config, const BenchOptions& options,
                       Communicator& communicator) {
+  communicator.watch_processes();
   return Bench(config, options, communicator).run();
 }
 

@@ -85,7 +85,8 @@ struct BenchOptions {
 };
 
 /// Collective. Measures a run's training step without training: the weights stay, nothing is
-/// written. On rank 0 the result; empty elsewhere.
+/// written. On rank 0 the result; empty elsewhere. Processes of ranks that end meanwhile are told
+/// (Communicator::watch_processes()).
 BenchResult run_bench(const RunConfig& config, const BenchOptions& options,
                       Communicator& communicator);
 

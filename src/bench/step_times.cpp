@@ -25,7 +25,7 @@ std::string describe(const Conv2dOptions& conv, const Shape& input) {
 }
 
 /// The layer's kind with what decides its speed.
-std::string describe(const Graph& graph, std::size_t index) {
+std::string describe(const Graph& graph, std::size_t index, bool deferred) {
   const Layer& layer = *graph.nodes()[index].layer;
   const std::vector<Shape> inputs = graph.input_shapes(index, 1);
   std::string text(layer.kind());
@@ -36,13 +36,16 @@ std::string describe(const Graph& graph, std::size_t index) {
     text += " " + describe(conv->options().conv, inputs[0]);
     if (conv->options().add) text += " add";
     if (conv->options().activation != Activation::none) text += " act";
+    if (conv->options().join) text += " join";
+    if (deferred) text += " deferred";
   }
   return text;
 }
 
 /// The layers without their times, costs of all micro-batches.
 std::vector<LayerTime> untimed_layers(const Graph& graph, const StepPlan& plan, int micro_batches) {
-  std::vector<LayerCost> costs = layer_costs(graph, plan.batch(), plan.precision());
+  const std::vector<bool> deferred = plan.deferred_norms();
+  std::vector<LayerCost> costs = layer_costs(graph, plan.batch(), plan.precision(), deferred);
   std::vector<LayerTime> layers;
   for (std::size_t i = 0; i < costs.size(); ++i) {
     LayerCost& cost = costs[i];
@@ -52,7 +55,7 @@ std::vector<LayerTime> untimed_layers(const Graph& graph, const StepPlan& plan, 
       *amount *= micro_batches;
     }
     layers.push_back({.name = graph.nodes()[i].name,
-                      .what = describe(graph, i),
+                      .what = describe(graph, i, deferred[i]),
                       .output = graph.output_shape(i, plan.batch()).text(),
                       .cost = cost});
   }

@@ -26,7 +26,7 @@ double sum(const PhaseSeconds& phases);
 /// What one layer, or several of a kind, take and do in a step.
 struct LayerTime {
   std::string name;
-  std::string what;    ///< "conv_bn 3x3/2 dw act"
+  std::string what;    ///< "conv_bn 3x3/2 dw act"; "deferred" where the reader normalises
   std::string output;  ///< its shape
   int count = 1;       ///< layers in it
   LayerCost cost;

@@ -73,20 +73,22 @@ DataConfig config_of(const VerifyArguments& arguments) {
   return read_data_config(table.table("data"));
 }
 
+/// Without samples there are no labels to tell, and without readable ones no extents: null.
 Json part_json(const PartReport& part, const std::vector<std::string>& names) {
   Json counts = Json::object();
   for (std::size_t i = 0; i < names.size(); ++i) counts[names[i]] = part.per_class.at(i);
-  const auto range = [](const ExtentRange& extents) {
-    return Json{{"min", extents.least}, {"median", extents.median}, {"max", extents.most}};
+  const auto range = [&](const ExtentRange& extents) -> Json {
+    if (part.samples == static_cast<std::int64_t>(part.unreadable.size())) return nullptr;
+    return {{"min", extents.least}, {"median", extents.median}, {"max", extents.most}};
   };
+  const Json labels = part.samples == 0 ? Json() : Json::array({part.least_label, part.most_label});
   Json unreadable = Json::array();
   for (const BadSample& sample : part.unreadable) unreadable.push_back(sample.reason);
-  return {{"samples", part.samples},    {"labels", {part.least_label, part.most_label}},
-          {"per_class", counts},        {"height", range(part.height)},
-          {"width", range(part.width)}, {"unreadable", unreadable}};
+  return {{"samples", part.samples},      {"labels", labels},           {"per_class", counts},
+          {"height", range(part.height)}, {"width", range(part.width)}, {"unreadable", unreadable}};
 }
 
-std::string json_text(const DataReport& report) {
+std::string json_text(const DataReport& report, const std::vector<std::string>& empty_classes) {
   Json duplicates = Json::array();
   for (const Duplicates& group : report.duplicates) {
     duplicates.push_back(
@@ -95,6 +97,7 @@ std::string json_text(const DataReport& report) {
   const Json all{{"train", part_json(report.train, report.class_names)},
                  {"test", part_json(report.test, report.class_names)},
                  {"unreadable", report.unreadable()},
+                 {"empty_classes", empty_classes},
                  {"duplicates", duplicates},
                  {"duplicates_across_parts", report.across_parts()}};
   // Paths need not be UTF-8.
@@ -102,6 +105,10 @@ std::string json_text(const DataReport& report) {
 }
 
 void print_part(const std::string& name, const PartReport& part) {
+  if (part.samples == 0) {
+    std::cout << name << ": no samples\n";
+    return;
+  }
   std::cout << fmt::format(
       "{}: {} samples, labels {} to {}, heights {} to {} (median {}), widths {} to {} (median "
       "{}), {} unreadable\n",
@@ -110,7 +117,7 @@ void print_part(const std::string& name, const PartReport& part) {
       part.unreadable.size());
 }
 
-void print_report(const DataReport& report) {
+void print_report(const DataReport& report, const std::vector<std::string>& empty_classes) {
   print_part("training", report.train);
   print_part("test", report.test);
   std::size_t longest = 5;
@@ -119,6 +126,9 @@ void print_report(const DataReport& report) {
   for (std::size_t i = 0; i < report.class_names.size(); ++i) {
     std::cout << fmt::format("{:<{}} {:>9} {:>9}\n", report.class_names[i], longest,
                              report.train.per_class[i], report.test.per_class[i]);
+  }
+  for (const std::string& folder : empty_classes) {
+    std::cout << fmt::format("empty: {}: class folder without a .jpg or .jpeg file\n", folder);
   }
   for (const PartReport* part : {&report.train, &report.test}) {
     for (const BadSample& sample : part->unreadable) {
@@ -157,16 +167,16 @@ int verify(const VerifyArguments& arguments) {
     log_info("listing the files of {} and {}", config.train_path.string(),
              config.test_path.string());
   }
-  const Datasets datasets = open_datasets(config);
+  const DataToVerify data = open_to_verify(config);
   const int threads =
       arguments.threads > 0 ? arguments.threads : default_threads(read_machine(), 1);
-  const DataReport report = verified(datasets, threads);
+  const DataReport report = verified(data.sets, threads);
   if (arguments.json) {
-    std::cout << json_text(report) << '\n';
+    std::cout << json_text(report, data.empty_classes) << '\n';
   } else {
-    print_report(report);
+    print_report(report, data.empty_classes);
   }
-  return report.unreadable() > 0 ? ExitCode::bad_input : 0;
+  return report.unreadable() > 0 || !data.empty_classes.empty() ? ExitCode::bad_input : 0;
 }
 
 }  // namespace
@@ -177,7 +187,8 @@ void add_data_command(CLI::App& app, Command& chosen) {
   CLI::App* command = data->add_subcommand(
       "verify", "Decode every image; count classes, unreadable images and duplicates");
   command->footer(
-      "Exit code 2 where an image cannot be read. Images with the same pixels are duplicates.\n"
+      "Exit code 2 where an image cannot be read or a class has none. Images with the same pixels "
+      "are duplicates.\n"
       "Example: tandem data verify --kind folder ~/data/photos");
   auto arguments = std::make_shared<VerifyArguments>();
   command->add_option("TARGET", arguments->target, "A run file, or the data's folder with --kind")

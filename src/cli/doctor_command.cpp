@@ -11,6 +11,7 @@
 #include "base/subprocess.h"
 #include "base/text.h"
 #include "cli/commands.h"
+#include "device/cudnn_parts.h"
 #include "device/machine.h"
 #include "device/open_context.h"
 #include "graph/model_file.h"
@@ -64,7 +65,10 @@ void report_cuda() {
     report("CUDA SDK", false, "no nvcc on PATH: CUDA code cannot be compiled here");
   }
   const Library cudnn(::dlopen("libcudnn.so.9", RTLD_LAZY | RTLD_LOCAL));
-  if (auto* get = cudnn ? symbol<std::size_t()>(cudnn, "cudnnGetVersion") : nullptr) {
+  if (const std::string& missing = missing_cudnn_part(); !missing.empty()) {
+    report("cuDNN", false,
+           fmt::format("a part cannot be loaded: {}: GPU layers cannot run", missing));
+  } else if (auto* get = cudnn ? symbol<std::size_t()>(cudnn, "cudnnGetVersion") : nullptr) {
     const std::size_t number = get();
     report("cuDNN", true,
            fmt::format("{}.{}.{}", number / 10000, number % 10000 / 100, number % 100));

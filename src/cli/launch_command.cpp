@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
+#include "base/exit_code.h"
 #include "base/log.h"
 #include "base/subprocess.h"
 #include "base/text.h"
@@ -20,11 +22,14 @@
 #include "cli/resumed_command.h"
 #include "cli/tuned_placement.h"
 #include "cli/usage_error.h"
+#include "device/host_memory.h"
 #include "device/machine.h"
 #include "device/open_context.h"
+#include "launch/failure_notice.h"
 #include "launch/job_supervisor.h"
 #include "launch/launch_plan.h"
 #include "parallel/mpi_session.h"
+#include "train/host_memory_need.h"
 
 namespace tandem {
 namespace {
@@ -159,6 +164,19 @@ void warn_of_backend(const HostSlots& slots) {
   }
 }
 
+/// Ranks on CPUs would find it out too late, when the kernel ends one of them. Those on GPUs look
+/// before their first step, once they know what their kernels need.
+void check_memory(const LaunchPlan& plan, const HostSlots& slots) {
+  if (plan.rank.command[0] == "eval") return;
+  const RunConfig config = launched_config(plan.rank.command);
+  const bool on_gpus =
+      built_with_cuda() && config.device != DeviceKind::cpu && !slots.slots.front().gpu.empty();
+  const std::optional<std::size_t> available = available_host_memory();
+  if (on_gpus || !available) return;
+  require_host_memory(config, {.processes = plan.processes_per_host, .hosts = plan.host_count},
+                      *available);
+}
+
 int launch(const LaunchArguments& arguments) {
   if (started_by_mpi(&variable)) {
     input_error("tandem launch starts mpirun itself; start it without mpirun");
@@ -176,6 +194,7 @@ int launch(const LaunchArguments& arguments) {
     place_ranks(arguments, devices_of(used, plan.host_count), plan.rank);
     slots = deal_slots(plan.rank.slot, gpus, usable_cores());
     plan.processes_per_host = static_cast<int>(slots.slots.size());
+    check_memory(plan, slots);
     warn_of_other_users(used);
     warn_of_backend(slots);
   } else {
@@ -187,6 +206,25 @@ int launch(const LaunchArguments& arguments) {
     return 0;
   }
   return supervise(plan, {.max_restarts = arguments.max_restarts, .go_on = resumed_command});
+}
+
+/// What becomes of it the launcher is told: by what watches the rank, or, where that or what comes
+/// before it fails, once main() has said why.
+int launch_rank(const RankRequest& request) {
+  try {
+    // As among ranks, the first one speaks of what meets them all.
+    set_process_rank(read_launched_job(&variable).rank);
+    return run_rank(request);
+  } catch (const InputError&) {
+    notify_failure_at_exit(request.job, ExitCode::bad_input);
+    throw;
+  } catch (const std::filesystem::filesystem_error&) {
+    notify_failure_at_exit(request.job, ExitCode::bad_input);
+    throw;
+  } catch (...) {
+    notify_failure_at_exit(request.job, ExitCode::failure);
+    throw;
+  }
 }
 
 void add_slot_options(CLI::App& command, SlotRequest& slot) {
@@ -268,11 +306,7 @@ void add_launch_rank_command(CLI::App& app, Command& chosen) {
   command->add_option("--processes", request->slot.processes_per_gpu)->required();
   command->add_option("COMMAND", request->command)->required();
   command->callback([&chosen, request] {
-    chosen = [request](const MpiSession&) {
-      // As among ranks, the first one speaks of what meets them all.
-      set_process_rank(read_launched_job(&variable).rank);
-      return run_rank(*request);
-    };
+    chosen = [request](const MpiSession&) { return launch_rank(*request); };
   });
 }
 

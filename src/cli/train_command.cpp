@@ -20,18 +20,6 @@ struct TrainArguments {
   std::string resume;
 };
 
-/// The trainer's run. A launcher kills this process a second after another rank has ended, which
-/// may be before what the trainer holds is taken down: so that is told here.
-TrainOutcome run_reporting(Trainer& trainer) {
-  try {
-    return trainer.run();
-  } catch (RankEnded& error) {
-    log_error("{}", error.what());
-    error.set_reported();
-    throw;
-  }
-}
-
 int train(const TrainArguments& arguments, bool resume, const MpiSession& session) {
   ConfigTable table = ConfigTable::from_file(arguments.config);
   for (const std::string& assignment : arguments.overrides) table.override_key(assignment);
@@ -41,7 +29,7 @@ int train(const TrainArguments& arguments, bool resume, const MpiSession& sessio
       session.make_world({.timeout_seconds = config.timeout_seconds});
   Trainer trainer(config, {.folder = folder, .resume = resume, .resume_from = arguments.resume},
                   *world);
-  const TrainOutcome outcome = run_reporting(trainer);
+  const TrainOutcome outcome = trainer.run();
   if (world->rank() == 0 && outcome == TrainOutcome::finished) {
     log_info("done: {} holds the checkpoints, metrics.jsonl, config.toml and train.log",
              folder.string());

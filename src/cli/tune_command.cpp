@@ -19,6 +19,7 @@
 #include "cli/file_kind.h"
 #include "cli/usage_error.h"
 #include "device/machine.h"
+#include "device/open_context.h"
 #include "parallel/placement_store.h"
 #include "train/environment.h"
 #include "train/placement_key.h"
@@ -102,8 +103,9 @@ class Tuner {
 
   int run() {
     if (!arguments_.json.empty()) expect_json_can_be_written(arguments_.json);
-    log_info("measuring placements of {}, for {:.0f} s in all; first one rank on each device",
-             config_.model, arguments_.seconds);
+    log_info("measuring placements of {}, for {:.0f} s in all; first one rank on each device{}",
+             config_.model, arguments_.seconds,
+             may_use_gpus() ? ", which chooses kernels where none are kept yet" : "");
     try {
       const TuneResult result =
           search_placement(limits_, measure_, [&] { return teller_.elapsed(); });
@@ -142,6 +144,10 @@ class Tuner {
             .seconds = std::clamp(arguments.seconds / runs, 0.05, 2.0)};
   }
 
+  bool may_use_gpus() const {
+    return built_with_cuda() && config_.device != DeviceKind::cpu && arguments_.gpus != "none";
+  }
+
   void write_json(const TuneResult& result, const std::optional<Sweep>& sweep) const {
     if (arguments_.json.empty()) return;
     std::ofstream json(arguments_.json);
@@ -152,7 +158,9 @@ class Tuner {
   /// For `tandem launch --ranks-per-gpu auto`.
   void keep(const TuneResult& result) const {
     if (!result.best_other && !result.left_out.empty()) {
-      std::cout << "the choice is not kept, since nothing stood against it: give more --seconds\n";
+      std::cout << fmt::format(
+          "the choice is not kept, since nothing stood against it: give more --seconds{}\n",
+          result.on_gpus ? ", or start again: kernels that were chosen are kept" : "");
       return;
     }
     try {

@@ -54,8 +54,13 @@ bool is_class_folder(const fs::directory_entry& entry) {
 
 }  // namespace
 
+std::vector<std::string> FolderDataset::class_folders(const fs::path& root) {
+  std::size_t others = 0;
+  return sorted_names(root, others, is_class_folder);
+}
+
 FolderDataset::FolderDataset(const fs::path& root, int channels,
-                             const std::vector<std::string>& classes)
+                             const std::vector<std::string>& classes, EmptyClasses empty)
     : root_(root), channels_(channels), names_(classes) {
   TANDEM_CHECK(channels == 1 || channels == 3, "images decode to 1 or 3 channels, not {}",
                channels);
@@ -72,7 +77,7 @@ FolderDataset::FolderDataset(const fs::path& root, int channels,
       input_error("{}: class folder '{}' is not among the {} training classes{}", root.string(),
                   name, names_.size(), did_you_mean(name, names_));
     }
-    ignored += add_class(name, static_cast<std::int32_t>(at - names_.begin()));
+    ignored += add_class(name, static_cast<std::int32_t>(at - names_.begin()), empty);
   }
   if (found.size() < names_.size()) {
     log_warning("{}: {} of {} classes have no folder here", root.string(),
@@ -84,15 +89,19 @@ FolderDataset::FolderDataset(const fs::path& root, int channels,
   }
 }
 
-std::size_t FolderDataset::add_class(const std::string& name, std::int32_t label) {
+std::size_t FolderDataset::add_class(const std::string& name, std::int32_t label,
+                                     EmptyClasses empty) {
   std::size_t ignored = 0;
   // By name alone: what then cannot be read is a bad sample, not one that is not there.
   auto files = sorted_names(root_ / name, ignored, [](const fs::directory_entry& entry) {
     return is_jpeg_name(entry.path());
   });
   if (files.empty()) {
-    input_error("{}: class folder without a .jpg or .jpeg file; fill or remove it",
-                (root_ / name).string());
+    if (empty == EmptyClasses::refused) {
+      input_error("{}: class folder without a .jpg or .jpeg file; fill or remove it",
+                  (root_ / name).string());
+    }
+    empty_classes_.push_back((root_ / name).string());
   }
   for (std::string& file : files) samples_.push_back({label, std::move(file)});
   return ignored;

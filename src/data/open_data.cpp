@@ -1,9 +1,12 @@
+#include <utility>
+
 #include "base/error.h"
 #include "data/cifar_dataset.h"
 #include "data/data_config.h"
 #include "data/folder_dataset.h"
 #include "data/idx_dataset.h"
 #include "data/synthetic_dataset.h"
+#include "data/verify.h"
 
 namespace tandem {
 namespace {
@@ -57,6 +60,18 @@ Datasets open_datasets(const DataConfig& config) {
   sets.train = open_train(config);
   sets.test = open_test(config, sets.train->class_names());
   return sets;
+}
+
+DataToVerify open_to_verify(const DataConfig& config) {
+  if (config.kind != DataKind::folder) return {.sets = open_datasets(config), .empty_classes = {}};
+  const int channels = config.transform.channels;
+  auto train = std::make_unique<FolderDataset>(config.train_path, channels,
+                                               std::vector<std::string>(), EmptyClasses::listed);
+  auto test = std::make_unique<FolderDataset>(config.test_path, channels, train->class_names(),
+                                              EmptyClasses::listed);
+  std::vector<std::string> empty = train->empty_classes();
+  empty.insert(empty.end(), test->empty_classes().begin(), test->empty_classes().end());
+  return {.sets = {.train = std::move(train), .test = std::move(test)}, .empty_classes = empty};
 }
 
 std::unique_ptr<Dataset> open_test_dataset(const DataConfig& config) {

@@ -35,6 +35,15 @@ struct Duplicates {
   bool labels_differ = false;
 };
 
+/// A data set to be looked at.
+struct DataToVerify {
+  Datasets sets;
+  /// Paths of class folders without an image, with which open_datasets() would end.
+  std::vector<std::string> empty_classes;
+};
+/// As open_datasets(), but for empty classes.
+DataToVerify open_to_verify(const DataConfig& config);
+
 struct DataReport {
   std::vector<std::string> class_names;
   PartReport train;

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <fstream>
 #include <string>
-#include <string_view>
 
 #include "base/text.h"
+#include "device/control_groups.h"
 
 namespace tandem {
 namespace {
@@ -39,38 +39,12 @@ std::optional<double> quota_of(const fs::path& group) {
                words_of(group / "cpu.cfs_period_us").first);
 }
 
-/// The least of the group and those above it, up to the mount. Groups that are not there are passed
-/// over: a container may see its own as the topmost, under the name that the host has for it.
-std::optional<double> least_quota(const fs::path& mount, const std::string& group) {
-  std::optional<double> least;
-  fs::path at = fs::path(group).lexically_normal().relative_path();
-  for (;;) {
-    const auto quota = quota_of(mount / at);
-    if (quota) least = std::min(*quota, least.value_or(*quota));
-    if (at.empty()) return least;
-    at = at.parent_path();
-  }
-}
-
-bool names_cpu(std::string_view controllers) {
-  const std::string list = "," + std::string(controllers) + ",";
-  return list.find(",cpu,") != std::string::npos;
-}
-
 }  // namespace
 
 std::optional<double> cpu_quota(const fs::path& root) {
-  const fs::path mount = root / "sys/fs/cgroup";
-  std::ifstream groups(root / "proc/self/cgroup");
   std::optional<double> least;
-  // A line is HIERARCHY:CONTROLLERS:GROUP; cgroup v2's has no controllers.
-  for (std::string line; std::getline(groups, line);) {
-    const std::size_t first = line.find(':');
-    const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    if (!controllers.empty() && !names_cpu(controllers)) continue;
-    const auto quota = least_quota(mount / controllers, line.substr(second + 1));
+  for (const fs::path& group : control_group_folders("cpu", root)) {
+    const auto quota = quota_of(group);
     if (quota) least = std::min(*quota, least.value_or(*quota));
   }
   return least;

@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/text.h"
 #include "device/cuda_check.h"
 #include "device/cuda_libraries.h"
 #include "device/cuda_version.h"
+#include "device/cudnn_parts.h"
+#include "device/device_error.h"
 
 namespace tandem {
 namespace {
@@ -39,6 +42,15 @@ void require_driver() {
   if (!problem.empty()) input_error("{}, or set train.device = \"cpu\"", problem);
 }
 
+/// Else cuDNN ends the process, or no plan is found, with words that name no library.
+void require_cudnn() {
+  if (missing_cudnn_part().empty()) return;
+  input_error(
+      "a part of cuDNN cannot be loaded: {}; install all of cuDNN 9, or set "
+      "train.device = \"cpu\"",
+      missing_cudnn_part());
+}
+
 CudaDevice read_device(int index) {
   require_driver();
   const int count = cuda_device_count();
@@ -46,6 +58,7 @@ CudaDevice read_device(int index) {
     input_error("there is no CUDA device {}: {} seen; look at nvidia-smi and CUDA_VISIBLE_DEVICES",
                 index, count);
   }
+  require_cudnn();
   cudaDeviceProp properties{};
   TANDEM_CUDA_CHECK(cudaGetDeviceProperties(&properties, index));
   return {.index = index,
@@ -82,12 +95,30 @@ cudaStream_t make_stream() {
   return stream;
 }
 
+/// Whether work on the device failed, or the device itself, and not the call alone: what the
+/// process has there is then lost.
+bool is_device_fault(cudaError_t status) {
+  constexpr std::array faults{cudaErrorLaunchFailure,       cudaErrorIllegalAddress,
+                              cudaErrorMisalignedAddress,   cudaErrorIllegalInstruction,
+                              cudaErrorInvalidPc,           cudaErrorInvalidAddressSpace,
+                              cudaErrorHardwareStackError,  cudaErrorAssert,
+                              cudaErrorLaunchTimeout,       cudaErrorECCUncorrectable,
+                              cudaErrorNvlinkUncorrectable, cudaErrorDevicesUnavailable,
+                              cudaErrorMpsConnectionFailed, cudaErrorMpsRpcFailure,
+                              cudaErrorMpsServerNotReady,   cudaErrorMpsClientTerminated,
+                              cudaErrorExternalDevice,      cudaErrorUnknown};
+  return std::ranges::find(faults, status) != faults.end();
+}
+
 }  // namespace
 
 void cuda_failed(cudaError_t status, const char* expression, const char* file, int line) {
   (void)cudaGetLastError();  // else the next kernel's launch would be taken for it
-  system_error("CUDA failed: {} ({}) in {} at {}:{}", cudaGetErrorString(status),
-               cudaGetErrorName(status), expression, file, line);
+  const std::string message =
+      fmt::format("CUDA failed: {} ({}) in {} at {}:{}", cudaGetErrorString(status),
+                  cudaGetErrorName(status), expression, file, line);
+  if (is_device_fault(status)) throw DeviceError(message);
+  throw SystemError(message);
 }
 
 void cudnn_failed(cudnnStatus_t status, const char* expression, const char* file, int line) {

@@ -2,9 +2,12 @@
 
 #include <dlfcn.h>
 
+#include "base/blocked_signals.h"
+
 namespace tandem::nvml {
 
 std::unique_ptr<Library> Library::load(const char* file, std::string& trouble) {
+  const BlockedSignals blocked;  // the driver may start threads of its own
   void* handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     trouble = fmt::format("NVML cannot be loaded ({})", dlerror());

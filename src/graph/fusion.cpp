@@ -7,6 +7,7 @@
 #include "layers/activation.h"
 #include "layers/add.h"
 #include "layers/conv_bn.h"
+#include "layers/shuffle_join.h"
 
 namespace tandem {
 namespace {
@@ -18,8 +19,14 @@ struct Chain {
   int norm = 0;
   int add = -1;
   int activation = -1;
-  int residual = 0;
-  int last() const { return activation >= 0 ? activation : add >= 0 ? add : norm; }
+  int join = -1;
+  int other = 0;  // what the sum or the join reads beside the chain
+  int last() const {
+    for (const int member : {join, activation, add}) {
+      if (member >= 0) return member;
+    }
+    return norm;
+  }
 };
 
 template <typename L>
@@ -43,7 +50,8 @@ class Fuser {
     for (int i = 0; i < static_cast<int>(graph_.nodes().size()); ++i) {
       const std::optional<Chain> chain = find_chain(i, swallowed);
       if (!chain) continue;
-      for (const int member : {chain->conv, chain->norm, chain->add, chain->activation}) {
+      for (const int member :
+           {chain->conv, chain->norm, chain->add, chain->activation, chain->join}) {
         if (member >= 0) swallowed[static_cast<std::size_t>(member)] = true;
       }
       by_last.emplace(chain->last(), *chain);
@@ -87,12 +95,27 @@ class Fuser {
       const std::vector<int>& inputs = at(next).inputs;
       if (inputs[0] != inputs[1]) {
         chain.add = next;
-        chain.residual = inputs[0] == norm ? inputs[1] : inputs[0];
+        chain.other = inputs[0] == norm ? inputs[1] : inputs[0];
         next = only_reader(next);
       }
     }
-    if (next >= 0 && fuses(chain, at(next))) chain.activation = next;
+    if (next >= 0 && fuses(chain, at(next))) {
+      chain.activation = next;
+      next = only_reader(next);
+    }
+    if (next >= 0 && takes_join(chain, next)) {
+      chain.join = next;
+      chain.other = at(next).inputs[0];
+    }
     return chain;
+  }
+
+  /// The arm that comes second in a join takes it: the main one, which ends behind the other.
+  bool takes_join(const Chain& chain, int next) const {
+    if (as<ShuffleJoin>(at(next)) == nullptr || at(next).inputs[1] != chain.last()) return false;
+    const std::vector<Shape> inputs = graph_.input_shapes(static_cast<std::size_t>(next), 1);
+    return chain.add < 0 && fuses_with_join(activation_of(chain)) &&
+           ConvBn::joins(inputs[0], inputs[1]);
   }
 
   static bool fuses(const Chain& chain, const Node& next) {
@@ -112,14 +135,15 @@ class Fuser {
     const ConvBnOptions options{.conv = as<Conv2d>(conv)->options(),
                                 .norm = as<BatchNorm>(norm)->options(),
                                 .add = chain.add >= 0,
-                                .activation = activation_of(chain)};
+                                .activation = activation_of(chain),
+                                .join = chain.join >= 0};
     Node node{.name = conv.name,
               .layer = std::make_shared<ConvBn>(options),
               .inputs = conv.inputs,
               .parameters = conv.parameters,
               .buffers = norm.buffers};
     node.parameters.insert(node.parameters.end(), norm.parameters.begin(), norm.parameters.end());
-    if (chain.add >= 0) node.inputs.push_back(chain.residual);
+    if (node.layer->arity() > 1) node.inputs.push_back(chain.other);
     return node;
   }
 

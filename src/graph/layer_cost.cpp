@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "layers/conv_bn.h"
+
 namespace tandem {
 namespace {
 
@@ -10,6 +12,7 @@ struct Sizes {
   double first_input = 0.0;
   double other_inputs = 0.0;
   double output = 0.0;
+  double product = 0.0;              // what a product leaves, where it is the layer's first part
   double weights = 0.0;              // as products read them
   double parameter_gradients = 0.0;  // f32
 };
@@ -19,11 +22,14 @@ Sizes sizes_of(const Graph& graph, std::size_t index, std::int64_t batch, double
   const std::vector<Shape> inputs = graph.input_shapes(index, batch);
   Sizes sizes;
   sizes.output = element * static_cast<double>(graph.output_shape(index, batch).elements());
+  const auto* conv_bn = dynamic_cast<const ConvBn*>(node.layer.get());
+  const bool joins = conv_bn != nullptr && conv_bn->options().join;
+  sizes.product = joins ? sizes.output / 2 : sizes.output;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     // Of more channels than the result has the layer takes a part (slices, a unit's left half).
     const double bytes = element * static_cast<double>(inputs[i].elements());
-    const bool takes_part =
-        node.layer->kind() == "channel_slice" || node.layer->kind() == "shuffle_join";
+    const bool takes_part = node.layer->kind() == "channel_slice" ||
+                            node.layer->kind() == "shuffle_join" || (joins && i == 1);
     const double read =
         takes_part ? std::min(bytes, sizes.output / static_cast<double>(inputs.size())) : bytes;
     (i == 0 ? sizes.first_input : sizes.other_inputs) += read;
@@ -44,7 +50,7 @@ bool normalises(const Graph& graph, std::size_t index) {
 
 double forward_bytes(const Sizes& sizes, bool product, bool norm) {
   double bytes = sizes.first_input + sizes.other_inputs + sizes.weights + sizes.output;
-  if (norm) bytes += product ? 2 * sizes.output : sizes.first_input;
+  if (norm) bytes += product ? 2 * sizes.product : sizes.first_input;
   return bytes;
 }
 
@@ -57,21 +63,22 @@ double backward_bytes(const Sizes& sizes, const BackwardNeeds& needs, bool produ
   if (needs.output) bytes += sizes.output;
   if (norm) {
     // Both passes read the gradient and what was normalised.
-    bytes += 3 * (product ? sizes.output : sizes.first_input);
+    bytes += product ? sizes.output + 2 * sizes.product : 3 * sizes.first_input;
   }
   if (!product) {
     if (needs.inputs && !norm) bytes += sizes.first_input + sizes.other_inputs;
     return bytes;
   }
-  bytes += sizes.first_input;           // for the weights' gradient
-  if (norm) bytes += 2 * sizes.output;  // the convolution's gradient, written and read
-  if (inner) bytes += sizes.output + sizes.weights;
+  bytes += sizes.first_input;            // for the weights' gradient
+  if (norm) bytes += 2 * sizes.product;  // the convolution's gradient, written and read
+  if (inner) bytes += sizes.product + sizes.weights;
   return bytes;
 }
 
 }  // namespace
 
-std::vector<LayerCost> layer_costs(const Graph& graph, std::int64_t batch, Precision precision) {
+std::vector<LayerCost> layer_costs(const Graph& graph, std::int64_t batch, Precision precision,
+                                   const std::vector<bool>& deferred_norms) {
   const auto element = static_cast<double>(size_of(activation_dtype(precision)));
   std::vector<LayerCost> costs(graph.nodes().size());
   for (std::size_t i = 0; i < costs.size(); ++i) {
@@ -86,13 +93,16 @@ std::vector<LayerCost> layer_costs(const Graph& graph, std::int64_t batch, Preci
     const bool norm = normalises(graph, i);
     const bool inner = wanted(node.inputs[0]);
     const bool other = std::any_of(node.inputs.begin() + 1, node.inputs.end(), wanted);
+    // The output is then what is normalised, and backward does not ask for the result.
+    const bool deferred = !deferred_norms.empty() && deferred_norms[i];
+    BackwardNeeds needs = node.layer->backward_needs();
+    if (deferred) needs.output = false;
     LayerCost& cost = costs[i];
-    cost.forward_bytes = forward_bytes(sizes, product, norm);
+    cost.forward_bytes = forward_bytes(sizes, product, norm && !deferred);
     cost.forward_operations = 2 * macs;
     cost.backward = inner || other || !node.parameters.empty();
     if (!cost.backward) continue;
-    cost.backward_bytes =
-        backward_bytes(sizes, node.layer->backward_needs(), product, norm, inner, other);
+    cost.backward_bytes = backward_bytes(sizes, needs, product, norm, inner, other);
     cost.backward_operations = (inner ? 4 : 2) * macs;
   }
   return costs;

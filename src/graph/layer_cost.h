@@ -13,7 +13,8 @@ namespace tandem {
 /// Bytes are a floor for layers computed one by one: each tensor that a pass works on is read or
 /// written once, more often where one pass over it must be complete before the next begins. Batch
 /// normalisation reads its input twice forward (statistics, then result; behind a convolution the
-/// statistics come for nothing with its output) and input and gradient twice backward. A product
+/// statistics come for nothing with its output) and input and gradient twice backward. One that is
+/// left to its reader (NormDeferral) takes nothing forward but the convolution's output. A product
 /// reads its output's gradient twice, for the gradients of the input and of the weights. What
 /// kernels keep for themselves beside their tensors is not counted.
 struct LayerCost {
@@ -25,7 +26,9 @@ struct LayerCost {
   double backward_operations = 0.0;
 };
 
-/// One per node, in the graph's order, all parameters trained.
-std::vector<LayerCost> layer_costs(const Graph& graph, std::int64_t batch, Precision precision);
+/// One per node, in the graph's order, all parameters trained. `deferred_norms`: by node, whether
+/// its normalisation is left to its reader (StepPlan::deferred_norms()); empty: of none.
+std::vector<LayerCost> layer_costs(const Graph& graph, std::int64_t batch, Precision precision,
+                                   const std::vector<bool>& deferred_norms = {});
 
 }  // namespace tandem

@@ -23,11 +23,20 @@ class StepPlan::Builder {
         store_(store),
         context_(context),
         options_(options),
-        count_(static_cast<int>(graph.nodes().size())) {}
+        count_(static_cast<int>(graph.nodes().size())),
+        steps_(graph.nodes().size()) {
+    TANDEM_CHECK(count_ > 0, "a model without layers");
+  }
+
+  std::size_t least_bytes() {
+    if (options_.training) {
+      find_backward();
+      find_writers();
+    }
+    return bytes_of_tensors();
+  }
 
   void build(StepPlan& plan) {
-    TANDEM_CHECK(count_ > 0, "a model without layers");
-    steps_.resize(static_cast<std::size_t>(count_));
     if (options_.training) {
       find_backward();
       find_writers();
@@ -80,17 +89,21 @@ class StepPlan::Builder {
   void require_room() {
     const std::optional<DeviceMemory> memory = device_memory(context_);
     if (!memory) return;
-    request_tensors();
-    const std::size_t bytes = plan_memory(lifetimes_).bytes;
-    // Kernels that compute aside make them live longer.
-    lifetimes_.clear();
-    targets_.clear();
+    const std::size_t bytes = bytes_of_tensors();
     const std::size_t room = options_.room.value_or(memory->free);
     if (bytes <= room) return;
     throw OutOfMemory(
         fmt::format("{} needs at least {}, {} are free on {}; use a smaller batch or model",
                     purpose(), format_bytes(bytes), format_bytes(room), memory->device),
         bytes);
+  }
+  /// At least: kernels that compute aside make some live longer, so that they are asked for again.
+  std::size_t bytes_of_tensors() {
+    request_tensors();
+    const std::size_t bytes = plan_memory(lifetimes_).bytes;
+    lifetimes_.clear();
+    targets_.clear();
+    return bytes;
   }
   void request_tensors() {
     request_activations();
@@ -149,8 +162,7 @@ class StepPlan::Builder {
     const auto last = std::ranges::find(steps_, true, &Step::backward);
     if (side_ == nullptr || !step(i).backward || &step(i) == &*last) return false;
     if (options_.side_work == SideWork::always) return true;
-    std::int64_t elements = request.output.elements();
-    for (const Shape& input : request.inputs) elements += input.elements();
+    const std::int64_t elements = node(i).layer->split_elements(request.inputs, request.output);
     return static_cast<std::size_t>(elements) * size_of(dtype()) <= side_->cache_bytes();
   }
 
@@ -189,10 +201,13 @@ class StepPlan::Builder {
       request.input_gradients[writer.slot] = true;
       request.adds[writer.slot] = writer.adds && !writer.by_temporary;
     }
+    const std::vector<int> left_to =
+        defer_norms(graph_, context_, options_.norm_deferral, requests);
     for (int i = 0; i < count_; ++i) {
       step(i).name = node(i).name;
       step(i).kernel = node(i).layer->prepare(context_, requests[static_cast<std::size_t>(i)]);
       step(i).aside = step(i).kernel->splits_backward();
+      step(i).norm_left_to = left_to[static_cast<std::size_t>(i)];
       step(i).inputs.resize(node(i).inputs.size());
       step(i).input_gradients.resize(node(i).inputs.size());
       step(i).add_into.resize(node(i).inputs.size());
@@ -206,11 +221,14 @@ class StepPlan::Builder {
     for (int i = 0; i < count_; ++i) {
       const BackwardNeeds needs = node(i).layer->backward_needs();
       const bool backward = step(i).backward;
-      last[static_cast<std::size_t>(i)] = backward && needs.output ? backward_tick(i) : i;
-      for (const int input : node(i).inputs) {
+      // What a normalisation was left with is its input, which backward reads.
+      const bool kept = backward && (needs.output || step(i).norm_left_to >= 0);
+      last[static_cast<std::size_t>(i)] = kept ? backward_tick(i) : i;
+      for (std::size_t slot = 0; slot < node(i).inputs.size(); ++slot) {
+        const int input = node(i).inputs[slot];
         if (input == Node::model_input) continue;
         int& end = last[static_cast<std::size_t>(input)];
-        end = std::max(end, backward && needs.inputs ? end_tick(i) : i);
+        end = std::max(end, backward && needs.input(slot) ? end_tick(i) : i);
       }
     }
     // The logits stay readable after backward.
@@ -252,15 +270,29 @@ class StepPlan::Builder {
       const int back = backward_tick(i);
       request(memory.saved, i, step(i).backward ? back : i,
               [this, i](std::byte* place) { step(i).saved = place; });
+      request_output_norm(i, memory.output_norm);
       request(memory.forward_scratch, i, i,
               [this, i](std::byte* place) { step(i).forward_scratch = place; });
       if (!step(i).backward) continue;
       request(memory.backward_scratch, back, back,
               [this, i](std::byte* place) { step(i).backward_scratch = place; });
+      request(memory.handed_on, back, end_tick(i),
+              [this, i](std::byte* place) { step(i).handed_on = place; });
       request(memory.weights_scratch, back, end_tick(i),
               [this, i](std::byte* place) { step(i).weights_scratch = place; });
       request_parameter_gradients(i);
     }
+  }
+
+  /// The table that goes with an output whose normalisation is left to its reader: both read it.
+  void request_output_norm(int i, std::size_t bytes) {
+    const int reader = step(i).norm_left_to;
+    if (reader < 0) return;
+    const int own = step(i).backward ? backward_tick(i) : i;
+    const int readers = step(reader).backward ? end_tick(reader) : reader;
+    request(bytes, i, std::max(own, readers), [this, i, reader](std::byte* place) {
+      step(i).output_norm = step(reader).input_norm = place;
+    });
   }
 
   /// Where gradients go that do not go into the store.
@@ -349,5 +381,10 @@ StepPlan::StepPlan(const Graph& graph, ParameterStore& parameters, AnyContext& c
 }
 
 StepPlan::~StepPlan() = default;
+
+std::size_t StepPlan::least_activation_bytes(const Graph& graph, ParameterStore& parameters,
+                                             AnyContext& context, const StepPlanOptions& options) {
+  return Builder(graph, parameters, context, options).least_bytes();
+}
 
 }  // namespace tandem

@@ -11,6 +11,7 @@
 
 #include "device/side_queue.h"
 #include "graph/graph.h"
+#include "graph/norm_deferral.h"
 #include "graph/parameters.h"
 #include "layers/softmax_cross_entropy.h"
 
@@ -43,6 +44,7 @@ struct StepPlanOptions {
   /// Of how many ranks the batch holds the samples; see KernelRequest::batch_groups.
   std::int64_t batch_groups = 1;
   SideWork side_work = SideWork::by_size;
+  NormDeferral norm_deferral = NormDeferral::by_size;
   /// Bytes of a device's free memory that the plan may have, where others are to have the rest;
   /// nothing: all of it.
   std::optional<std::size_t> room = std::nullopt;
@@ -51,6 +53,9 @@ struct StepPlanOptions {
   /// Called after each layer, at construction and in every pass; may be empty. For a rank to say
   /// that it is at work, so it must be cheap.
   std::function<void()> after_layer{};
+  /// Called by forward() once all layers are enqueued, before it waits for their result; may be
+  /// empty. For a rank that waits for its device as it waits for others, by asking.
+  std::function<void()> before_result{};
 };
 
 /// Everything that one step does on one device, decided at construction: kernels, primitives and
@@ -75,6 +80,11 @@ class StepPlan {
   StepPlan(const StepPlan&) = delete;
   StepPlan& operator=(const StepPlan&) = delete;
 
+  /// Bytes that activations and their gradients take at least in such a plan, which what kernels
+  /// need beside them comes on top of. Makes no kernels and allocates nothing.
+  static std::size_t least_activation_bytes(const Graph& graph, ParameterStore& parameters,
+                                            AnyContext& context, const StepPlanOptions& options);
+
   /// Runs the model and the loss. images (batch, H, W, C) of the activations' dtype and targets of
   /// the batch, in the context's memory; the first
   /// `valid` samples count. In a training plan all must be valid, the images must stay untouched
@@ -84,7 +94,8 @@ class StepPlan {
 
   /// The name of the first layer whose output holds a value that is not finite: the layers run
   /// once more on `images`, since a step gives the memory of most outputs away. Nothing where all
-  /// are finite. For a step that failed: running statistics are updated again.
+  /// are finite. Where a normalisation is left to the layer's reader, it counts as the reader's.
+  /// For a step that failed: running statistics are updated again.
   std::optional<std::string> first_non_finite_layer(const Tensor& images,
                                                     const StepRandom& random = {});
 
@@ -103,6 +114,8 @@ class StepPlan {
 
   /// Whether backward() runs the graph's node of this index: a parameter is trained there or below.
   bool has_backward(std::size_t layer) const;
+  /// By layer of the graph: whether its normalisation is left to the layer that reads it.
+  std::vector<bool> deferred_norms() const;
 
   std::int64_t batch() const { return options_.batch; }
   /// Bytes of activations, their gradients and scratch.

@@ -30,6 +30,7 @@ LossSums StepPlan::forward(const Tensor& images, const Targets& targets, std::in
   TANDEM_CHECK(!options_.training || valid == options_.batch, "{} of {} samples in training", valid,
                options_.batch);
   run_layers(images, random);
+  if (options_.before_result) options_.before_result();
   const TraceRange range("loss");
   return softmax_cross_entropy(*context_, logits(), targets, options_.label_smoothing, valid,
                                loss_gradient_, loss_scratch_);
@@ -59,6 +60,8 @@ void StepPlan::run_forward(Step& step, const Tensor& images, const StepRandom& r
                         .weights = step.weights,
                         .buffers = step.buffers,
                         .saved = step.saved,
+                        .output_norm = step.output_norm,
+                        .input_norm = step.input_norm,
                         .scratch = step.forward_scratch,
                         .random = random});
   if (options_.after_layer) options_.after_layer();
@@ -116,6 +119,9 @@ void StepPlan::run_backward(Step& step, bool accumulate) {
                          .weights = step.weights,
                          .parameter_gradients = gradients,
                          .saved = step.saved,
+                         .handed_on = step.handed_on,
+                         .output_norm = step.output_norm,
+                         .input_norm = step.input_norm,
                          .scratch = step.backward_scratch});
   for (std::size_t slot = 0; slot < step.add_into.size(); ++slot) {
     if (step.add_into[slot].defined()) {
@@ -139,6 +145,8 @@ void StepPlan::finish_backward(Step& step, bool accumulate, const Progress& prog
                                    .parameters = step.parameters,
                                    .weights = step.weights,
                                    .parameter_gradients = gradients,
+                                   .handed_on = step.handed_on,
+                                   .input_norm = step.input_norm,
                                    .scratch = step.weights_scratch});
     if (accumulate) add_partial_gradients(*context_, gradients, step.trained, step.gradients);
   }
@@ -150,6 +158,12 @@ std::size_t StepPlan::side_layers() const {
 }
 
 bool StepPlan::has_backward(std::size_t layer) const { return steps_.at(layer).backward; }
+
+std::vector<bool> StepPlan::deferred_norms() const {
+  std::vector<bool> deferred;
+  for (const Step& step : steps_) deferred.push_back(step.norm_left_to >= 0);
+  return deferred;
+}
 
 Tensor StepPlan::logits() const { return steps_.back().output; }
 

@@ -33,9 +33,14 @@ struct StepPlan::Step {
   bool backward = false;
   /// Whether the weights' gradients are computed aside.
   bool aside = false;
+  /// The layer that this one's normalisation is left to, or -1.
+  int norm_left_to = -1;
   std::byte* saved = nullptr;
+  std::byte* output_norm = nullptr;
+  std::byte* input_norm = nullptr;  // of the layer that left it
   std::byte* forward_scratch = nullptr;
   std::byte* backward_scratch = nullptr;
+  std::byte* handed_on = nullptr;
   std::byte* weights_scratch = nullptr;
 
   const std::vector<Tensor>& own_gradients(bool accumulate) const {

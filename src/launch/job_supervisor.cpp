@@ -12,6 +12,7 @@
 #include "base/exit_code.h"
 #include "base/log.h"
 #include "base/subprocess.h"
+#include "launch/mpi_folder.h"
 #include "launch/mps_folder.h"
 #include "launch/mps_guard.h"
 #include "launch/rank_board.h"
@@ -64,6 +65,15 @@ void require_starter(Starter starter) {
                                          "module");
 }
 
+/// Nothing in memory is left of the job on this host afterwards.
+JobEnd run_plan(const LaunchPlan& plan, const SignalQueue& signals) {
+  const MpiFolder mpi_folder(plan.rank.job);
+  const JobEnd end = run_job(start_command(plan, plan.starter, ::geteuid() == 0), plan.rank.job,
+                             ending_patience(plan), signals);
+  remove_rank_boards(plan.rank.job);
+  return end;
+}
+
 }  // namespace
 
 int supervise(LaunchPlan plan, const SupervisorOptions& options) {
@@ -71,8 +81,7 @@ int supervise(LaunchPlan plan, const SupervisorOptions& options) {
   const SignalQueue signals;
   for (int restarts = 0;; ++restarts) {
     plan.rank.job = new_job_name();
-    const JobEnd end = run_job(start_command(plan, plan.starter, ::geteuid() == 0), signals);
-    remove_rank_boards(plan.rank.job);
+    const JobEnd end = run_plan(plan, signals);
     int stop = wait_for_cleanup(plan.rank.job, signals);
     if (end.code == 0 || end.code == ExitCode::stopped || end.code == ExitCode::bad_input) {
       return end.code;

@@ -130,6 +130,14 @@ std::vector<std::string> start_command(const LaunchPlan& plan, Starter starter, 
   return command;
 }
 
+std::chrono::seconds ending_patience(const LaunchPlan& plan) {
+  // Ranks survive SIGTERM where they train, and Slurm sends SIGKILL by default 30 s later
+  // (KillWait).
+  if (plan.starter == Starter::srun) return std::chrono::seconds(45);
+  // Open MPI lets a second or two pass between the two, and asks each host's helper for both.
+  return std::chrono::seconds(plan.host_count > 1 ? 8 : 5);
+}
+
 std::string plan_text(const LaunchPlan& plan, const HostSlots& slots, bool as_root) {
   std::string text = fmt::format("{} process{} on {} host{}, {} on each{}\n", plan.processes(),
                                  plan.processes() == 1 ? "" : "es", plan.host_count,

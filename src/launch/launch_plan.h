@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -35,6 +36,10 @@ std::vector<std::string> read_hosts(const std::string& text);
 /// The command line that starts the plan's processes, the starter first. As root, and with more
 /// processes than cores, Open MPI is told that it is meant.
 std::vector<std::string> start_command(const LaunchPlan& plan, Starter starter, bool as_root);
+
+/// How long the plan's starter may take to end the job once a rank of this host has failed, before
+/// it counts as stuck: longer than where all goes well.
+std::chrono::seconds ending_patience(const LaunchPlan& plan);
 
 /// For people, before anything runs: hosts, each process's GPU, cores and variables (of this host,
 /// as `slots` has them), and the commands.

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "launch/holds_within.h"
 #include "launch/host_tag.h"
+#include "launch/own_folder.h"
 
 namespace tandem {
 namespace {
@@ -42,15 +43,8 @@ void write_whole(const fs::path& path, const std::string& text) {
   fs::rename(draft, path);
 }
 
-/// In folders that all may write to, somebody else could have made it first.
-bool is_own(const fs::path& path) {
-  struct stat facts {};
-  return ::lstat(path.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode) &&
-         facts.st_uid == ::geteuid() && (facts.st_mode & (S_IRWXG | S_IRWXO)) == 0;
-}
-
 void require_own(const fs::path& path) {
-  if (!is_own(path)) {
+  if (!is_own_folder(path)) {
     system_error("'{}' is not a folder of this user's alone; remove it", path.string());
   }
 }
@@ -140,7 +134,8 @@ std::vector<fs::path> MpsFolder::abandoned() const {
   std::error_code code;
   for (const fs::directory_entry& entry : fs::directory_iterator(path_.parent_path(), code)) {
     const bool ours = entry.path().filename().string().starts_with(name_start());
-    if (!ours || entry.path() == path_ || !is_own(entry.path()) || !is_old(entry.path())) continue;
+    if (!ours || entry.path() == path_ || !is_own_folder(entry.path()) || !is_old(entry.path()))
+      continue;
     if (MpsFolder(entry.path()).is_deserted()) found.push_back(entry.path());
   }
   return found;

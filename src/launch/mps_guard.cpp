@@ -1,6 +1,5 @@
 #include "launch/mps_guard.h"
 
-#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,23 +11,12 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/subprocess.h"
+#include "launch/detach.h"
 #include "launch/mps_daemon.h"
 #include "launch/mps_folder.h"
 
 namespace tandem {
 namespace {
-
-/// In a child that is to be the guard: cuts what ties it to the job. Signals' names aside, only
-/// what is allowed between fork and exec.
-void detach() {
-  if (::setsid() < 0 || ::chdir("/") != 0) ::_exit(126);
-  const int nothing = ::open("/dev/null", O_RDWR);
-  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    if (::dup2(nothing, stream) < 0) ::_exit(126);
-  }
-  // The lock above all: with it the guard would wait for itself.
-  if (::close_range(STDERR_FILENO + 1, ~0U, 0) != 0) ::_exit(126);
-}
 
 void ignore_signals() {
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGPIPE}) {

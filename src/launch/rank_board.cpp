@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/process_place.h"
+#include "base/process_report.h"
 #include "base/text.h"
 #include "launch/host_tag.h"
 #include "parallel/colocated/shared_segment.h"
@@ -30,7 +31,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string name_start(const std::string& job) { return fmt::format("tandem-ranks-{}-", job); }
+std::string name_start(const std::string& job) {
+  return fmt::format("{}-{}-", report_file_start, job);
+}
 
 /// The same for all that one mpirun, or its helper on this host, started; hosts that share /dev/shm
 /// differ in their name or in that process.
@@ -70,7 +73,7 @@ int open_shared(const std::string& name, std::size_t bytes) {
 
 /// This watcher's alone where there is no memory to share: it then speaks of its own rank.
 int open_own(std::size_t bytes) {
-  const int descriptor = ::memfd_create("tandem-ranks", MFD_CLOEXEC);
+  const int descriptor = ::memfd_create(report_file_start.data(), MFD_CLOEXEC);
   if (descriptor < 0 || ::ftruncate(descriptor, static_cast<off_t>(bytes)) != 0) {
     system_error("no memory for what becomes of a rank: {}", std::strerror(errno));
   }
@@ -113,12 +116,23 @@ std::string signalled_text(const std::vector<SignalledRank>& ranks, const std::s
   return join(texts, "; ");
 }
 
-/// Written by its watcher alone, the state last.
+std::string waiting_text(const std::vector<WaitingRank>& ranks) {
+  if (ranks.empty()) return {};
+  const std::string& operation = ranks.front().operation;
+  std::vector<int> same;
+  for (const WaitingRank& each : ranks) {
+    if (each.rank >= 0 && each.operation == operation) same.push_back(each.rank);
+  }
+  return fmt::format(", while {} waited in {}", same.empty() ? "others" : ranks_text(same),
+                     operation);
+}
+
+/// Written by its watcher alone, the state last, but for the report, which is its rank's.
 struct RankBoard::Entry {
   std::atomic<RankState> state;
   std::int32_t rank;
   std::int32_t signal;
-  std::int64_t step;
+  ProcessReport report;
   std::array<char, 96> device;
 };
 
@@ -127,6 +141,8 @@ struct RankBoard::Memory {
   std::atomic<std::int32_t> users;
   std::atomic<std::int32_t> told;
 };
+
+std::size_t RankBoard::bytes() const { return sizeof(Memory) + count_ * sizeof(Entry); }
 
 RankBoard::Entry& RankBoard::entry(std::size_t place) const {
   static_assert(std::atomic<RankState>::is_always_lock_free &&
@@ -141,13 +157,13 @@ RankBoard::RankBoard(const WatchPlace& place, int rank)
       place_(static_cast<std::size_t>(place.local_rank)),
       count_(static_cast<std::size_t>(place.local_size)) {
   TANDEM_CHECK(place_ < count_, "process {} of {} on this host", place_, count_);
-  const std::size_t bytes = sizeof(Memory) + count_ * sizeof(Entry);
-  descriptor_ = open_shared(name_, bytes);
+  descriptor_ = open_shared(name_, bytes());
   if (descriptor_ < 0) {
     log_debug("no shared memory '/dev/shm{}': {}", name_, std::strerror(errno));
-    descriptor_ = open_own(bytes);
+    descriptor_ = open_own(bytes());
   }
-  memory_ = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
+  childs_descriptor_ = ::open(fmt::format("/proc/self/fd/{}", descriptor_).c_str(), O_RDWR);
+  memory_ = ::mmap(nullptr, bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
   if (memory_ == MAP_FAILED) system_error("no shared memory: {}", std::strerror(errno));
   Entry& own = entry(place_);
   own.rank = rank;
@@ -161,14 +177,23 @@ RankBoard::RankBoard(const WatchPlace& place, int rank)
 RankBoard::~RankBoard() {
   // Whoever has not come by now would be alone. Fails where all have: the name is gone.
   static_cast<void>(::shm_unlink(name_.c_str()));
-  static_cast<void>(::munmap(memory_, sizeof(Memory) + count_ * sizeof(Entry)));
+  static_cast<void>(::munmap(memory_, bytes()));
   static_cast<void>(::close(descriptor_));
+  if (childs_descriptor_ >= 0) static_cast<void>(::close(childs_descriptor_));
 }
 
-void RankBoard::set(RankState state, int signal, std::int64_t step) {
+std::pair<std::string, std::string> RankBoard::report_variable() const {
+  const auto* const report = reinterpret_cast<const std::byte*>(&entry(place_).report);
+  return tandem::report_variable(
+      childs_descriptor_,
+      static_cast<std::size_t>(report - static_cast<const std::byte*>(memory_)));
+}
+
+ProcessReport& RankBoard::report() { return entry(place_).report; }
+
+void RankBoard::set(RankState state, int signal) {
   Entry& own = entry(place_);
   own.signal = signal;
-  own.step = step;
   own.state = state;
 }
 
@@ -179,6 +204,18 @@ bool RankBoard::any(RankState state) const {
   return false;
 }
 
+std::vector<WaitingRank> RankBoard::waiting() const {
+  std::vector<WaitingRank> ranks;
+  for (std::size_t place = 0; place < count_; ++place) {
+    const Entry& each = entry(place);
+    if (each.state != RankState::runs) continue;
+    if (std::string operation = each.report.wait(); !operation.empty()) {
+      ranks.push_back({.rank = each.rank, .operation = std::move(operation)});
+    }
+  }
+  return ranks;
+}
+
 std::vector<SignalledRank> RankBoard::ranks_in(RankState state) const {
   std::vector<SignalledRank> ranks;
   for (std::size_t place = 0; place < count_; ++place) {
@@ -186,7 +223,7 @@ std::vector<SignalledRank> RankBoard::ranks_in(RankState state) const {
     if (each.state != state) continue;
     ranks.push_back({.rank = each.rank,
                      .device = each.device.data(),
-                     .step = each.step,
+                     .step = each.report.step(),
                      .signal = each.signal});
   }
   return ranks;

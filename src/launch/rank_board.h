@@ -5,7 +5,10 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "base/process_report.h"
 
 namespace tandem {
 
@@ -30,6 +33,16 @@ struct SignalledRank {
 /// GPU and one signal together, with "; " between such groups. `what` is the participle.
 std::string signalled_text(const std::vector<SignalledRank>& ranks, const std::string& what);
 
+/// A rank that goes on, and waits for others in something.
+struct WaitingRank {
+  int rank = -1;  ///< -1: unknown
+  std::string operation;
+};
+
+/// ", while ranks 0 and 2 waited in all_reduce of gradient bucket 1 of 3 (1,234 elements)": what
+/// the first of them waits in, and all that wait in the same; nothing where none waits.
+std::string waiting_text(const std::vector<WaitingRank>& ranks);
+
 /// One watcher's place on its host in a job.
 struct WatchPlace {
   std::string job;     ///< its name; letters and digits
@@ -39,8 +52,9 @@ struct WatchPlace {
 };
 
 /// Shared memory by which the processes that watch the ranks of one host know of each other's, so
-/// that one of them speaks for all. Its name is gone once all have it, so that nothing is left of
-/// it however they end. Where /dev/shm has no room each watcher knows, and speaks, of its own rank.
+/// that one of them speaks for all. The ranks themselves report there how far they are. Its name is
+/// gone once all have it, so that nothing is left of it however they end. Where /dev/shm has no
+/// room each watcher knows, and speaks, of its own rank.
 class RankBoard {
  public:
   /// `rank`: this watcher's, -1 where it is unknown. Throws SystemError where there is no memory.
@@ -49,11 +63,19 @@ class RankBoard {
   RankBoard(const RankBoard&) = delete;
   RankBoard& operator=(const RankBoard&) = delete;
 
+  /// The variable by which this watcher's rank, a child process, finds its report.
+  std::pair<std::string, std::string> report_variable() const;
+  /// That report.
+  ProcessReport& report();
+
   /// What became of this watcher's rank. `signal`: by which it was stopped or killed.
-  void set(RankState state, int signal = 0, std::int64_t step = 0);
+  void set(RankState state, int signal = 0);
 
   /// Whether a rank of this host is in that state.
   bool any(RankState state) const;
+
+  /// The ranks of this host that run and have been waiting for some time.
+  std::vector<WaitingRank> waiting() const;
 
   /// Calls `say` with the ranks in that state, unless anything has been said: then, and where
   /// another watcher is about to, it returns once that is done. Whoever speaks waits for `patience`
@@ -65,6 +87,7 @@ class RankBoard {
   struct Entry;
   struct Memory;
 
+  std::size_t bytes() const;
   Entry& entry(std::size_t place) const;
   std::vector<SignalledRank> ranks_in(RankState state) const;
 
@@ -72,6 +95,7 @@ class RankBoard {
   std::size_t place_;
   std::size_t count_;
   int descriptor_ = -1;
+  int childs_descriptor_ = -1;  // of the same file, opened anew: a child keeps no lock
   void* memory_ = nullptr;
 };
 

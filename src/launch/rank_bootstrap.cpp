@@ -5,11 +5,14 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <optional>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "launch/holds_within.h"
+#include "launch/mpi_folder.h"
 #include "launch/mps_folder.h"
 #include "launch/mps_guard.h"
 #include "launch/rank_watch.h"
@@ -22,13 +25,38 @@ namespace {
 /// daemons to come up.
 constexpr double folder_seconds = 2.0 * free_seconds;
 constexpr double daemon_seconds = 60.0;
+/// For a server of the user's own daemon to recover from a fault of a job before.
+constexpr double recovery_seconds = 5.0;
+
+/// A server recovers once the clients that met the fault have ended, as they do by it.
+void require_sound_servers(const MpsControl& control) {
+  std::vector<pid_t> faulty;
+  const auto recovered = [&] {
+    faulty = control.faulty_servers().value_or(std::vector<pid_t>{});
+    return faulty.empty();
+  };
+  constexpr std::chrono::milliseconds pause(200);
+  if (holds_within(recovery_seconds, pause, recovered)) return;
+  system_error(
+      "--reuse-mps: a client's device fault has spoilt the MPS server {} of the daemon in '{}', "
+      "which takes no clients until all that it has are gone; end them, or the server (echo "
+      "shutdown_server {} -f | {}), or leave --reuse-mps out",
+      faulty.front(), control.pipe_directory().string(), faulty.front(), MpsControl::program);
+}
+
+/// A daemon may not answer a moment after its start, nor each of many that ask at once.
+bool answers_soon(const MpsControl& control) {
+  constexpr double patience_seconds = 3.0;
+  return holds_within(patience_seconds, std::chrono::milliseconds(200),
+                      [&] { return control.answers(); });
+}
 
 /// Of the user's own daemon, which is to be running.
-std::string reused_daemon() {
+std::string reused_daemon(const LocalPlace& place) {
   const MpsControl control = MpsControl::of_environment();
-  const std::string folder = control.pipe_directory().string();
+  std::string folder = control.pipe_directory().string();
   struct stat facts {};
-  if (::stat(folder.c_str(), &facts) != 0 || !control.answers()) {
+  if (::stat(folder.c_str(), &facts) != 0 || !answers_soon(control)) {
     input_error(
         "--reuse-mps: no MPS daemon answers in '{}'; start it (nvidia-cuda-mps-control -d), set "
         "CUDA_MPS_PIPE_DIRECTORY, or leave --reuse-mps out",
@@ -38,6 +66,7 @@ std::string reused_daemon() {
     input_error("--reuse-mps: the MPS daemon in '{}' is another user's; leave --reuse-mps out",
                 folder);
   }
+  if (place.rank == 0) require_sound_servers(control);  // for all of this host
   return folder;
 }
 
@@ -61,7 +90,7 @@ EnvironmentChanges environment_of(const RankRequest& request, const HostSlots& h
                                   const LocalPlace& place, const Slot& slot) {
   if (slot.daemon < 0) return slot_environment(slot, request.slot, "", "");
   if (request.slot.reuse_mps) {
-    return slot_environment(slot, request.slot, reused_daemon(), "");
+    return slot_environment(slot, request.slot, reused_daemon(place), "");
   }
   return private_daemon(request, host, place, slot);
 }
@@ -144,7 +173,9 @@ int run_rank(const RankRequest& request) {
         std::max(place.size, place.rank + 1));
   }
   const Slot& slot = host.slots[static_cast<std::size_t>(place.rank)];
-  const EnvironmentChanges environment = environment_of(request, host, place, slot);
+  EnvironmentChanges environment = environment_of(request, host, place, slot);
+  const MpiFolderShare mpi_folder(request.job);
+  for (const auto& each : mpi_folder.variables(read)) environment.push_back(each);
   bind_to(slot.cpus);
   std::vector<std::string> command{own_program()};
   command.insert(command.end(), request.command.begin(), request.command.end());

@@ -18,8 +18,8 @@
 #include "base/error.h"
 #include "base/exit_code.h"
 #include "base/log.h"
-#include "base/process_place.h"
 #include "launch/exec_report.h"
+#include "launch/failure_notice.h"
 #include "launch/own_processes.h"
 #include "launch/signal_queue.h"
 #include "launch/standstill.h"
@@ -104,6 +104,10 @@ constexpr std::chrono::milliseconds look_interval{100};
 /// watcher, and so ends no rank meanwhile.
 constexpr std::chrono::milliseconds others_turn{200};
 
+/// For ranks that are left to come to where they miss the one that was ended. Short, since ranks of
+/// other hosts may find it too.
+constexpr std::chrono::milliseconds others_wait{300};
+
 /// For how long all ranks of a host may stand still; never where nobody waits for them. Ranks that
 /// wait for these elsewhere are to find it first: they know which checkpoint is left.
 Standstill::Seconds longest_standstill(double timeout_seconds) {
@@ -120,7 +124,7 @@ bool is_left_alone(const RankBoard& board) {
 
 /// Returns the rank's wait status once it has ended; none where it and all others of this host have
 /// stood still for too long.
-std::optional<int> wait_for_end(pid_t rank, RankBoard& board, const ChildReport& report) {
+std::optional<int> wait_for_end(pid_t rank, RankBoard& board) {
   Standstill standstill(Standstill::Clock::now());
   for (bool stopped = false;;) {
     int status = 0;
@@ -130,11 +134,11 @@ std::optional<int> wait_for_end(pid_t rank, RankBoard& board, const ChildReport&
     if (changed == 0) {
       std::this_thread::sleep_for(look_interval);
       const auto stood = standstill.look(is_left_alone(board), Standstill::Clock::now());
-      if (stood > longest_standstill(report.timeout_seconds())) return std::nullopt;
+      if (stood > longest_standstill(board.report().timeout_seconds())) return std::nullopt;
     } else if (changed == rank && WIFSTOPPED(status)) {
       stopped = true;
       standstill = Standstill(Standstill::Clock::now());
-      board.set(RankState::stopped, WSTOPSIG(status), report.step());
+      board.set(RankState::stopped, WSTOPSIG(status));
     } else if (changed == rank && WIFCONTINUED(status)) {
       stopped = false;
       board.set(RankState::runs);
@@ -145,8 +149,9 @@ std::optional<int> wait_for_end(pid_t rank, RankBoard& board, const ChildReport&
 }
 
 /// Says that all ranks of this host stand still, once for them all, and ends this one.
-void end_stopped(pid_t rank, RankBoard& board, double timeout_seconds) {
+void end_stopped(pid_t rank, RankBoard& board) {
   using std::chrono::milliseconds;
+  const double timeout_seconds = board.report().timeout_seconds();
   board.say_once(RankState::stopped, milliseconds(0), [&](const std::vector<SignalledRank>& ranks) {
     log_error("{}, and none of this host's ranks has gone on for {:g} s; the job is ended",
               signalled_text(ranks, "stopped"), longest_standstill(timeout_seconds).count());
@@ -158,15 +163,27 @@ void end_stopped(pid_t rank, RankBoard& board, double timeout_seconds) {
   board.set(RankState::ended);
 }
 
+/// Those of this host's ranks that wait, as for the one that has ended; for a moment, they are
+/// given time to come to it.
+std::vector<WaitingRank> who_waits(const RankBoard& board) {
+  const auto end = std::chrono::steady_clock::now() + others_wait;
+  for (;;) {
+    std::vector<WaitingRank> ranks = board.waiting();
+    const bool more = board.any(RankState::runs) && std::chrono::steady_clock::now() < end;
+    if (!ranks.empty() || !more) return ranks;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
 /// Says that a signal ended the rank, once for all that met one at this moment, unless the job's
 /// end brought it: who ends a job sends the same signal to this process, or SIGTERM before SIGKILL.
-void tell_of_signal(int number, RankBoard& board, std::int64_t step) {
+void tell_of_signal(int number, RankBoard& board) {
   const bool by_jobs_end =
       was_received(number) || (was_received(SIGTERM) && board.any(RankState::killed));
-  board.set(by_jobs_end ? RankState::ended : RankState::killed, number, step);
+  board.set(by_jobs_end ? RankState::ended : RankState::killed, number);
   if (by_jobs_end) return;
-  board.say_once(RankState::killed, others_turn, [](const std::vector<SignalledRank>& ranks) {
-    log_error("{}", signalled_text(ranks, "ended"));
+  board.say_once(RankState::killed, others_turn, [&](const std::vector<SignalledRank>& ranks) {
+    log_error("{}{}", signalled_text(ranks, "ended"), waiting_text(who_waits(board)));
   });
 }
 
@@ -174,14 +191,13 @@ void tell_of_signal(int number, RankBoard& board, std::int64_t step) {
 
 int watch_rank(const std::vector<std::string>& words, const EnvironmentChanges& changes,
                const WatchPlace& place) {
-  const ChildReport child_report;
+  RankBoard board(place, process_rank());
   EnvironmentChanges all = changes;
-  all.push_back(child_report.variable());
+  all.push_back(board.report_variable());
   std::vector<std::string> command = words;
   std::vector<std::string> environment = changed_environment(all);
   const std::vector<char*> arguments = exec_array(command);
   const std::vector<char*> variables = exec_array(environment);
-  RankBoard board(place, process_rank());
   ExecReport exec_report;
   const PassedSignals signals;
   const pid_t parent = ::getpid();
@@ -189,18 +205,23 @@ int watch_rank(const std::vector<std::string>& words, const EnvironmentChanges& 
   if (rank < 0) system_error("cannot fork: {}", std::strerror(errno));
   if (rank == 0) become(arguments, variables, parent, signals, exec_report);
   signals.open_to(rank);
-  const std::optional<int> status = wait_for_end(rank, board, child_report);
+  const std::optional<int> status = wait_for_end(rank, board);
   if (!status) {
-    end_stopped(rank, board, child_report.timeout_seconds());
+    end_stopped(rank, board);
+    notify_failure(place.job, ExitCode::failure);
     return ExitCode::failure;
   }
   if (WIFEXITED(*status)) {
     board.set(RankState::ended);
     exec_report.require_started(command[0]);
-    return WEXITSTATUS(*status);
+    const int code = WEXITSTATUS(*status);
+    if (code != 0 && code != ExitCode::stopped) notify_failure(place.job, code);
+    return code;
   }
-  tell_of_signal(WTERMSIG(*status), board, child_report.step());
-  return ExitCode::of_signal(WTERMSIG(*status));
+  tell_of_signal(WTERMSIG(*status), board);
+  const int code = ExitCode::of_signal(WTERMSIG(*status));
+  notify_failure(place.job, code);
+  return code;
 }
 
 }  // namespace tandem

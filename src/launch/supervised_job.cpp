@@ -8,10 +8,14 @@
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/subprocess.h"
 #include "launch/exec_report.h"
+#include "launch/failure_notice.h"
+#include "launch/mpirun_folder.h"
 #include "launch/own_processes.h"
 
 namespace tandem {
@@ -29,6 +33,15 @@ using Clock = std::chrono::steady_clock;
   if (::sigprocmask(SIG_SETMASK, &mask, nullptr) != 0) report.fail("sigprocmask");
   ::execvp(arguments[0], arguments.data());
   report.fail();
+}
+
+/// Fails only where the process has ended just now.
+void send(pid_t process, int number) { static_cast<void>(::kill(process, number)); }
+
+/// Nobody ends the ranks where mpirun's group is gone, and some are in a group of their own.
+void kill_all(pid_t starter) {
+  for (const pid_t rank : own_processes_below(starter)) send(rank, SIGKILL);
+  send(-starter, SIGKILL);
 }
 
 /// Hands stop requests on, each more pressing than the last.
@@ -52,26 +65,54 @@ class StopRequests {
       insisted_ = true;
       send(process_, SIGTERM);
     } else {
-      // Nobody ends them where mpirun's group is gone, and some are in a group of their own.
-      for (const pid_t rank : own_processes_below(process_)) send(rank, SIGKILL);
-      send(-process_, SIGKILL);
+      kill_all(process_);
     }
   }
   int first() const { return first_; }
 
  private:
-  /// Fails only where it has ended just now.
-  static void send(pid_t process, int number) { static_cast<void>(::kill(process, number)); }
-
   pid_t process_;
   int first_ = 0;
   bool insisted_ = false;
   Clock::time_point last_{};
 };
 
+/// Ends a starter that does not end the job after a rank has failed.
+class StuckStarter {
+ public:
+  StuckStarter(pid_t process, std::string name, Standstill::Seconds patience)
+      : process_(process),
+        name_(std::move(name)),
+        patience_(patience),
+        since_failure_(Standstill::Clock::now()) {}
+
+  /// At least ten times a second.
+  void look(bool failed) {
+    const auto waited = since_failure_.look(failed, Standstill::Clock::now());
+    if (ended_ || !failed || waited < patience_) return;
+    ended_ = true;
+    log_warning(
+        "{} has not ended the job {:g} s after a rank failed, as where a host is gone; it is "
+        "killed",
+        name_, patience_.count());
+    // Open MPI 4.1 crashes at a SIGTERM then.
+    kill_all(process_);
+  }
+  bool ended() const { return ended_; }
+
+ private:
+  pid_t process_;
+  std::string name_;
+  Standstill::Seconds patience_;
+  Standstill since_failure_;
+  bool ended_ = false;
+};
+
 }  // namespace
 
-JobEnd run_job(const std::vector<std::string>& words, const SignalQueue& signals) {
+JobEnd run_job(const std::vector<std::string>& words, const std::string& job,
+               Standstill::Seconds patience, const SignalQueue& signals) {
+  FailureNotices failures(job);
   std::vector<std::string> command = words;
   const std::vector<char*> arguments = exec_array(command);
   ExecReport report;
@@ -80,13 +121,16 @@ JobEnd run_job(const std::vector<std::string>& words, const SignalQueue& signals
   if (process < 0) system_error("cannot fork: {}", std::strerror(errno));
   if (process == 0) become(arguments, signals.mask_before(), parent, report);
   StopRequests requests(process);
+  StuckStarter stuck(process, command[0], patience);
   int status = 0;
   while (::waitpid(process, &status, WNOHANG) != process) {
     if (const int number = signals.take(std::chrono::milliseconds(100))) requests.add(number);
+    stuck.look(failures.code() != 0);
   }
   report.require_started(command[0]);
+  if (WIFSIGNALED(status)) remove_mpirun_folder(process);
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return {.code = code, .stop_signal = requests.first()};
+  return {.code = stuck.ended() ? failures.code() : code, .stop_signal = requests.first()};
 }
 
 }  // namespace tandem

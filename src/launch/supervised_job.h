@@ -4,12 +4,16 @@
 #include <vector>
 
 #include "launch/signal_queue.h"
+#include "launch/standstill.h"
 
 namespace tandem {
 
 /// How a started job ended.
 struct JobEnd {
-  int code = 0;         ///< mpirun's exit code; 128 + signal where a signal ended it
+  /// mpirun's exit code; 128 + signal where a signal ended it. Where mpirun was killed because it
+  /// did not end the job after a failure: the code of this host's ranks that failed, 2 where one of
+  /// them ended with that, else the first one's.
+  int code = 0;
   int stop_signal = 0;  ///< the signal by which this process was asked to stop it; 0: none
 };
 
@@ -23,8 +27,14 @@ struct JobEnd {
 /// never does more than ask, as with the ranks. If this process itself is killed, mpirun gets
 /// SIGTERM, which ends the ranks.
 ///
+/// Where a rank of this host has failed (launch/failure_notice.h, by the job's name) and mpirun has
+/// not ended the job after `patience`, since it waits for ever for a host that is gone, a warning
+/// says so, and mpirun and the ranks of this host are killed. Time in which this process was
+/// stopped does not count.
+///
 /// Call it from the thread that runs main(). Throws SystemError where the command cannot be
 /// started.
-JobEnd run_job(const std::vector<std::string>& command, const SignalQueue& signals);
+JobEnd run_job(const std::vector<std::string>& command, const std::string& job,
+               Standstill::Seconds patience, const SignalQueue& signals);
 
 }  // namespace tandem

@@ -25,6 +25,12 @@ constexpr bool derivative_needs_input(Activation activation) {
   return activation == Activation::silu;
 }
 
+/// Whether a result behind it can be joined with another tensor by the kernel that makes it
+/// (ShuffleJoin): those of the networks that join.
+constexpr bool fuses_with_join(Activation activation) {
+  return activation == Activation::none || activation == Activation::relu;
+}
+
 /// Calls `use(std::integral_constant<Activation, A>())` for A = activation: the choice is made
 /// once, outside the loops.
 template <typename Use>

@@ -2,9 +2,25 @@
 
 // One element of each activation, for the kernels that apply or fuse them. NaN stays NaN.
 
+#include <nv/target>
+
 #include "layers/activation.h"
 
 namespace tandem {
+
+/// x bounded by [-bound, bound]; NaN stays NaN.
+__device__ __forceinline__ float bounded(float x, float bound) {
+  float within = x < -bound ? -bound : x;
+  NV_IF_ELSE_TARGET(NV_PROVIDES_SM_80,
+                    (asm("max.NaN.f32 %0, %1, %2;"
+                         : "=f"(within)
+                         : "f"(x), "f"(-bound));
+                     asm("min.NaN.f32 %0, %1, %2;"
+                         : "=f"(within)
+                         : "f"(within), "f"(bound));),
+                    (within = within > bound ? bound : within;))
+  return within;
+}
 
 /// 1 / (1 + e^-x), x clamped to [-87, 87] so that neither the power nor the quotient leaves the
 /// range of the fast instructions. Within 2e-6 of the value, relatively, and 5e-7 where |x| < 15:
@@ -12,14 +28,15 @@ namespace tandem {
 __device__ __forceinline__ float logistic(float x) {
   constexpr float log2_e = 1.44269504F;
   constexpr float ln_2 = 0.69314718F;
-  float power = -x;
-  power = power < -87.0F ? -87.0F : power;
-  power = power > 87.0F ? 87.0F : power;
+  const float power = bounded(-x, 87.0F);
   const float exponent = power * log2_e;
   const float rounding = fmaf(power, log2_e, -exponent);
   float e;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(exponent));
-  return __fdividef(1.0F, 1.0F + fmaf(e, rounding * ln_2, e));
+  // As __fdividef(1, ...), which would provide for divisors below any that come up here.
+  float quotient;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(quotient) : "f"(1.0F + fmaf(e, rounding * ln_2, e)));
+  return quotient;
 }
 
 template <Activation A>

@@ -20,6 +20,10 @@ struct BatchNormShape {
   std::int64_t elements() const { return rows * channels; }
 };
 
+/// What becomes of a second tensor in a fused kernel: it is added before the activation, or joined
+/// with the result behind it, as ShuffleJoin joins its first input with its second.
+enum class SecondInput : std::uint8_t { none, residual, joined };
+
 /// The shape of what the request normalises: in several groups where the batch's statistics are
 /// taken over the samples of each of several ranks (KernelRequest::batch_groups), else in one.
 BatchNormShape batch_norm_shape(const KernelRequest& request);

@@ -90,9 +90,15 @@ void CudaBatchNorm::forward(const Forward& args) {
       .rows = all_rows(),
       .epsilon = setup_.options.epsilon,
       .momentum = setup_.options.momentum};
-  if (resident_ && aligned(args.x, args.residual, args.y)) {
-    batch_norm_resident_forward(*context_, *resident_, args.x, statistics, args.residual,
-                                args.activation, args.y);
+  const bool deferred = !args.y.defined();
+  if (resident_ && !deferred && aligned(args.x, args.second, args.y)) {
+    batch_norm_resident_forward(*context_, *resident_,
+                                {.x = args.x,
+                                 .use = args.use,
+                                 .second = args.second,
+                                 .activation = args.activation,
+                                 .y = args.y},
+                                statistics);
     return;
   }
   if (!batch_statistics()) {
@@ -107,8 +113,14 @@ void CudaBatchNorm::forward(const Forward& args) {
       batch_norm_finish_statistics(*context_, channels, statistics, sums);
     }
   }
-  batch_norm_apply(*context_, setup_.shape, args.x, statistics.table, args.residual,
-                   args.activation, args.y);
+  if (deferred) return;
+  if (args.use == SecondInput::joined) {
+    batch_norm_join(*context_, setup_.shape, args.x, statistics.table, args.activation, args.second,
+                    args.y);
+  } else {
+    batch_norm_apply(*context_, setup_.shape, args.x, statistics.table, args.second,
+                     args.activation, args.y);
+  }
 }
 
 void CudaBatchNorm::backward(const Backward& args) {
@@ -126,14 +138,14 @@ void CudaBatchNorm::backward(const Backward& args) {
                                      .rows = all_rows(),
                                      .fixed_statistics = setup_.fixed_statistics};
   if (resident_ &&
-      aligned(args.x, args.y, args.output_gradient, args.residual_gradient, args.input_gradient)) {
+      aligned(args.x, args.y, args.output_gradient, args.second_gradient, args.input_gradient)) {
     batch_norm_resident_backward(*context_, *resident_,
                                  {.x = args.x,
                                   .y = args.y,
                                   .output_gradient = args.output_gradient,
                                   .activation = args.activation,
-                                  .residual = args.residual || args.residual_gradient.defined(),
-                                  .residual_gradient = args.residual_gradient,
+                                  .use = args.use,
+                                  .second_gradient = args.second_gradient,
                                   .input_gradient = args.input_gradient},
                                  gradients, counters_);
   } else {
@@ -143,28 +155,39 @@ void CudaBatchNorm::backward(const Backward& args) {
 
 void CudaBatchNorm::backward_in_two(const Backward& args, const BatchNormGradients& gradients,
                                     double* sums) {
-  const BatchNormWork work{.partials = args.scratch, .counters = counters_, .rank_sums = sums};
-
-  // Behind a residual the derivative takes a tensor to read, so the gradient behind the activation
-  // is kept: as the residual's gradient, which it is, else where the output's gradient was.
-  const bool stored =
-      args.residual_gradient.defined() || (args.residual && args.activation != Activation::none);
-  const Tensor dz =
-      args.residual_gradient.defined() ? args.residual_gradient : args.output_gradient;
-  const Activation left = stored ? Activation::none : args.activation;
-  if (stored) {
-    batch_norm_sum_residual_gradients(*context_, setup_.shape, args.x, args.y, args.output_gradient,
-                                      args.activation, dz, gradients, work);
-  } else {
-    batch_norm_sum_gradients(*context_, setup_.shape, args.x, dz, left, gradients, work);
-  }
+  const Summed summed = sum_gradients(args, gradients, sums);
   if (sums != nullptr) {
     setup_.ranks->sum_on_device(sums, static_cast<std::size_t>(2 * setup_.shape.channels));
     batch_norm_finish_gradients(*context_, setup_.shape.channels, gradients, sums);
   }
   if (!args.input_gradient.defined()) return;
-  batch_norm_input_gradient(*context_, setup_.shape, args.x, dz, left, gradients,
-                            args.input_gradient);
+  batch_norm_input_gradient(*context_, setup_.shape, args.x, summed.gradient, summed.left,
+                            gradients, args.input_gradient);
+}
+
+CudaBatchNorm::Summed CudaBatchNorm::sum_gradients(const Backward& args,
+                                                   const BatchNormGradients& gradients,
+                                                   double* sums) {
+  const BatchNormWork work{.partials = args.scratch, .counters = counters_, .rank_sums = sums};
+  const bool wanted = args.second_gradient.defined();
+  if (args.use == SecondInput::joined) {
+    // By itself, behind the activation, where the second pass overwrites it.
+    batch_norm_sum_joined_gradients(*context_, setup_.shape, args.x, args.output_gradient,
+                                    args.activation, args.second_gradient, args.input_gradient,
+                                    gradients, work);
+    return {.gradient = args.input_gradient};
+  }
+  if (args.use == SecondInput::none || (!wanted && args.activation == Activation::none)) {
+    batch_norm_sum_gradients(*context_, setup_.shape, args.x, args.output_gradient, args.activation,
+                             gradients, work);
+    return {.gradient = args.output_gradient, .left = args.activation};
+  }
+  // Behind a residual the derivative takes a tensor to read, so the gradient behind the activation
+  // is kept: as the residual's gradient, which it is, else where the output's gradient was.
+  const Tensor dz = wanted ? args.second_gradient : args.output_gradient;
+  batch_norm_sum_residual_gradients(*context_, setup_.shape, args.x, args.y, args.output_gradient,
+                                    args.activation, dz, gradients, work);
+  return {.gradient = dz};
 }
 
 namespace {

@@ -12,10 +12,10 @@ namespace tandem {
 struct BatchNormGradients;
 
 /// Batch normalisation of NHWC rows on a CUDA device, fused with what usually follows it: a
-/// residual sum and an activation. Two kernels forward, statistics and result, and two backward; x
-/// is read twice in both. Tensors of some MB, for which most of the time would go into starting the
-/// second kernel, have one of each, which keeps them in registers: see ResidentTiles. Enqueued on
-/// the context's stream; results are the same bits from run to run.
+/// residual sum, an activation, a join. Two kernels forward, statistics and result, and two
+/// backward; x is read twice in both. Tensors of some MB, for which most of the time would go into
+/// starting the second kernel, have one of each, which keeps them in registers: see ResidentTiles.
+/// Enqueued on the context's stream; results are the same bits from run to run.
 ///
 /// Several groups of rows, each with statistics of its own, take as many kernels as one.
 ///
@@ -43,9 +43,12 @@ class CudaBatchNorm {
 
   struct Forward {
     Tensor x;
-    Tensor residual{};  ///< undefined: none
+    SecondInput use = SecondInput::none;
+    Tensor second{};  ///< the residual, or what is joined, of a multiple of the channels of x
     Activation activation = Activation::none;
-    Tensor y;  ///< may be x
+    /// May be x; joined, of twice its channels, and then memory of its own. Undefined: it is left
+    /// to be done by the table.
+    Tensor y;
     Tensor weight;
     Tensor bias;
     Tensor running_mean;
@@ -53,17 +56,20 @@ class CudaBatchNorm {
     std::byte* saved = nullptr;
     std::byte* scratch = nullptr;
   };
-  /// y = activation(batch_norm(x) + residual).
+  /// y = activation(batch_norm(x) + residual), or joined with that. The table lies at the begin of
+  /// `saved`, of `scratch` in evaluation.
   void forward(const Forward& args);
 
   struct Backward {
     Tensor x;
     Activation activation = Activation::none;
-    bool residual = false;       ///< whether one was added
-    Tensor y{};                  ///< the result; read behind a residual and an activation alone
-    Tensor output_gradient;      ///< may be overwritten
-    Tensor residual_gradient{};  ///< undefined where not wanted
-    Tensor input_gradient{};     ///< undefined where not wanted; may be output_gradient
+    SecondInput use = SecondInput::none;
+    Tensor y{};                ///< the result; read behind a residual and an activation alone
+    Tensor output_gradient;    ///< may be overwritten
+    Tensor second_gradient{};  ///< undefined where not wanted
+    /// Undefined where not wanted; may be output_gradient. Where the result was joined it is there,
+    /// as memory of its own.
+    Tensor input_gradient{};
     Tensor weight_gradient;
     Tensor bias_gradient;
     std::byte* saved = nullptr;
@@ -79,6 +85,13 @@ class CudaBatchNorm {
   double all_rows() const;
   /// `sums` where they are taken over ranks.
   void backward_in_two(const Backward& args, const BatchNormGradients& gradients, double* sums);
+  /// What the first pass leaves for the second: a gradient, and an activation of which the
+  /// derivative is still to be found.
+  struct Summed {
+    Tensor gradient;
+    Activation left = Activation::none;
+  };
+  Summed sum_gradients(const Backward& args, const BatchNormGradients& gradients, double* sums);
 
   CudaContext* context_;
   Setup setup_;

@@ -65,6 +65,12 @@ void batch_norm_apply(CudaContext& context, const BatchNormShape& shape, const T
                       const BatchNormTable& table, const Tensor& residual, Activation activation,
                       const Tensor& y);
 
+/// The result, activation(x * scale + shift), joined with `other` as in ShuffleJoin: its channels
+/// and the first ones of `other`, which has a multiple of them, in turn.
+void batch_norm_join(CudaContext& context, const BatchNormShape& shape, const Tensor& x,
+                     const BatchNormTable& table, Activation activation, const Tensor& other,
+                     const Tensor& joined);
+
 /// What becomes of the sums over the gradients.
 struct BatchNormGradients {
   BatchNormTable table{};
@@ -94,6 +100,14 @@ void batch_norm_sum_residual_gradients(CudaContext& context, const BatchNormShap
                                        const Tensor& residual_gradient,
                                        const BatchNormGradients& gradients,
                                        const BatchNormWork& work);
+/// The same where the result was joined: dz, which is stored as `gradient`, is found from every
+/// second channel of joined_gradient and the normalised x. The others are other_gradient, which may
+/// be undefined; it becomes zero in channels that were left out.
+void batch_norm_sum_joined_gradients(CudaContext& context, const BatchNormShape& shape,
+                                     const Tensor& x, const Tensor& joined_gradient,
+                                     Activation activation, const Tensor& other_gradient,
+                                     const Tensor& gradient, const BatchNormGradients& gradients,
+                                     const BatchNormWork& work);
 void batch_norm_finish_gradients(CudaContext& context, std::int64_t channels,
                                  const BatchNormGradients& gradients, const double* rank_sums);
 /// dx; it may be output_gradient. The activation's derivative is found from the normalised x.
@@ -104,20 +118,29 @@ void batch_norm_input_gradient(CudaContext& context, const BatchNormShape& shape
 /// How many clusters of the kernels below this device runs at once.
 ResidentClusters batch_norm_clusters(const CudaContext& context);
 
-/// batch_norm_statistics() and batch_norm_apply() in one kernel, which reads x once. Operands are
-/// 16-byte aligned.
-void batch_norm_resident_forward(CudaContext& context, const ResidentTiles& tiles, const Tensor& x,
-                                 const BatchNormStatistics& statistics, const Tensor& residual,
-                                 Activation activation, const Tensor& y);
+/// batch_norm_statistics() and batch_norm_apply() or batch_norm_join() in one kernel, which reads x
+/// once. Operands are 16-byte aligned.
+struct BatchNormResidentForward {
+  Tensor x;
+  SecondInput use = SecondInput::none;
+  Tensor second;
+  Activation activation = Activation::none;
+  Tensor y;  ///< may be x where nothing is joined
+};
+void batch_norm_resident_forward(CudaContext& context, const ResidentTiles& tiles,
+                                 const BatchNormResidentForward& operands,
+                                 const BatchNormStatistics& statistics);
 
 struct BatchNormResidentBackward {
   Tensor x;
   Tensor y;  ///< the result; read behind a residual and an activation alone
   Tensor output_gradient;
   Activation activation = Activation::none;
-  bool residual = false;     ///< whether one was added before the activation
-  Tensor residual_gradient;  ///< undefined where not wanted; may be output_gradient
-  Tensor input_gradient;     ///< undefined where not wanted; may be output_gradient
+  SecondInput use = SecondInput::none;
+  /// Undefined where not wanted; may be output_gradient where nothing was joined.
+  Tensor second_gradient;
+  /// The same.
+  Tensor input_gradient;
 };
 
 /// The sums over gradients and batch_norm_input_gradient() in one kernel, which reads everything

@@ -12,7 +12,9 @@ std::size_t table_stride(std::int64_t channels) {
 template <typename Use>
 void for_sum_tiles(const CudaContext& context, const BatchNormShape& shape, DType dtype,
                    const Use& use) {
-  for (const int pack : {16 / static_cast<int>(size_of(dtype)), 1}) {
+  const int full = 16 / static_cast<int>(size_of(dtype));
+  // Half ones where the result is joined.
+  for (const int pack : {full, full / 2, 1}) {
     use(statistics_tiles(context, shape, pack));
     use(gradient_tiles(context, shape, pack));
   }

@@ -1,5 +1,5 @@
 #include "layers/batch_norm_finish_cuda.cuh"
-#include "layers/batch_norm_plan_cuda.cuh"
+#include "layers/batch_norm_join_cuda.cuh"
 #include "layers/resident_sums_cuda.cuh"
 
 namespace tandem {
@@ -65,20 +65,23 @@ class GroupCount {
 };
 
 /// Behind a residual the derivative is found from the result y, and dz, the gradient behind the
-/// activation, is stored where residual_gradient is not null; else it is found from the normalised
-/// x. No __restrict__ for the gradients: they may be the same.
-template <typename T, int V, Activation A, bool Residual>
+/// activation, is stored where second_gradient is not null; else it is found from the normalised
+/// x. Of a joined result's gradient the other part is stored there, in `times` the channels. No
+/// __restrict__ for the gradients: they may be the same.
+template <typename T, int V, Activation A, SecondInput S>
 __global__ void __launch_bounds__(resident_threads, 1)
     backward_kernel(ResidentTiles tiles, const T* __restrict__ x, const T* __restrict__ y,
-                    const T* output_gradient, T* residual_gradient, T* input_gradient,
+                    const T* output_gradient, T* second_gradient, int times, T* input_gradient,
                     GradientFinish finish, unsigned* counters) {
   constexpr int kept = resident_packs<T, V>;
-  constexpr bool from_result = Residual && A != Activation::none;
-  constexpr bool from_input = !Residual && A != Activation::none;
+  constexpr bool residual = S == SecondInput::residual;
+  constexpr bool joined = S == SecondInput::joined;
+  constexpr bool from_result = residual && A != Activation::none;
+  constexpr bool from_input = !residual && A != Activation::none;
   __shared__ Coefficients coefficients;
   const BatchNormTable tables = table_of_group(finish.to.table);
   x = in_group(tiles, x);
-  output_gradient = in_group(tiles, output_gradient);
+  output_gradient = in_group(tiles, output_gradient, joined ? 2 : 1);
   if constexpr (from_result) y = in_group(tiles, y);
   const ResidentPlace place = resident_place(tiles);
   const SummedChannel channel = summed_channel<V>(tiles);
@@ -88,9 +91,16 @@ __global__ void __launch_bounds__(resident_threads, 1)
   WaitingPack<T, V> in[kept];
   WaitingPack<T, V> gradient[kept];
   WaitingPack<T, V> result[from_result ? kept : 1];
+  WaitingPack<T, V> other[joined ? kept : 1];
   for_kept<kept, V>(tiles, place, [&](int k, int offset) {
     in[k] = WaitingPack<T, V>::load(x + offset);
-    gradient[k] = WaitingPack<T, V>::load(output_gradient + offset);
+    if constexpr (joined) {
+      const auto both = JoinedPack<T, V>::load(output_gradient + 2 * offset);
+      gradient[k] = both.result();
+      other[k] = both.other();
+    } else {
+      gradient[k] = WaitingPack<T, V>::load(output_gradient + offset);
+    }
     if constexpr (from_result) result[k] = WaitingPack<T, V>::load(y + offset);
   });
   float first[V] = {};
@@ -117,7 +127,7 @@ __global__ void __launch_bounds__(resident_threads, 1)
         first[i] += dz[i];
         second[i] = fmaf(dz[i], value - mean[i], second[i]);
       }
-      if constexpr (Residual) gradient[k] = WaitingPack<T, V>::of(dz);
+      if constexpr (residual) gradient[k] = WaitingPack<T, V>::of(dz);
     });
   }
   const ChannelTotals totals = sum_over_rows<V>(tiles, first, second);
@@ -128,10 +138,20 @@ __global__ void __launch_bounds__(resident_threads, 1)
   count.share_is_stored();
 
   // No earlier, so that no sum waits for a store.
-  if (Residual && residual_gradient != nullptr) {
-    residual_gradient = in_group(tiles, residual_gradient);
-    for_kept<kept, V>(tiles, place,
-                      [&](int k, int offset) { gradient[k].store(residual_gradient + offset); });
+  if (S != SecondInput::none && second_gradient != nullptr) {
+    second_gradient = in_group(tiles, second_gradient, times);
+    for_kept<kept, V>(tiles, place, [&](int k, int offset) {
+      if constexpr (joined) {
+        T* to = second_gradient + other_offset<V>(place, offset, times);
+        other[k].store(to);
+        // The channels that were left out.
+        for (int part = 1; part < times; ++part) {
+          WaitingPack<T, V>{}.store(to + part * tiles.channels);
+        }
+      } else {
+        gradient[k].store(second_gradient + offset);
+      }
+    });
   }
   if (input_gradient != nullptr) {
     input_gradient = in_group(tiles, input_gradient);
@@ -164,13 +184,19 @@ __global__ void __launch_bounds__(resident_threads, 1)
 }
 
 template <typename T, int V, Activation A>
-auto* kernel_for(bool residual) {
-  auto* kernel = &backward_kernel<T, V, A, false>;
+auto* kernel_for(SecondInput use) {
+  auto* kernel = &backward_kernel<T, V, A, SecondInput::none>;
   // Only activations whose derivative is found from the result are fused behind a sum.
   if constexpr (!derivative_needs_input(A)) {
-    if (residual) kernel = &backward_kernel<T, V, A, true>;
+    if (use == SecondInput::residual) kernel = &backward_kernel<T, V, A, SecondInput::residual>;
   } else {
-    TANDEM_CHECK(!residual, "the derivative of an activation of a sum, from the sum's result");
+    TANDEM_CHECK(use != SecondInput::residual,
+                 "the derivative of an activation of a sum, from the sum's result");
+  }
+  if constexpr (fuses_with_join(A)) {
+    if (use == SecondInput::joined) kernel = &backward_kernel<T, V, A, SecondInput::joined>;
+  } else {
+    TANDEM_CHECK(use != SecondInput::joined, "a join behind {}", name_of(A));
   }
   return kernel;
 }
@@ -179,7 +205,8 @@ auto* kernel_for(bool residual) {
 
 ResidentClusters batch_norm_clusters(const CudaContext& context) {
   // One of the kernels with the most registers.
-  return clusters_of(context, &backward_kernel<__nv_bfloat16, 8, Activation::silu, false>);
+  return clusters_of(context,
+                     &backward_kernel<__nv_bfloat16, 8, Activation::silu, SecondInput::none>);
 }
 
 void batch_norm_resident_backward(CudaContext& context, const ResidentTiles& tiles,
@@ -189,11 +216,12 @@ void batch_norm_resident_backward(CudaContext& context, const ResidentTiles& til
     with_activation(operands.activation, [&](auto chosen) {
       using T = decltype(element);
       constexpr int V = decltype(pack)::value;
-      auto* kernel = kernel_for<T, V, decltype(chosen)::value>(operands.residual);
+      auto* kernel = kernel_for<T, V, decltype(chosen)::value>(operands.use);
       launch_resident(context, tiles, kernel, tiles, static_cast<const T*>(operands.x.raw()),
                       static_cast<const T*>(operands.y.raw()),
                       static_cast<const T*>(operands.output_gradient.raw()),
-                      static_cast<T*>(operands.residual_gradient.raw()),
+                      static_cast<T*>(operands.second_gradient.raw()),
+                      times_the_channels(operands.second_gradient, operands.x),
                       static_cast<T*>(operands.input_gradient.raw()), finish_of(gradients),
                       counters);
     });

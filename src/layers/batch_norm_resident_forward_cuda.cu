@@ -1,5 +1,5 @@
 #include "layers/batch_norm_finish_cuda.cuh"
-#include "layers/batch_norm_plan_cuda.cuh"
+#include "layers/batch_norm_join_cuda.cuh"
 #include "layers/resident_sums_cuda.cuh"
 
 namespace tandem {
@@ -22,29 +22,34 @@ __device__ __forceinline__ OwnedChannel load_owned(const BatchNormStatistics& fr
   return owned;
 }
 
-/// No __restrict__: y may be x.
-template <typename T, int V, Activation A, bool Residual>
+/// No __restrict__: y may be x. `other` has `times` the channels of x.
+template <typename T, int V, Activation A, SecondInput S>
 __global__ void __launch_bounds__(resident_threads, 1)
-    forward_kernel(ResidentTiles tiles, const T* x, StatisticsFinish finish, const T* residual,
-                   T* y) {
+    forward_kernel(ResidentTiles tiles, const T* x, StatisticsFinish finish, const T* other,
+                   int times, T* y) {
   constexpr int kept = resident_packs<T, V>;
+  constexpr bool residual = S == SecondInput::residual;
+  constexpr bool joined = S == SecondInput::joined;
   __shared__ __align__(16) float scales[resident_columns];
   __shared__ __align__(16) float shifts[resident_columns];
   x = in_group(tiles, x);
-  y = in_group(tiles, y);
-  if constexpr (Residual) residual = in_group(tiles, residual);
+  y = in_group(tiles, y, joined ? 2 : 1);
+  if constexpr (S != SecondInput::none) other = in_group(tiles, other, times);
   const ResidentPlace place = resident_place(tiles);
   const SummedChannel channel = summed_channel<V>(tiles);
   OwnedChannel owned;
   if (channel.owned) owned = load_owned(finish.to, x, channel.number);
 
   WaitingPack<T, V> in[kept];
-  WaitingPack<T, V> also[Residual ? kept : 1];
+  WaitingPack<T, V> also[S != SecondInput::none ? kept : 1];
   WaitingPack<T, V> pivot{};
   if (place.inside) pivot = WaitingPack<T, V>::load(x + place.pack * V);
   for_kept<kept, V>(tiles, place, [&](int k, int offset) {
     in[k] = WaitingPack<T, V>::load(x + offset);
-    if constexpr (Residual) also[k] = WaitingPack<T, V>::load(residual + offset);
+    if constexpr (residual) also[k] = WaitingPack<T, V>::load(other + offset);
+    if constexpr (joined) {
+      also[k] = WaitingPack<T, V>::load(other + other_offset<V>(place, offset, times));
+    }
   });
   float first[V] = {};
   float second[V] = {};
@@ -79,9 +84,14 @@ __global__ void __launch_bounds__(resident_threads, 1)
 #pragma unroll
     for (int i = 0; i < V; ++i) {
       const float normal = fmaf(in[k].get(i), scale[i], shift[i]);
-      out[i] = activate<A>(Residual ? normal + also[Residual ? k : 0].get(i) : normal);
+      out[i] = activate<A>(residual ? normal + also[residual ? k : 0].get(i) : normal);
     }
-    WaitingPack<T, V>::of(out).store(y + offset);
+    const auto result = WaitingPack<T, V>::of(out);
+    if constexpr (joined) {
+      JoinedPack<T, V>::of(also[k], result).store(y + 2 * offset);
+    } else {
+      result.store(y + offset);
+    }
   });
   // One of a tile's blocks stores what all of them found.
   if (channel.owned && blockIdx.y == 0) {
@@ -91,21 +101,32 @@ __global__ void __launch_bounds__(resident_threads, 1)
   leave_cluster(tiles);
 }
 
+template <typename T, int V, Activation A>
+auto* kernel_for(SecondInput use) {
+  auto* kernel = &forward_kernel<T, V, A, SecondInput::none>;
+  if (use == SecondInput::residual) kernel = &forward_kernel<T, V, A, SecondInput::residual>;
+  if constexpr (fuses_with_join(A)) {
+    if (use == SecondInput::joined) kernel = &forward_kernel<T, V, A, SecondInput::joined>;
+  } else {
+    TANDEM_CHECK(use != SecondInput::joined, "a join behind {}", name_of(A));
+  }
+  return kernel;
+}
+
 }  // namespace
 
-void batch_norm_resident_forward(CudaContext& context, const ResidentTiles& tiles, const Tensor& x,
-                                 const BatchNormStatistics& statistics, const Tensor& residual,
-                                 Activation activation, const Tensor& y) {
-  with_resident_packs(x.dtype(), tiles.pack, [&](auto element, auto pack) {
-    with_activation(activation, [&](auto chosen) {
+void batch_norm_resident_forward(CudaContext& context, const ResidentTiles& tiles,
+                                 const BatchNormResidentForward& operands,
+                                 const BatchNormStatistics& statistics) {
+  with_resident_packs(operands.x.dtype(), tiles.pack, [&](auto element, auto pack) {
+    with_activation(operands.activation, [&](auto chosen) {
       using T = decltype(element);
       constexpr int V = decltype(pack)::value;
-      constexpr Activation A = decltype(chosen)::value;
-      auto* kernel = &forward_kernel<T, V, A, false>;
-      if (residual.defined()) kernel = &forward_kernel<T, V, A, true>;
-      launch_resident(context, tiles, kernel, tiles, static_cast<const T*>(x.raw()),
-                      finish_of(statistics), static_cast<const T*>(residual.raw()),
-                      static_cast<T*>(y.raw()));
+      auto* kernel = kernel_for<T, V, decltype(chosen)::value>(operands.use);
+      launch_resident(context, tiles, kernel, tiles, static_cast<const T*>(operands.x.raw()),
+                      finish_of(statistics), static_cast<const T*>(operands.second.raw()),
+                      times_the_channels(operands.second, operands.x),
+                      static_cast<T*>(operands.y.raw()));
     });
   });
 }

@@ -38,7 +38,7 @@ class Conv2dCudaKernel final : public LayerKernel {
   KernelMemory memory() const override { return memory_; }
 
   void forward(const ForwardArgs& args) override {
-    convolution_->forward(args.inputs[0], args.weights[0], args.output, args.scratch);
+    convolution_->forward({args.inputs[0]}, args.weights[0], args.output, args.scratch);
     if (bias_) add_bias(*context_, args.parameters[1], args.output);
   }
 
@@ -54,7 +54,7 @@ class Conv2dCudaKernel final : public LayerKernel {
 
   void backward_weights(const BackwardArgs& args) override {
     if (mode_.weight_gradient) {
-      convolution_->backward_weights(args.inputs[0], args.output_gradient,
+      convolution_->backward_weights({args.inputs[0]}, args.output_gradient,
                                      args.parameter_gradients[0], args.scratch);
     }
     if (bias_gradient_) {

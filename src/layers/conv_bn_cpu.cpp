@@ -163,14 +163,8 @@ class ConvBnEvaluation : public LayerKernel {
 
 std::unique_ptr<LayerKernel> make_conv_bn_kernel(CpuContext& context, const ConvBnOptions& options,
                                                  const KernelRequest& request) {
-  // Frozen, statistics and all, below whatever is trained: what evaluation does is all there is.
-  const auto wanted = [](const std::vector<bool>& gradients) {
-    return std::ranges::find(gradients, true) != gradients.end();
-  };
-  const bool constant = request.fixed_statistics && !wanted(request.input_gradients) &&
-                        !request.parameter_gradients.empty() &&
-                        !wanted(request.parameter_gradients);
-  if (request.training && !constant) {
+  if (options.join) return make_joined_conv_bn_kernel(context, options, request);
+  if (request.training && !conv_bn_is_constant(request)) {
     return std::make_unique<ConvBnTraining>(context, options, request);
   }
   return std::make_unique<ConvBnEvaluation>(context, options, request);

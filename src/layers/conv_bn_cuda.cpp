@@ -9,20 +9,29 @@
 namespace tandem {
 namespace {
 
-Tensor residual_of(const ConvBnOptions& options, const ForwardArgs& args) {
-  return options.add ? args.inputs[1] : Tensor();
+SecondInput second_use(const ConvBnOptions& options) {
+  if (options.join) return SecondInput::joined;
+  return options.add ? SecondInput::residual : SecondInput::none;
 }
 
-/// Saved for backward: the convolution's output, the normalisation's tables.
+/// What goes with it, of the layer's inputs or their gradients.
+Tensor second_of(SecondInput use, std::span<const Tensor> tensors) {
+  return use == SecondInput::none ? Tensor() : tensors[1];
+}
+
+/// Saved for backward: the convolution's output, the normalisation's tables. Where the
+/// normalisation is left to the reader, they are the layer's output and its table.
 class ConvBnTraining : public LayerKernel {
  public:
   ConvBnTraining(CudaContext& context, const ConvBnOptions& options, const KernelRequest& request)
-      : options_(options),
-        output_(request.output),
+      : activation_(options.activation),
+        use_(second_use(options)),
+        convolved_(request.output),
         dtype_(request.dtype()),
         input_gradient_(request.input_gradients[0]),
         weight_gradient_(request.wants_parameter(0)),
         split_(request.split_backward && weight_gradient_),
+        defers_(request.defers_norm),
         norm_(context, {.shape = batch_norm_shape(request),
                         .options = options.norm,
                         .dtype = request.dtype(),
@@ -33,74 +42,91 @@ class ConvBnTraining : public LayerKernel {
                                            {.precision = request.precision,
                                             .input_gradient = input_gradient_,
                                             .adds = request.adds_to(0),
-                                            .weight_gradient = weight_gradient_})) {}
+                                            .weight_gradient = weight_gradient_,
+                                            .input_norm = request.input_norm})) {}
 
   KernelMemory memory() const override {
     const std::size_t data = input_gradient_ ? convolution_->backward_data_scratch() : 0;
     const std::size_t weights = weight_gradient_ ? convolution_->backward_weights_scratch() : 0;
-    return {.saved = convolved_bytes() + norm_.saved(),
+    return {.saved = defers_ ? 0 : convolved_bytes() + norm_.saved(),
+            .output_norm = defers_ ? norm_.saved() : 0,
             .forward_scratch = std::max(convolution_->forward_scratch(), norm_.forward_scratch()),
             .backward_scratch = std::max({norm_.backward_scratch(), data, split_ ? 0 : weights}),
+            .handed_on = use_ == SecondInput::joined ? convolved_bytes() : 0,
             .weights_scratch = split_ ? weights : 0};
   }
 
   void forward(const ForwardArgs& args) override {
-    const Tensor z = convolved(args.saved);
-    convolution_->forward(args.inputs[0], args.weights[0], z, args.scratch);
+    const Tensor z = convolved(args);
+    convolution_->forward({args.inputs[0], args.input_norm}, args.weights[0], z, args.scratch);
     norm_.forward({.x = z,
-                   .residual = residual_of(options_, args),
-                   .activation = options_.activation,
-                   .y = args.output,
+                   .use = use_,
+                   .second = second_of(use_, args.inputs),
+                   .activation = activation_,
+                   .y = defers_ ? Tensor() : args.output,
                    .weight = args.parameters[1],
                    .bias = args.parameters[2],
                    .running_mean = args.buffers[0],
                    .running_variance = args.buffers[1],
-                   .saved = args.saved + convolved_bytes(),
+                   .saved = table(args),
                    .scratch = args.scratch});
   }
 
   void backward(const BackwardArgs& args) override {
-    // The gradient of the convolution's output takes the place of the output's.
-    const bool convolved_gradient = input_gradient_ || weight_gradient_;
-    norm_.backward({.x = convolved(args.saved),
-                    .activation = options_.activation,
-                    .residual = options_.add,
+    const Tensor dz = convolved_gradient(args);
+    const bool wanted = input_gradient_ || weight_gradient_ || use_ == SecondInput::joined;
+    norm_.backward({.x = convolved(args),
+                    .activation = activation_,
+                    .use = use_,
                     .y = args.output,
                     .output_gradient = args.output_gradient,
-                    .residual_gradient = options_.add ? args.input_gradients[1] : Tensor(),
-                    .input_gradient = convolved_gradient ? args.output_gradient : Tensor(),
+                    .second_gradient = second_of(use_, args.input_gradients),
+                    .input_gradient = wanted ? dz : Tensor(),
                     .weight_gradient = args.parameter_gradients[1],
                     .bias_gradient = args.parameter_gradients[2],
-                    .saved = args.saved + convolved_bytes(),
+                    .saved = table(args),
                     .scratch = args.scratch});
     if (input_gradient_) {
-      convolution_->backward_data(args.output_gradient, args.weights[0], args.input_gradients[0],
-                                  args.scratch);
+      convolution_->backward_data(dz, args.weights[0], args.input_gradients[0], args.scratch);
     }
     if (weight_gradient_ && !split_) backward_weights(args);
   }
 
   bool splits_backward() const override { return split_; }
 
-  /// Reads the convolution's input and what norm_.backward() left in the output's gradient, and
+  /// Reads the convolution's input and the gradient of its output, which norm_.backward() left, and
   /// writes the weight's gradient: nothing else of this layer's backward pass waits for it.
   void backward_weights(const BackwardArgs& args) override {
-    convolution_->backward_weights(args.inputs[0], args.output_gradient,
+    convolution_->backward_weights({args.inputs[0], args.input_norm}, convolved_gradient(args),
                                    args.parameter_gradients[0], args.scratch);
   }
 
  private:
   std::size_t convolved_bytes() const {
-    return Arena::align(static_cast<std::size_t>(output_.elements()) * size_of(dtype_));
+    return Arena::align(static_cast<std::size_t>(convolved_.elements()) * size_of(dtype_));
   }
-  Tensor convolved(std::byte* saved) const { return {saved, output_, dtype_}; }
+  Tensor convolved_in(std::byte* memory) const { return {memory, convolved_, dtype_}; }
+  template <typename Args>
+  Tensor convolved(const Args& args) const {
+    return defers_ ? args.output : convolved_in(args.saved);
+  }
+  template <typename Args>
+  std::byte* table(const Args& args) const {
+    return defers_ ? args.output_norm : args.saved + convolved_bytes();
+  }
+  /// It takes the place of the output's gradient, unless that is of a joined tensor.
+  Tensor convolved_gradient(const BackwardArgs& args) const {
+    return use_ == SecondInput::joined ? convolved_in(args.handed_on) : args.output_gradient;
+  }
 
-  ConvBnOptions options_;
-  Shape output_;
+  Activation activation_;
+  SecondInput use_;
+  Shape convolved_;
   DType dtype_;
   bool input_gradient_;
   bool weight_gradient_;
   bool split_;
+  bool defers_;
   CudaBatchNorm norm_;
   std::unique_ptr<CudaConvolution> convolution_;
 };
@@ -109,30 +135,42 @@ class ConvBnTraining : public LayerKernel {
 class ConvBnEvaluation : public LayerKernel {
  public:
   ConvBnEvaluation(CudaContext& context, const ConvBnOptions& options, const KernelRequest& request)
-      : options_(options),
+      : activation_(options.activation),
+        use_(second_use(options)),
+        defers_(request.defers_norm),
+        convolved_(nullptr, request.output, request.dtype()),
         norm_(context, {.shape = batch_norm_shape(request),
                         .options = options.norm,
                         .dtype = request.dtype()}),
-        convolution_(make_cuda_convolution(context, options.conv, request.inputs[0], request.output,
-                                           {.precision = request.precision})) {}
+        convolution_(make_cuda_convolution(
+            context, options.conv, request.inputs[0], request.output,
+            {.precision = request.precision, .input_norm = request.input_norm})) {}
 
   KernelMemory memory() const override {
+    const std::size_t table = norm_.forward_scratch();
     return {.saved = 0,
-            .forward_scratch = std::max(convolution_->forward_scratch(), norm_.forward_scratch()),
+            .output_norm = defers_ ? table : 0,
+            .forward_scratch =
+                apart_bytes() + std::max(convolution_->forward_scratch(), defers_ ? 0 : table),
             .backward_scratch = 0};
   }
 
   void forward(const ForwardArgs& args) override {
-    convolution_->forward(args.inputs[0], args.weights[0], args.output, args.scratch);
-    norm_.forward({.x = args.output,
-                   .residual = residual_of(options_, args),
-                   .activation = options_.activation,
-                   .y = args.output,
+    std::byte* scratch = args.scratch + apart_bytes();
+    const Tensor z = use_ == SecondInput::joined
+                         ? Tensor(args.scratch, convolved_.shape(), convolved_.dtype())
+                         : args.output;
+    convolution_->forward({args.inputs[0], args.input_norm}, args.weights[0], z, scratch);
+    norm_.forward({.x = z,
+                   .use = use_,
+                   .second = second_of(use_, args.inputs),
+                   .activation = activation_,
+                   .y = defers_ ? Tensor() : args.output,
                    .weight = args.parameters[1],
                    .bias = args.parameters[2],
                    .running_mean = args.buffers[0],
                    .running_variance = args.buffers[1],
-                   .scratch = args.scratch});
+                   .scratch = defers_ ? args.output_norm : scratch});
   }
 
   void backward(const BackwardArgs& /*args*/) override {
@@ -140,7 +178,15 @@ class ConvBnEvaluation : public LayerKernel {
   }
 
  private:
-  ConvBnOptions options_;
+  /// Of the convolution's output, where the layer's is not in its place.
+  std::size_t apart_bytes() const {
+    return use_ == SecondInput::joined ? Arena::align(convolved_.bytes()) : 0;
+  }
+
+  Activation activation_;
+  SecondInput use_;
+  bool defers_;
+  Tensor convolved_;  // without memory
   CudaBatchNorm norm_;
   std::unique_ptr<CudaConvolution> convolution_;
 };
@@ -149,17 +195,13 @@ class ConvBnEvaluation : public LayerKernel {
 
 std::unique_ptr<LayerKernel> make_conv_bn_kernel(CudaContext& context, const ConvBnOptions& options,
                                                  const KernelRequest& request) {
-  // Frozen, statistics and all, below whatever is trained: what evaluation does is all there is.
-  const auto wanted = [](const std::vector<bool>& gradients) {
-    return std::ranges::find(gradients, true) != gradients.end();
-  };
-  const bool constant = request.fixed_statistics && !wanted(request.input_gradients) &&
-                        !request.parameter_gradients.empty() &&
-                        !wanted(request.parameter_gradients);
-  if (request.training && !constant) {
-    return std::make_unique<ConvBnTraining>(context, options, request);
+  // A join takes place in the last pass: all before it knows the convolution's output alone.
+  KernelRequest unjoined = request;
+  if (options.join) unjoined.output = conv2d_output_shape(options.conv, request.inputs[0]);
+  if (request.training && !conv_bn_is_constant(request)) {
+    return std::make_unique<ConvBnTraining>(context, options, unjoined);
   }
-  return std::make_unique<ConvBnEvaluation>(context, options, request);
+  return std::make_unique<ConvBnEvaluation>(context, options, unjoined);
 }
 
 }  // namespace tandem

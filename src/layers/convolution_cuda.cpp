@@ -29,19 +29,18 @@ class PlannedConvolution final : public CudaConvolution {
     return weights_ == nullptr ? 0 : weights_->scratch();
   }
 
-  void forward(const Tensor& x, const Tensor& weight, const Tensor& y,
-               std::byte* scratch) override {
-    forward_->run(x.raw(), weight.raw(), y.raw(), scratch);
+  void forward(const Input& x, const Tensor& weight, const Tensor& y, std::byte* scratch) override {
+    forward_->run(x.tensor.raw(), weight.raw(), y.raw(), scratch);
   }
   void backward_data(const Tensor& dy, const Tensor& weight, const Tensor& dx,
                      std::byte* scratch) override {
     TANDEM_CHECK(data_ != nullptr, "no data gradient was prepared");
     data_->run(dy.raw(), weight.raw(), dx.raw(), scratch);
   }
-  void backward_weights(const Tensor& x, const Tensor& dy, const Tensor& dw,
+  void backward_weights(const Input& x, const Tensor& dy, const Tensor& dw,
                         std::byte* scratch) override {
     TANDEM_CHECK(weights_ != nullptr, "no weight gradient was prepared");
-    weights_->run(x.raw(), dy.raw(), dw.raw(), scratch);
+    weights_->run(x.tensor.raw(), dy.raw(), dw.raw(), scratch);
   }
 
  private:
@@ -58,6 +57,7 @@ std::unique_ptr<CudaConvolution> make_cuda_convolution(CudaContext& context,
                                                        const CudaConvolution::Mode& mode) {
   const bool depthwise = options.groups == input[3] && options.groups == output[3];
   if (depthwise) return make_cuda_depthwise_convolution(context, options, input, output, mode);
+  TANDEM_CHECK(!mode.input_norm, "only depthwise convolutions normalise their input");
   return std::make_unique<PlannedConvolution>(context, options, input, output, mode);
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 
 #include "layers/conv2d.h"
 
@@ -18,6 +19,14 @@ class CudaConvolution {
     bool input_gradient = false;   ///< whether backward_data will be called
     bool adds = false;             ///< whether backward_data adds to what is there
     bool weight_gradient = false;  ///< whether backward_weights will be called
+    /// What is left to do to x; only of depthwise convolutions that the strips' kernels take.
+    std::optional<DeferredNorm> input_norm{};
+  };
+
+  /// x, with the table that its maker left beside it where there is something left to do.
+  struct Input {
+    Tensor tensor;
+    std::byte* norm = nullptr;  ///< ForwardArgs::input_norm
   };
 
   virtual ~CudaConvolution() = default;
@@ -26,13 +35,13 @@ class CudaConvolution {
   virtual std::size_t backward_weights_scratch() const { return 0; }
 
   /// y = x * weight; all of y is overwritten.
-  virtual void forward(const Tensor& x, const Tensor& weight, const Tensor& y,
+  virtual void forward(const Input& x, const Tensor& weight, const Tensor& y,
                        std::byte* scratch) = 0;
   /// dx overwritten, or added to where the mode says so.
   virtual void backward_data(const Tensor& dy, const Tensor& weight, const Tensor& dx,
                              std::byte* scratch) = 0;
   /// dw, f32, overwritten.
-  virtual void backward_weights(const Tensor& x, const Tensor& dy, const Tensor& dw,
+  virtual void backward_weights(const Input& x, const Tensor& dy, const Tensor& dw,
                                 std::byte* scratch) = 0;
 };
 

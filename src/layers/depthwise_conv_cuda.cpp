@@ -5,20 +5,14 @@
 #include "base/error.h"
 #include "device/cuda_context.h"
 #include "layers/add.h"
+#include "layers/batch_norm_kernels_cuda.h"
 #include "layers/convolution_cuda.h"
+#include "layers/depthwise_strips_cuda.h"
 
 namespace tandem {
-namespace cuda_depthwise {
-
-bool Problem::has_strips() const {
-  return (kernel == 3 || kernel == 5) && (stride == 1 || stride == 2) && padding == kernel / 2 &&
-         dilation == 1 && channels % 2 == 0;
-}
-
-}  // namespace cuda_depthwise
-
 namespace {
 
+using cuda_depthwise::InputNorm;
 using cuda_depthwise::Problem;
 
 /// What kernels index with 32 bits: within an image, and the weights.
@@ -51,9 +45,14 @@ Problem problem_of(const CudaContext& context, const Conv2dOptions& options, con
 
 class DepthwiseCudaConvolution final : public CudaConvolution {
  public:
-  DepthwiseCudaConvolution(CudaContext& context, const Problem& problem, const Shape& input,
-                           const Mode& mode)
-      : context_(&context), problem_(problem), strips_(problem.has_strips()), adds_(mode.adds) {
+  DepthwiseCudaConvolution(CudaContext& context, const Problem& problem, bool strips,
+                           const Shape& input, const Mode& mode)
+      : context_(&context),
+        problem_(problem),
+        strips_(strips),
+        adds_(mode.adds),
+        input_norm_(mode.input_norm) {
+    TANDEM_CHECK(strips_ || !input_norm_, "this depthwise convolution cannot normalise its input");
     if (adds_) addend_bytes_ = Tensor(nullptr, input, problem.dtype).bytes();
     if (!mode.weight_gradient) return;
     partial_bytes_ = strips_ ? partial_bytes(problem_) : partial_bytes_any(problem_);
@@ -62,10 +61,14 @@ class DepthwiseCudaConvolution final : public CudaConvolution {
   std::size_t backward_data_scratch() const override { return addend_bytes_; }
   std::size_t backward_weights_scratch() const override { return partial_bytes_; }
 
-  void forward(const Tensor& x, const Tensor& weight, const Tensor& y,
+  void forward(const Input& x, const Tensor& weight, const Tensor& y,
                std::byte* /*scratch*/) override {
-    const auto run = strips_ ? cuda_depthwise::forward : cuda_depthwise::forward_any;
-    run(context_->stream(), problem_, x.raw(), weight.raw(), y.raw());
+    if (strips_) {
+      cuda_depthwise::forward(context_->stream(), problem_, x.tensor.raw(), norm_of(x),
+                              weight.raw(), y.raw());
+    } else {
+      forward_any(context_->stream(), problem_, x.tensor.raw(), weight.raw(), y.raw());
+    }
   }
 
   void backward_data(const Tensor& dy, const Tensor& weight, const Tensor& dx,
@@ -75,19 +78,37 @@ class DepthwiseCudaConvolution final : public CudaConvolution {
     if (adds_) add_forward(*context_, Tensor(scratch, dx.shape(), dx.dtype()), dx, dx);
   }
 
-  void backward_weights(const Tensor& x, const Tensor& dy, const Tensor& dw,
+  void backward_weights(const Input& x, const Tensor& dy, const Tensor& dw,
                         std::byte* scratch) override {
-    const auto run =
-        strips_ ? cuda_depthwise::backward_weights : cuda_depthwise::backward_weights_any;
-    run(context_->stream(), problem_, x.raw(), dy.raw(), reinterpret_cast<float*>(scratch),
-        dw.data<float>());
+    auto* partials = reinterpret_cast<float*>(scratch);
+    if (strips_) {
+      cuda_depthwise::backward_weights(context_->stream(), problem_, x.tensor.raw(), norm_of(x),
+                                       dy.raw(), partials, dw.data<float>());
+    } else {
+      backward_weights_any(context_->stream(), problem_, x.tensor.raw(), dy.raw(), partials,
+                           dw.data<float>());
+    }
   }
 
  private:
+  /// What the maker of x left to do, with its table.
+  InputNorm norm_of(const Input& x) const {
+    if (!input_norm_) return {};
+    TANDEM_CHECK(x.norm != nullptr, "an input to normalise without a table");
+    const BatchNormTable table =
+        BatchNormTable::at(x.norm, {.channels = problem_.channels, .groups = input_norm_->groups});
+    return {.activation = input_norm_->activation,
+            .scale = table.scale,
+            .shift = table.shift,
+            .apart = table.apart,
+            .samples = problem_.batch / static_cast<int>(input_norm_->groups)};
+  }
+
   CudaContext* context_;
   Problem problem_;
   bool strips_;
   bool adds_;
+  std::optional<DeferredNorm> input_norm_;
   std::size_t addend_bytes_ = 0;
   std::size_t partial_bytes_ = 0;
 };
@@ -98,7 +119,8 @@ std::unique_ptr<CudaConvolution> make_cuda_depthwise_convolution(
     CudaContext& context, const Conv2dOptions& options, const Shape& input, const Shape& output,
     const CudaConvolution::Mode& mode) {
   return std::make_unique<DepthwiseCudaConvolution>(
-      context, problem_of(context, options, input, output, mode.precision), input, mode);
+      context, problem_of(context, options, input, output, mode.precision),
+      cuda_depthwise::has_strips(options.window, input[3]), input, mode);
 }
 
 }  // namespace tandem

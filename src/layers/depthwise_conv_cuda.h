@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "layers/activation.h"
 #include "tensor/dtype.h"
 
 /// CUDA's stream, whose handle is a pointer to this.
@@ -23,22 +24,29 @@ struct Problem {
   int kernel, stride, padding, dilation;
   DType dtype;
   int multiprocessors;
+};
 
-  /// Whether the strips' kernels take it: 3x3 and 5x5 windows of stride 1 and 2, padded by half of
-  /// the window, over an even number of channels.
-  bool has_strips() const;
+/// What x is normalised with as it is read, where its maker left that to do (deferred_norm.h):
+/// activation(scale * x + shift), rounded to x's type. With no activation x is read as it is
+/// stored.
+struct InputNorm {
+  Activation activation = Activation::none;
+  const float* scale = nullptr;  ///< by channel, 8-byte aligned
+  const float* shift = nullptr;
+  int apart = 0;    ///< floats from one group of samples to the next, even
+  int samples = 1;  ///< of a group
 };
 
 /// y = x * weight.
-void forward(CUstream_st* stream, const Problem& problem, const void* x, const void* weight,
-             void* y);
+void forward(CUstream_st* stream, const Problem& problem, const void* x, const InputNorm& norm,
+             const void* weight, void* y);
 /// dx from dy.
 void backward_data(CUstream_st* stream, const Problem& problem, const void* dy, const void* weight,
                    void* dx);
 /// dw, f32. Blocks leave partial sums in `partials`, of partial_bytes(), which are added in a fixed
 /// order.
-void backward_weights(CUstream_st* stream, const Problem& problem, const void* x, const void* dy,
-                      float* partials, float* dw);
+void backward_weights(CUstream_st* stream, const Problem& problem, const void* x,
+                      const InputNorm& norm, const void* dy, float* partials, float* dw);
 std::size_t partial_bytes(const Problem& problem);
 
 /// The same for any window.

@@ -18,5 +18,8 @@ struct Gather {
 };
 void gather(CUstream_st* stream, const Gather& sizes, const void* source, const void* weight,
             void* target);
+/// The same from a source that is normalised as it is read.
+void gather_normalised(CUstream_st* stream, const Gather& sizes, const void* source,
+                       const InputNorm& norm, const void* weight, void* target);
 
 }  // namespace tandem::cuda_depthwise

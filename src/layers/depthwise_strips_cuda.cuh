@@ -7,8 +7,10 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <nv/target>
 #include <type_traits>
 
+#include "layers/activation_cuda.cuh"
 #include "layers/depthwise_conv_cuda.h"
 #include "layers/depthwise_strips_cuda.h"
 #include "tensor/cuda_elements.cuh"
@@ -43,18 +45,25 @@ __device__ __forceinline__ float2 to_floats<__nv_bfloat16>(std::uint32_t pair) {
 }
 
 template <typename T>
-__device__ __forceinline__ void store_pair(float2 value, T* to);
+__device__ __forceinline__ Pair<T> to_pair(float2 value);
 template <>
-__device__ __forceinline__ void store_pair(float2 value, float* to) {
-  *reinterpret_cast<float2*>(to) = value;
+__device__ __forceinline__ float2 to_pair<float>(float2 value) {
+  return value;
 }
 template <>
-__device__ __forceinline__ void store_pair(float2 value, __half* to) {
-  *reinterpret_cast<__half2*>(to) = __floats2half2_rn(value.x, value.y);
+__device__ __forceinline__ std::uint32_t to_pair<__half>(float2 value) {
+  const __half2 pair = __floats2half2_rn(value.x, value.y);
+  return *reinterpret_cast<const std::uint32_t*>(&pair);
 }
 template <>
-__device__ __forceinline__ void store_pair(float2 value, __nv_bfloat16* to) {
-  *reinterpret_cast<__nv_bfloat162*>(to) = __floats2bfloat162_rn(value.x, value.y);
+__device__ __forceinline__ std::uint32_t to_pair<__nv_bfloat16>(float2 value) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(value.x, value.y);
+  return *reinterpret_cast<const std::uint32_t*>(&pair);
+}
+
+template <typename T>
+__device__ __forceinline__ void store_pair(float2 value, T* to) {
+  *reinterpret_cast<Pair<T>*>(to) = to_pair<T>(value);
 }
 
 __device__ __forceinline__ void multiply_add(float2& sum, float2 a, float2 b) {
@@ -93,6 +102,91 @@ template <typename T, int Count>
 __device__ __forceinline__ void widen(float2 (&to)[Count], const Pair<T> (&line)[Count]) {
 #pragma unroll
   for (int i = 0; i < Count; ++i) to[i] = to_floats<T>(line[i]);
+}
+
+/// What a pair of channels of one sample is normalised with.
+struct PairNorm {
+  float2 scale, shift;
+};
+template <Activation A>
+__device__ __forceinline__ PairNorm pair_norm(const InputNorm& norm, int image, int channel) {
+  if constexpr (A == Activation::none) {
+    return {};
+  } else {
+    const int at = image / norm.samples * norm.apart + channel;
+    return {*reinterpret_cast<const float2*>(norm.scale + at),
+            *reinterpret_cast<const float2*>(norm.shift + at)};
+  }
+}
+
+/// The pair rounded to T, negative numbers as zero and NaN as NaN.
+template <typename T>
+__device__ __forceinline__ std::uint32_t to_relu_pair(float2 value) {
+  std::uint32_t pair = 0;
+  if constexpr (std::is_same_v<T, __half>) {
+    NV_IF_ELSE_TARGET(NV_PROVIDES_SM_80,
+                      (asm("cvt.rn.relu.f16x2.f32 %0, %1, %2;"
+                           : "=r"(pair)
+                           : "f"(value.y), "f"(value.x));),
+                      (pair = to_pair<T>({activate<Activation::relu>(value.x),
+                                          activate<Activation::relu>(value.y)});))
+  } else {
+    NV_IF_ELSE_TARGET(NV_PROVIDES_SM_80,
+                      (asm("cvt.rn.relu.bf16x2.f32 %0, %1, %2;"
+                           : "=r"(pair)
+                           : "f"(value.y), "f"(value.x));),
+                      (pair = to_pair<T>({activate<Activation::relu>(value.x),
+                                          activate<Activation::relu>(value.y)});))
+  }
+  return pair;
+}
+
+template <typename T>
+__device__ __forceinline__ std::uint32_t at_most_six(std::uint32_t pair) {
+  using Two = std::conditional_t<std::is_same_v<T, __half>, __half2, __nv_bfloat162>;
+  const std::uint32_t six = to_pair<T>({6.0F, 6.0F});
+  const Two least =
+      __hmin2_nan(*reinterpret_cast<const Two*>(&pair), *reinterpret_cast<const Two*>(&six));
+  return *reinterpret_cast<const std::uint32_t*>(&least);
+}
+
+/// The activation of the pair, rounded to T. Rounding keeps the order, and zero and six are numbers
+/// of every T, so two-byte pairs are bounded while and after they are rounded, both at once.
+template <typename T, Activation A>
+__device__ __forceinline__ Pair<T> to_activated_pair(float2 value) {
+  if constexpr (sizeof(T) == 2 && A == Activation::relu) {
+    return to_relu_pair<T>(value);
+  } else if constexpr (sizeof(T) == 2 && A == Activation::relu6) {
+    return at_most_six<T>(to_relu_pair<T>(value));
+  } else {
+    return to_pair<T>({activate<A>(value.x), activate<A>(value.y)});
+  }
+}
+
+/// widen() of a line whose normalisation was left to be done here, unless A is none: the values are
+/// those that would have been stored. Columns outside of the image, whose bit of the mask is not
+/// set, are zero.
+template <typename T, Activation A, int Count>
+__device__ __forceinline__ void normalise(float2 (&to)[Count], const Pair<T> (&line)[Count],
+                                          const PairNorm& norm, unsigned mask) {
+  if constexpr (A == Activation::none) {
+    widen<T>(to, line);
+  } else {
+    Pair<T> normal[Count];
+#pragma unroll
+    for (int i = 0; i < Count; ++i) {
+      const float2 value = to_floats<T>(line[i]);
+      normal[i] = to_activated_pair<T, A>(
+          {fmaf(value.x, norm.scale.x, norm.shift.x), fmaf(value.y, norm.scale.y, norm.shift.y)});
+    }
+    if (mask != (1U << Count) - 1) {
+#pragma unroll
+      for (int i = 0; i < Count; ++i) {
+        if ((mask >> i & 1U) == 0) normal[i] = Pair<T>{};
+      }
+    }
+    widen<T>(to, normal);
+  }
 }
 
 template <int Count>
@@ -157,11 +251,12 @@ __device__ __forceinline__ void load_weights(const T* __restrict__ weight, int c
 }
 
 /// Blocks that a multiprocessor has registers for. Each has a warp on each of its quarters, which
-/// hold 5 warps of up to 96 registers, 4 of 128 or 3 of 168: weights, sums and lines of pixels.
-template <typename T, int Kernel>
-constexpr int resident_blocks = Kernel == 5      ? 3
-                                : sizeof(T) == 2 ? 5
-                                                 : 4;
+/// hold 5 warps of up to 96 registers, 4 of 128 or 3 of 168: weights, sums and lines of pixels, and
+/// what those are normalised with.
+template <typename T, int Kernel, Activation A = Activation::none>
+constexpr int resident_blocks = Kernel == 5                               ? 3
+                                : sizeof(T) == 2 && A == Activation::none ? 5
+                                                                          : 4;
 
 /// Calls `use` with the window of `problem` as compile-time integers: kernel and stride.
 template <int Value>
@@ -174,6 +269,22 @@ void with_kernel(int kernel, Use&& use) {
     use(Constant<3>{});
   } else {
     use(Constant<5>{});
+  }
+}
+
+/// Calls `use` with one of the activations that may follow a deferred normalisation, as a
+/// compile-time constant.
+template <typename Use>
+void with_deferred_activation(Activation activation, Use&& use) {
+  switch (activation) {
+    case Activation::relu:
+      return use(std::integral_constant<Activation, Activation::relu>());
+    case Activation::relu6:
+      return use(std::integral_constant<Activation, Activation::relu6>());
+    case Activation::silu:
+      return use(std::integral_constant<Activation, Activation::silu>());
+    default:
+      throw Error(fmt::format("no depthwise kernel reads through {}", name_of(activation)));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -50,6 +51,19 @@ struct BufferSpec {
 struct BackwardNeeds {
   bool inputs = false;
   bool output = false;
+  /// Of the inputs the first one alone is read.
+  bool first_input_alone = false;
+
+  bool input(std::size_t index) const { return inputs && (index == 0 || !first_input_alone); }
+};
+
+enum class Activation : std::uint8_t;
+
+/// What an unfinished value (KernelRequest::defers_norm) stands for: activation(scale x + shift),
+/// rounded to its type, with scales and shifts by channel that lie in a table beside it.
+struct DeferredNorm {
+  Activation activation{};
+  std::int64_t groups = 1;  ///< equal parts of the batch, each with scales and shifts of its own
 };
 
 /// What random layers draw from in a training step. A draw depends on the run's seed, the layer's
@@ -76,7 +90,11 @@ struct ForwardArgs {
   /// f32.
   std::span<const Tensor> weights{};
   std::span<const Tensor> buffers;
-  std::byte* saved = nullptr;    ///< KernelMemory::saved bytes, kept until backward
+  std::byte* saved = nullptr;  ///< KernelMemory::saved bytes, kept until backward
+  /// KernelMemory::output_norm bytes, kept until backward, the reader's too.
+  std::byte* output_norm = nullptr;
+  /// Where KernelRequest::input_norm is set: what the first input's maker left there.
+  std::byte* input_norm = nullptr;
   std::byte* scratch = nullptr;  ///< KernelMemory::forward_scratch bytes, for this call alone
   StepRandom random{};           ///< in training
 };
@@ -95,14 +113,20 @@ struct BackwardArgs {
   /// is thrown away.
   std::span<const Tensor> parameter_gradients;
   std::byte* saved = nullptr;
+  std::byte* handed_on = nullptr;    ///< KernelMemory::handed_on bytes
+  std::byte* output_norm = nullptr;  ///< as in the forward pass
+  std::byte* input_norm = nullptr;   ///< as in the forward pass
   std::byte* scratch = nullptr;
 };
 
 /// Bytes that a kernel needs beside its tensors; 256-byte aligned when handed over.
 struct KernelMemory {
   std::size_t saved = 0;
+  std::size_t output_norm = 0;  ///< the table, where KernelRequest::defers_norm
   std::size_t forward_scratch = 0;
   std::size_t backward_scratch = 0;
+  /// What backward() leaves for backward_weights() beside the output's gradient.
+  std::size_t handed_on = 0;
   std::size_t weights_scratch = 0;  ///< of backward_weights()
 };
 
@@ -120,8 +144,8 @@ class LayerKernel {
   virtual bool splits_backward() const { return false; }
   /// The rest of backward(), where that is split. It may go on beside what is enqueued after
   /// backward(), of this layer and of others, so it is given what is kept until then and no more:
-  /// the inputs, the output's gradient as backward() left it, parameters, weights, the parameters'
-  /// gradients, and scratch of its own.
+  /// the inputs with input_norm, the output's gradient and `handed_on` as backward() left them,
+  /// parameters, weights, the parameters' gradients, and scratch of its own.
   virtual void backward_weights(const BackwardArgs& /*args*/) {}
 };
 
@@ -157,6 +181,13 @@ struct KernelRequest {
   /// follow the first one's. It divides the batch.
   std::int64_t batch_groups = 1;
 
+  /// Whether the layer leaves its last steps, a normalisation's scale and shift and an activation,
+  /// to the one reader of its output: the output then holds what they apply to, and is kept until
+  /// this layer's backward. Only where can_defer_norm() (deferred_norm.h).
+  bool defers_norm = false;
+  /// What is left to do to the first input; its gradient is still that of the finished value.
+  std::optional<DeferredNorm> input_norm{};
+
   bool wants_parameter(std::size_t index) const {
     return training && (parameter_gradients.empty() || parameter_gradients[index]);
   }
@@ -183,6 +214,13 @@ class Layer {
   /// which saves a temporary and passes over it where several layers read one value.
   virtual bool can_add_to(std::size_t /*input*/, const AnyContext& /*context*/) const {
     return false;
+  }
+  /// Elements that a split backward pass's second half has to do with, the inputs' and the output's
+  /// for most: of few it is worth computing beside other layers.
+  virtual std::int64_t split_elements(std::span<const Shape> inputs, const Shape& output) const {
+    std::int64_t elements = output.elements();
+    for (const Shape& input : inputs) elements += input.elements();
+    return elements;
   }
   /// Multiply-adds of one forward pass over these inputs; elementwise work counts as none.
   virtual std::int64_t multiply_adds(std::span<const Shape> /*inputs*/) const { return 0; }

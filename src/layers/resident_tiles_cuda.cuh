@@ -37,10 +37,10 @@ __device__ __forceinline__ ResidentPlace resident_place(const ResidentTiles& til
           tiles.blocks * tiles.lanes, pack < tiles.packs};
 }
 
-/// `memory`, of the first group, in this block's group.
+/// `memory`, of the first group, in this block's group. It has `times` as many channels.
 template <typename T>
-__device__ __forceinline__ T* in_group(const ResidentTiles& tiles, T* memory) {
-  return memory + static_cast<int>(blockIdx.z) * tiles.rows * tiles.channels;
+__device__ __forceinline__ T* in_group(const ResidentTiles& tiles, T* memory, int times = 1) {
+  return memory + static_cast<int>(blockIdx.z) * times * tiles.rows * tiles.channels;
 }
 
 /// Calls `use(slot, offset)` for each of the thread's packs; `offset` counts from the group's first

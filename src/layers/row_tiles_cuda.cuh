@@ -21,10 +21,10 @@ __device__ __forceinline__ TilePlace tile_place(const RowTiles& tiles) {
   return {lane, pack, lane < tiles.lanes && pack < tiles.packs};
 }
 
-/// `memory`, of the first group, in this block's group.
+/// `memory`, of the first group, in this block's group. It has `times` as many channels.
 template <typename T>
-__device__ __forceinline__ T* in_group(const RowTiles& tiles, T* memory) {
-  return memory + static_cast<std::int64_t>(blockIdx.z) * tiles.apart;
+__device__ __forceinline__ T* in_group(const RowTiles& tiles, T* memory, int times = 1) {
+  return memory + static_cast<std::int64_t>(blockIdx.z) * times * tiles.apart;
 }
 
 /// Calls `use(i, channel)` for each element i of a pack.

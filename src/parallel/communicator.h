@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/last_words.h"
 #include "parallel/shared_device.h"
 #include "tensor/tensor.h"
 
@@ -39,31 +40,38 @@ class Request {
 };
 
 /// Waiting for other ranks took too long: one of them hangs or is gone. The message names what was
-/// waited for, and the ranks that give no sign of life.
+/// waited for, and the ranks that give no sign of life, or whose devices do not go on. Nothing that
+/// has met it goes on, so it leaves its message as last words (base/last_words.h).
 class CommunicationTimeout : public Error {
  public:
-  explicit CommunicationTimeout(const std::string& message, std::vector<int> silent_ranks = {})
-      : Error(Verbatim{}, message), silent_ranks_(std::move(silent_ranks)) {}
+  /// The message is `waited` ("waited 20 s in barrier"), a space and `reason`.
+  CommunicationTimeout(const std::string& waited, const std::string& reason,
+                       std::vector<int> ranks = {})
+      : Error(Verbatim{}, waited + " " + reason),
+        waited_(waited),
+        reason_(reason),
+        ranks_(std::move(ranks)) {
+    leave_last_words(what());
+  }
 
-  /// Those that give no sign of life, as the whole job counts them.
-  const std::vector<int>& silent_ranks() const { return silent_ranks_; }
+  const std::string& waited() const { return waited_; }
+  const std::string& reason() const { return reason_; }
+  /// Those that are to blame, as the whole job counts them; none where that is not known.
+  const std::vector<int>& ranks() const { return ranks_; }
 
  private:
-  std::vector<int> silent_ranks_;
+  std::string waited_;
+  std::string reason_;
+  std::vector<int> ranks_;
 };
 
 /// The process of another rank of this host has ended without a word of its own. The message names
-/// the rank and the host.
+/// the rank and the host, and is left as last words too.
 class RankEnded : public Error {
  public:
-  explicit RankEnded(const std::string& message) : Error(Verbatim{}, message) {}
-
-  /// Whether the message was printed already.
-  bool reported() const { return reported_; }
-  void set_reported() { reported_ = true; }
-
- private:
-  bool reported_ = false;
+  explicit RankEnded(const std::string& message) : Error(Verbatim{}, message) {
+    leave_last_words(what());
+  }
 };
 
 /// A fixed group of ranks that exchange tensors.

@@ -62,7 +62,7 @@ std::unique_ptr<Communicator> make_device_communicator(AnyContext& context, Comm
                                                        ReductionKind kind) {
   auto* gpu = std::get_if<CudaContext>(&context);
   if (gpu == nullptr) return nullptr;
-  if (host.size() == 1) return std::make_unique<SelfCommunicator>();
+  if (host.size() == 1) return std::make_unique<SelfCommunicator>(host);
   const RankTopology topology = RankTopology::gather(host, this_place(gpu->device().uuid));
   const bool shared = topology.devices() < host.size();
   if (kind == ReductionKind::flat || (kind == ReductionKind::automatic && !shared)) {

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/process_place.h"
+#include "base/process_report.h"
 #include "parallel/gather_text.h"
 #include "parallel/gather_values.h"
 

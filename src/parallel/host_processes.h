@@ -20,7 +20,7 @@ namespace tandem {
 ///
 /// Ends that are explained already are not told: of a rank that destroyed this object (at the
 /// run's end, or because an error of its own unwinds it) or was told to stop (note_stop_request()),
-/// and of one whose parent watches it (base/process_place.h). Where the kernel gives no file
+/// and of one whose parent watches it (base/process_report.h). Where the kernel gives no file
 /// descriptors of processes (Linux before 5.3), and for ranks in other PID namespaces, nothing is
 /// seen.
 class HostProcesses {

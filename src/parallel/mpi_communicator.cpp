@@ -44,8 +44,9 @@ class MpiRequest final : public Request {
 
 struct MpiCommunicator::Handle {
   /// The whole job's.
-  explicit Handle(double timeout_seconds)
-      : world_watch(std::make_unique<MpiWatch>(timeout_seconds)), watch(*world_watch) {}
+  explicit Handle(const MpiOptions& options)
+      : world_watch(std::make_unique<MpiWatch>(options.timeout_seconds, options.meeting_seconds)),
+        watch(*world_watch) {}
   /// A part's, which waits as the whole job does.
   explicit Handle(MpiWatch& watch_of_world) : watch(watch_of_world) {}
 
@@ -66,15 +67,20 @@ struct MpiCommunicator::Handle {
 };
 
 MpiCommunicator::MpiCommunicator(const MpiOptions& options)
-    : handle_(std::make_unique<Handle>(options.timeout_seconds)), options_(options) {
+    : handle_(std::make_unique<Handle>(options)), options_(options) {
   TANDEM_CHECK(options.message_elements >= 1 && options.message_elements <= INT_MAX,
                "messages of {} elements", options.message_elements);
-  check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &handle_->comm), "MPI_Comm_dup");
+  handle_->finish("making a communicator", 0, [this](MPI_Request* request) {
+    return MPI_Comm_idup(MPI_COMM_WORLD, &handle_->comm, request);
+  });
   take_place();
 }
 
 MpiCommunicator::MpiCommunicator(const MpiCommunicator& whole, int color)
     : handle_(std::make_unique<Handle>(whole.handle_->watch)), options_(whole.options_) {
+  // Splitting waits for ever; where all have come, not for long.
+  handle_->finish("splitting a communicator", 0,
+                  [&](MPI_Request* request) { return MPI_Ibarrier(whole.handle_->comm, request); });
   check_mpi(MPI_Comm_split(whole.handle_->comm, color, whole.rank_, &handle_->comm),
             "MPI_Comm_split");
   take_place();

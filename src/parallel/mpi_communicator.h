@@ -13,6 +13,9 @@ struct MpiOptions {
   /// How long an operation may wait for other ranks before it throws CommunicationTimeout; 0: for
   /// ever. Every rank uses the same.
   double timeout_seconds = 20.0;
+  /// How long ranks wait for one another to make this communicator, if that is longer: some are
+  /// still starting.
+  double meeting_seconds = 25.0;
 };
 
 /// All processes of the MPI job, or those of a part of it (split()), over tensors in host memory.
@@ -23,7 +26,8 @@ struct MpiOptions {
 /// with computing calls Request::test() now and then.
 class MpiCommunicator final : public Communicator {
  public:
-  /// Collective: duplicates MPI's world, so that this communicator's messages are its own.
+  /// Collective: duplicates MPI's world, so that this communicator's messages are its own. Throws
+  /// CommunicationTimeout where not all ranks come.
   explicit MpiCommunicator(const MpiOptions& options = {});
   ~MpiCommunicator() override;
 

@@ -1,8 +1,10 @@
 #include "parallel/mpi_session.h"
 
 #include <mpi.h>
+#include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <optional>
@@ -10,7 +12,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/process_place.h"
+#include "base/process_report.h"
 #include "base/text.h"
 #include "parallel/mpi_error.h"
 #include "parallel/self_communicator.h"
@@ -114,13 +116,17 @@ MpiSession::~MpiSession() {
 
 std::unique_ptr<Communicator> MpiSession::make_world(const MpiOptions& options) const {
   timeout_seconds_ = options.timeout_seconds;
-  set_process_timeout(timeout_seconds_);
+  own_report().set_timeout(timeout_seconds_);
   if (distributed_) return std::make_unique<MpiCommunicator>(options);
-  return std::make_unique<SelfCommunicator>();
+  return std::make_unique<SelfCommunicator>(timeout_seconds_);
 }
 
 void MpiSession::abort(int code) const {
   if (!distributed_) return;
+  // MPI may hang itself where its memory is broken or a host is gone.
+  constexpr unsigned patience = 10;
+  static_cast<void>(std::signal(SIGALRM, SIG_DFL));
+  static_cast<void>(::alarm(patience));
   if (MPI_Abort(MPI_COMM_WORLD, code) != MPI_SUCCESS) log_error("MPI_Abort failed");
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <thread>
 
+#include "base/process_report.h"
 #include "base/text.h"
 #include "parallel/communicator.h"
 #include "parallel/gather_text.h"
@@ -11,15 +12,35 @@
 
 namespace tandem {
 
-MpiWatch::MpiWatch(double timeout_seconds) : timeout_(timeout_seconds), last_sign_(Clock::now()) {
+MpiWatch::MpiWatch(double timeout_seconds, double meeting_seconds)
+    : timeout_(timeout_seconds), patience_(timeout_), last_sign_(Clock::now()) {
   TANDEM_CHECK(timeout_seconds >= 0.0, "a time-out of {} seconds", timeout_seconds);
-  check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup");
-  check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  check_mpi(MPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
   int size = 0;
-  check_mpi(MPI_Comm_size(comm_, &size), "MPI_Comm_size");
+  check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
+  meet(timeout_ == Seconds::zero() ? Seconds::max() : std::max(timeout_, Seconds(meeting_seconds)));
+  check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  last_sign_ = Clock::now();
   heard_.assign(static_cast<std::size_t>(size), last_sign_);
   sends_.assign(static_cast<std::size_t>(size), MPI_REQUEST_NULL);
+}
+
+// Not MPI_Comm_dup(), which waits for ever: for a rank that hangs, and for one whose MPI had no
+// memory to share with the others and went on without, while they wait for it there.
+void MpiWatch::meet(Seconds patience) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Comm_idup(MPI_COMM_WORLD, &comm_, &request), "MPI_Comm_idup");
+  const Clock::time_point start = Clock::now();
+  for (int done = 0;;) {
+    check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    if (done != 0) return;
+    if (Clock::now() - start > patience) break;
+  }
+  leave_speech_to(0);
+  throw CommunicationTimeout(
+      fmt::format("waited {:g} s for all ranks to meet:", patience.count()),
+      "one hangs, or has no memory for what MPI shares between the processes "
+      "of a host");
 }
 
 void MpiWatch::free() {
@@ -47,15 +68,21 @@ void MpiWatch::wait(std::span<MPI_Request> requests, std::string_view operation,
     check_mpi(code, "MPI_Testall");
     return done != 0;
   };
-  poll(test, [&] {
-    return fmt::format("{}{}{} ({} elements)", operation, label.empty() ? "" : " of ", label,
-                       format_count(elements));
-  });
+  poll(
+      test,
+      [&] {
+        return fmt::format("{}{}{} ({} elements)", operation, label.empty() ? "" : " of ", label,
+                           format_count(elements));
+      },
+      timeout_);
 }
 
 void MpiWatch::wait_until(const std::function<bool()>& done,
                           const std::function<std::string()>& what) {
-  poll(done, what);
+  const bool alone = heard_.size() == 1;
+  const Clock::time_point start = Clock::now();
+  poll(done, what, alone ? patience_.limit() : timeout_);
+  if (alone) patience_.waited(Clock::now() - start);
 }
 
 template <typename Done, typename What>
@@ -70,10 +97,11 @@ bool MpiWatch::ask(const Done& done, const What& what) const {
 }
 
 template <typename Done, typename What>
-void MpiWatch::poll(const Done& done, const What& what) {
+void MpiWatch::poll(const Done& done, const What& what, Seconds limit) {
   const Seconds poll_interval = std::min(Seconds(0.1), timeout_ / 16);
   Clock::time_point start = Clock::now();
   Clock::time_point polled = start;
+  bool reported = false;
   while (!ask(done, what)) {
     const Clock::time_point now = Clock::now();
     if (processes_) processes_->check(now, std::cref(what));
@@ -81,10 +109,13 @@ void MpiWatch::poll(const Done& done, const What& what) {
     // It is this process that stood still: the others had no chance to be heard.
     if (now - polled > timeout_ / 2) start = now;
     polled = now;
+    own_report().set_wait(what());
+    reported = true;
     if (receive()) start = now;
-    if (now - start > timeout_) fail(what());
+    if (now - start > limit) fail(what(), limit);
     if (now - start > timeout_ / 4 && now - last_sign_ > timeout_ / 4) send(waiting);
   }
+  if (reported) own_report().set_wait({});
   last_sign_ = Clock::now();
 }
 
@@ -133,22 +164,26 @@ std::vector<int> MpiWatch::silent_ranks() const {
   return silent;
 }
 
-void MpiWatch::fail(std::string_view operation) const {
+void MpiWatch::leave_speech_to(int speaker) const {
+  // All find it at about the same time. One of them says so and ends the job.
+  constexpr Seconds patience(12.0);  // a launcher may take seconds to end a job
+  if (rank_ != speaker) std::this_thread::sleep_for(std::min(patience, 2.0 * timeout_));
+}
+
+void MpiWatch::fail(std::string_view operation, Seconds waited) const {
   const std::vector<int> silent = silent_ranks();
   int speaker = 0;
   while (std::ranges::count(silent, speaker) > 0) ++speaker;
-  // All find it at about the same time. One of them says so and ends the job; the others do only
-  // where it does not come to that.
-  constexpr Seconds patience(12.0);  // a launcher may take seconds to end a job
-  if (rank_ != speaker) std::this_thread::sleep_for(std::min(patience, 2.0 * timeout_));
-  const std::string what = fmt::format("waited {:g} s in {}", timeout_.count(), operation);
+  leave_speech_to(speaker);
+  const std::string what = fmt::format("waited {:g} s in {}", waited.count(), operation);
   if (silent.empty()) {
-    throw CommunicationTimeout(what +
-                               " though all ranks give signs of life: they wait for one "
-                               "another in different operations");
+    throw CommunicationTimeout(what,
+                               "though all ranks give signs of life: they wait for one another in "
+                               "different operations");
   }
-  throw CommunicationTimeout(fmt::format("{} for {}, which {} no sign of life", what,
-                                         ranks_text(silent), silent.size() == 1 ? "gives" : "give"),
+  throw CommunicationTimeout(what,
+                             fmt::format("for {}, which {} no sign of life", ranks_text(silent),
+                                         silent.size() == 1 ? "gives" : "give"),
                              silent);
 }
 

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "parallel/device_patience.h"
 #include "parallel/host_processes.h"
 
 namespace tandem {
@@ -26,8 +27,9 @@ namespace tandem {
 /// whatever waits then throws RankEnded, and so does still_working().
 class MpiWatch {
  public:
-  /// Collective. `timeout_seconds` 0: waits for ever.
-  explicit MpiWatch(double timeout_seconds);
+  /// Collective. `timeout_seconds` 0: waits for ever, here too; else here for `meeting_seconds` if
+  /// that is longer. Throws CommunicationTimeout where not all ranks come.
+  MpiWatch(double timeout_seconds, double meeting_seconds);
   /// Frees the communicator, which is collective.
   void free();
 
@@ -40,7 +42,8 @@ class MpiWatch {
   /// requests, or MPI_STATUSES_IGNORE.
   void wait(std::span<MPI_Request> requests, std::string_view operation, std::int64_t elements,
             std::string_view label = {}, MPI_Status* statuses = MPI_STATUSES_IGNORE);
-  /// Returns once `done()` is true; `what()` is what CommunicationTimeout then names.
+  /// Returns once `done()` is true; `what()` is what CommunicationTimeout then names. A rank that
+  /// is alone waits for its own device, and longer (parallel/device_patience.h).
   void wait_until(const std::function<bool()>& done, const std::function<std::string()>& what);
   /// Sends a sign of work where the others have heard nothing of this rank, be it that it took part
   /// in an operation, for a quarter of the time-out.
@@ -51,18 +54,24 @@ class MpiWatch {
   using Seconds = std::chrono::duration<double>;
   enum Sign : int { waiting, working };  // the tags of the messages
 
+  /// Duplicates MPI's world.
+  void meet(Seconds patience);
   /// Asks `done()`, whose failure may be the consequence of another process's end.
   template <typename Done, typename What>
   bool ask(const Done& done, const What& what) const;
   template <typename Done, typename What>
-  void poll(const Done& done, const What& what);
+  void poll(const Done& done, const What& what, Seconds limit);
   void send(Sign sign);
   /// Takes what has arrived; true where a sign of work was among it.
   bool receive();
-  [[noreturn]] void fail(std::string_view what) const;
+  [[noreturn]] void fail(std::string_view what, Seconds waited) const;
   std::vector<int> silent_ranks() const;
+  /// Returns at once on the rank that is to speak for all that are at a loss, else only where it
+  /// has not ended the job.
+  void leave_speech_to(int speaker) const;
 
   Seconds timeout_;
+  DevicePatience patience_;
   std::unique_ptr<HostProcesses> processes_;  // null: nobody looks at them
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0;

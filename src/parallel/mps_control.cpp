@@ -55,6 +55,17 @@ std::optional<std::vector<pid_t>> MpsControl::servers() const {
   return numbers(*answer);
 }
 
+std::optional<std::vector<pid_t>> MpsControl::faulty_servers() const {
+  std::optional<std::vector<pid_t>> found = servers();
+  if (!found) return std::nullopt;
+  std::erase_if(*found, [&](pid_t server) {
+    // One that has ended since it was listed has no state, and drivers that know of none say so.
+    const std::optional<std::string> state = ask(fmt::format("get_server_status {}", server));
+    return !state || state->find("FAULT") == std::string::npos;
+  });
+  return found;
+}
+
 std::optional<std::vector<pid_t>> MpsControl::clients() const {
   const std::optional<std::vector<pid_t>> running = servers();
   if (!running) return std::nullopt;

@@ -31,6 +31,9 @@ class MpsControl {
   /// The MPS servers that run: one for each user who has clients. Nothing where ask() has no
   /// answer.
   std::optional<std::vector<pid_t>> servers() const;
+  /// The servers that a client's device fault has spoilt. The daemon gives them no new clients
+  /// until all that they have are gone. Nothing where ask() has no answer.
+  std::optional<std::vector<pid_t>> faulty_servers() const;
   /// The clients of all servers: processes that compute under this daemon. Nothing where ask() has
   /// no answer.
   std::optional<std::vector<pid_t>> clients() const;

@@ -3,6 +3,8 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
+#include <functional>
+
 #include "device/cuda_check.h"
 #include "device/cuda_context.h"
 #include "parallel/bf16_sum.h"
@@ -80,16 +82,18 @@ struct NcclCommunicator::Handle {
   /// Enqueues sends and receives that go on together, `transfers()`, each of which returns NCCL's
   /// result, as one operation.
   template <typename Transfers>
-  void run_group(const char* operation, cudaStream_t stream, const Transfers& transfers) {
+  void run_group(const char* operation, cudaStream_t stream, const Transfers& transfers,
+                 std::string_view label = {}) {
     context.activate();
-    group.run(operation, [&](ncclComm_t comm) {
+    const auto call = [&](ncclComm_t comm) {
       const ncclResult_t begun = ncclGroupStart();
       if (begun != ncclSuccess) return begun;
       const ncclResult_t added = transfers(comm, stream);
       // Ends the group in any case; what failed in it ends it with that failure.
       const ncclResult_t ended = ncclGroupEnd();
       return added == ncclSuccess || added == ncclInProgress ? ended : added;
-    });
+    };
+    group.run(operation, call, label);
   }
   template <typename Transfers>
   void run_group(const char* operation, const Transfers& transfers) {
@@ -122,23 +126,26 @@ NcclCommunicator::NcclCommunicator(Communicator& host, CudaContext& context,
 
 NcclCommunicator::~NcclCommunicator() = default;
 
-void NcclCommunicator::check() { handle_->group.check(); }
+void NcclCommunicator::check(const std::function<std::string()>& what) {
+  handle_->group.check(what);
+}
 
 void NcclCommunicator::give_up() noexcept { handle_->group.give_up(); }
 
 void NcclCommunicator::wait_until(const std::function<bool()>& done,
                                   const std::function<std::string()>& what) {
-  const auto checked = [&] {
-    if (done()) return true;
-    handle_->group.check();
-    return false;
-  };
-  const auto described = [&] {
+  const std::function<std::string()> described = [&] {
     const std::string last = handle_->marks.last();
     return last.empty() ? what() : fmt::format("{}, last in {},", what(), last);
   };
+  const auto checked = [&] {
+    if (done()) return true;
+    handle_->group.check(described);
+    return false;
+  };
   try {
-    host_.wait_until(checked, described);
+    // By reference, or std::function would allocate for what the lambda captures, in every step.
+    host_.wait_until(std::cref(checked), described);
   } catch (...) {
     handle_->group.give_up();
     throw;
@@ -183,10 +190,11 @@ std::unique_ptr<Request> NcclCommunicator::do_all_reduce_async(const Tensor& ten
   const cudaStream_t stream = h.communication.get();
   if (tensor.elements() > 0) {
     h.marks.enqueue(stream, label, tensor.elements());
-    h.group.run("all_reduce_async", [&](ncclComm_t comm) {
+    const auto reduce = [&](ncclComm_t comm) {
       return ncclAllReduce(tensor.raw(), tensor.raw(), count_of(tensor), nccl_type(tensor.dtype()),
                            nccl_op(op), comm, stream);
-    });
+    };
+    h.group.run("all_reduce_async", reduce, label);
   }
   return std::make_unique<StreamRequest>(h.events, stream, h.context);
 }
@@ -314,7 +322,7 @@ std::unique_ptr<Request> NcclCommunicator::do_all_reduce_bf16_async(const Tensor
     std::uint16_t* own = packed + rank() * layout.shard;
     h.marks.enqueue(stream, label, tensor.elements());
     pack_bf16(stream, layout, tensor.data<float>(), packed);
-    h.run_group(operation, stream, [&](ncclComm_t comm, cudaStream_t) {
+    const auto exchange = [&](ncclComm_t comm, cudaStream_t) {
       const Blocks out(Tensor(packed, {layout.padded()}, DType::bf16), layout.shard);
       const Blocks in(Tensor(received, {layout.padded()}, DType::bf16), layout.shard);
       ncclResult_t result = ncclSuccess;
@@ -325,12 +333,14 @@ std::unique_ptr<Request> NcclCommunicator::do_all_reduce_bf16_async(const Tensor
         if (added(result)) result = in.recv(from, from, comm, stream);
       }
       return result;
-    });
+    };
+    h.run_group(operation, stream, exchange, label);
     sum_bf16(stream, layout, rank(), received, own);
-    h.group.run(operation, [&](ncclComm_t comm) {
+    const auto collect = [&](ncclComm_t comm) {
       return ncclAllGather(own, packed, static_cast<std::size_t>(layout.shard), ncclBfloat16, comm,
                            stream);
-    });
+    };
+    h.group.run(operation, collect, label);
     unpack_bf16(stream, layout, packed, tensor.data<float>());
   }
   return std::make_unique<StreamRequest>(h.events, stream, h.context);

@@ -41,12 +41,13 @@ class NcclCommunicator final : public Communicator {
   bool is_host() const override { return false; }
   bool can_reduce(DType) const override { return true; }
   void still_working() override { host_.still_working(); }
-  /// Names the last all_reduce_async that began on the device too.
+  /// Names the last all_reduce_async that began on the device too. Throws SystemError, with the
+  /// same in the message, as soon as NCCL finds that the exchange has failed.
   void wait_until(const std::function<bool()>& done,
                   const std::function<std::string()>& what) override;
 
-  /// Throws SystemError where NCCL has failed.
-  void check();
+  /// Throws SystemError that names `what()`, which is under way, where NCCL has failed.
+  void check(const std::function<std::string()>& what);
   /// What the ranks do with NCCL ends here, as after an error: what waits for other ranks on the
   /// device returns.
   void give_up() noexcept;

@@ -74,7 +74,7 @@ void NcclGroup::finalize() {
   }
 }
 
-bool NcclGroup::in_progress(const char* operation) {
+bool NcclGroup::in_progress(const std::string& operation) {
   ncclResult_t state = ncclSuccess;
   check_nccl(ncclCommGetAsyncError(comm(), &state), comm(), "ncclCommGetAsyncError");
   if (state == ncclInProgress) return true;
@@ -82,16 +82,17 @@ bool NcclGroup::in_progress(const char* operation) {
   return false;
 }
 
-void NcclGroup::settle(ncclResult_t result, const char* operation) {
+void NcclGroup::settle(ncclResult_t result, std::string_view operation, std::string_view label) {
+  const std::string named = fmt::format("{}{}{}", operation, label.empty() ? "" : " of ", label);
   try {
-    if (result != ncclInProgress) check_nccl(result, comm(), operation);
+    if (result != ncclInProgress) check_nccl(result, comm(), named);
     host_.wait_until(
-        [this, operation] {
-          if (!in_progress(operation)) return true;
+        [&] {
+          if (!in_progress(named)) return true;
           std::this_thread::yield();
           return false;
         },
-        [operation] { return fmt::format("{} (NCCL)", operation); });
+        [&] { return fmt::format("{} (NCCL)", named); });
   } catch (...) {
     give_up();
     throw;
@@ -100,11 +101,11 @@ void NcclGroup::settle(ncclResult_t result, const char* operation) {
 
 void NcclGroup::check_alive() const { TANDEM_CHECK(!aborted_, "NCCL was given up after an error"); }
 
-void NcclGroup::check() {
+void NcclGroup::check(const std::function<std::string()>& what) {
   check_alive();
   ncclResult_t state = ncclSuccess;
   check_nccl(ncclCommGetAsyncError(comm(), &state), comm(), "ncclCommGetAsyncError");
-  if (state != ncclInProgress) check_nccl(state, comm(), "an operation under way");
+  if (state != ncclSuccess && state != ncclInProgress) check_nccl(state, comm(), what());
 }
 
 void NcclGroup::give_up() noexcept {

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "parallel/communicator.h"
 #include "parallel/device_communicator.h"
@@ -30,16 +31,17 @@ class NcclGroup {
 
   /// Enqueues an operation: `call(comm())` is one call of NCCL, or several between ncclGroupStart
   /// and ncclGroupEnd. Returns once it is enqueued. The first of a kind waits for the other ranks.
+  /// Errors name `operation` and, where it has one, its `label`.
   template <typename Call>
-  void run(const char* operation, const Call& call) {
+  void run(std::string_view operation, const Call& call, std::string_view label = {}) {
     check_alive();
     const ncclResult_t result = call(comm());
     if (result == ncclSuccess) return;
-    settle(result, operation);
+    settle(result, operation, label);
   }
 
-  /// Throws SystemError where the group has failed.
-  void check();
+  /// Throws SystemError that names `what()`, which is under way, where the group has failed.
+  void check(const std::function<std::string()>& what);
   /// What the ranks do in the group ends here, and what hangs on the device with it. Kernels that
   /// wait for other ranks return, so that memory can be freed and the process can end.
   void give_up() noexcept;
@@ -47,8 +49,8 @@ class NcclGroup {
  private:
   /// NCCL's memory may be gone once it was given up.
   void check_alive() const;
-  void settle(ncclResult_t result, const char* operation);
-  bool in_progress(const char* operation);
+  void settle(ncclResult_t result, std::string_view operation, std::string_view label = {});
+  bool in_progress(const std::string& operation);
   void finalize();
 
   Communicator& host_;

@@ -53,7 +53,28 @@ void SelfCommunicator::do_all_to_all(const Tensor& input, const Tensor& output) 
 void SelfCommunicator::do_barrier() {}
 void SelfCommunicator::do_sum_doubles(double*, std::int64_t) {}
 std::unique_ptr<Communicator> SelfCommunicator::do_split(int) {
-  return std::make_unique<SelfCommunicator>();
+  return host_ != nullptr ? std::make_unique<SelfCommunicator>(*host_)
+                          : std::make_unique<SelfCommunicator>(timeout_.count());
+}
+
+void SelfCommunicator::wait_until(const std::function<bool()>& done,
+                                  const std::function<std::string()>& what) {
+  if (host_ != nullptr) return host_->wait_until(done, what);
+  if (timeout_ == Seconds::zero()) return Communicator::wait_until(done, what);
+  using Clock = std::chrono::steady_clock;
+  const Seconds limit = patience_.limit();
+  Clock::time_point start = Clock::now();
+  Clock::time_point asked = start;
+  while (!done()) {
+    const Clock::time_point now = Clock::now();
+    if (now - asked > timeout_ / 2) start = now;  // it was this process that stood still
+    asked = now;
+    if (now - start > limit) {
+      throw CommunicationTimeout(fmt::format("waited {:g} s in {}", limit.count(), what()),
+                                 "for this rank's own device");
+    }
+  }
+  patience_.waited(Clock::now() - start);
 }
 
 }  // namespace tandem

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <chrono>
+
 #include "parallel/communicator.h"
+#include "parallel/device_patience.h"
 
 namespace tandem {
 
@@ -8,11 +11,22 @@ namespace tandem {
 /// are done when made, and there is nobody to send to.
 class SelfCommunicator final : public Communicator {
  public:
+  /// `timeout_seconds`: for how long at least wait_until() waits for what this rank's own device is
+  /// at (parallel/device_patience.h); 0: for ever.
+  explicit SelfCommunicator(double timeout_seconds = 0.0)
+      : timeout_(timeout_seconds), patience_(timeout_) {}
+  /// wait_until() waits as that of `host`, which outlives it, does.
+  explicit SelfCommunicator(Communicator& host) : host_(&host) {}
+
   int rank() const override { return 0; }
   int size() const override { return 1; }
   std::string_view name() const override { return "self"; }
+  void wait_until(const std::function<bool()>& done,
+                  const std::function<std::string()>& what) override;
 
  private:
+  using Seconds = std::chrono::duration<double>;
+
   void do_send(const Tensor& tensor, int to) override;
   void do_recv(const Tensor& tensor, int from) override;
   void do_broadcast(const Tensor& tensor, int root) override;
@@ -30,6 +44,10 @@ class SelfCommunicator final : public Communicator {
   void do_barrier() override;
   void do_sum_doubles(double* values, std::int64_t count) override;
   std::unique_ptr<Communicator> do_split(int color) override;
+
+  Seconds timeout_{0.0};
+  DevicePatience patience_{timeout_};
+  Communicator* host_ = nullptr;
 };
 
 }  // namespace tandem

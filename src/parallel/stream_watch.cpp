@@ -3,11 +3,14 @@
 #include <cuda_runtime_api.h>
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "device/cuda_check.h"
 #include "device/cuda_context.h"
+#include "parallel/device_timeout.h"
 
 namespace tandem {
 namespace {
@@ -33,7 +36,14 @@ void wait_while_not_ready(Communicator& communicator, std::string_view what, con
     }
     return false;
   };
-  communicator.wait_until(done, [&] { return std::string(what); });
+  try {
+    // By reference, or std::function would allocate for what the lambda captures, in every step.
+    communicator.wait_until(std::cref(done), [&] { return std::string(what); });
+  } catch (const CommunicationTimeout& error) {
+    if (!error.ranks().empty()) throw;
+    const bool alone = communicator.size() == 1;
+    throw device_timeout(error, alone ? std::vector{communicator.rank()} : std::vector<int>{});
+  }
 }
 
 }  // namespace

@@ -12,7 +12,8 @@ namespace tandem {
 class CudaContext;
 
 // How the host waits for a device that may wait for other ranks: by asking, never by blocking, so
-// that it gives signs of life, hears of NCCL's errors, and loses patience with ranks that hang.
+// that it gives signs of life, hears of NCCL's errors, and loses patience with ranks that hang and
+// with devices that do.
 // Each throws as Communicator::wait_until() does, with `what` ("the step's end") in the message,
 // and SystemError where work on the device failed. Not during a capture.
 

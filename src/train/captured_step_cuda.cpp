@@ -198,7 +198,8 @@ class CapturedStep final : public StepRunner {
       const bool last = micro + 1 == accumulate_;
       forward(micro);
       if (last) {
-        request_ = parts_.communicator.all_reduce_async(statistics(), ReduceOp::sum);
+        request_ =
+            parts_.communicator.all_reduce_async(statistics(), ReduceOp::sum, statistics_label);
         parts_.bucketer.begin_step();
       }
       parts_.plan.backward(micro > 0, [&](std::span<const std::size_t> parameters) {

@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 void check(const std::error_code& code, std::string_view what, const fs::path& path) {
-  if (code) input_error("cannot {} '{}': {}", what, path.string(), code.message());
+  if (code) file_error(fmt::format("cannot {} '{}'", what, path.string()), code);
 }
 
 std::string name_for_step(std::int64_t step) { return fmt::format("step-{:08}.safetensors", step); }

@@ -4,6 +4,7 @@
 
 #include "data/batch.h"
 #include "device/any_context.h"
+#include "parallel/communicator.h"
 #include "train/raw_input.h"
 
 namespace tandem {
@@ -36,5 +37,10 @@ std::unique_ptr<EvaluationInput> make_evaluation_input(CpuContext& context, cons
                                                        const Tensor& images);
 std::unique_ptr<EvaluationInput> make_evaluation_input(CudaContext& context, const RawInput& raw,
                                                        const Tensor& images);
+
+/// Waits for what an evaluation has enqueued in the context, as long as ranks wait for one another
+/// (parallel/stream_watch.h); on a CPU nothing is left to wait for. Throws CommunicationTimeout.
+void wait_for_layers(CpuContext& context, Communicator& communicator);
+void wait_for_layers(CudaContext& context, Communicator& communicator);
 
 }  // namespace tandem

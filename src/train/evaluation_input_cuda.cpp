@@ -1,4 +1,5 @@
 #include "device/cuda_context.h"
+#include "parallel/stream_watch.h"
 #include "train/device_input.h"
 #include "train/evaluation_input.h"
 
@@ -29,6 +30,10 @@ class UploadedInput final : public EvaluationInput {
 std::unique_ptr<EvaluationInput> make_evaluation_input(CudaContext& context, const RawInput& raw,
                                                        const Tensor& images) {
   return std::make_unique<UploadedInput>(context, raw, images);
+}
+
+void wait_for_layers(CudaContext& context, Communicator& communicator) {
+  wait_for_device(communicator, context, "the evaluation of a batch");
 }
 
 }  // namespace tandem

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/error.h"
@@ -10,6 +12,7 @@
 #include "base/log.h"
 #include "data/fingerprint.h"
 #include "device/machine.h"
+#include "device/open_context.h"
 #include "graph/fusion.h"
 #include "graph/model_file.h"
 #include "parallel/announced_work.h"
@@ -17,6 +20,7 @@
 #include "parallel/replica_check.h"
 #include "tensor/host_tensor.h"
 #include "train/checkpoint.h"
+#include "train/fault_places.h"
 #include "train/model_weights.h"
 #include "train/run_device.h"
 #include "train/safetensors.h"
@@ -34,44 +38,89 @@ void broadcast_store(Communicator& communicator, ParameterStore& store) {
   store.update_weights();
 }
 
+Graph build_model(const RunConfig& config, const Dataset& dataset) {
+  return fuse(load_model(find_model(config.model), {.classes = dataset.classes(),
+                                                    .channels = config.data.transform.channels,
+                                                    .size = config.data.transform.size}));
+}
+
+std::unique_ptr<Dataset> open_data(const RunConfig& config, Communicator& communicator) {
+  std::unique_ptr<Dataset> dataset;
+  run_announced(communicator, [&] { dataset = open_test_dataset(config.data); });
+  return dataset;
+}
+
+/// One evaluation, in the order in which its parts are made.
+class EvaluationRun {
+ public:
+  EvaluationRun(const RunConfig& config, Communicator& communicator)
+      : config_(config),
+        communicator_(communicator),
+        topology_(RankTopology::gather(communicator)),
+        context_(open_run_device(config, read_machine(), topology_, communicator)),
+        places_(RankTopology::gather(communicator, this_place(device_uuid(context_)))),
+        dataset_(open_data(config, communicator)),
+        transform_(make_transform(config.data, false)),
+        graph_(build_model(config, *dataset_)),
+        store_(graph_, context_, false, {}, config.precision) {}
+
+  Evaluation run(const std::filesystem::path& weights) {
+    try {
+      load(weights);
+      return evaluate();
+    } catch (const Error&) {
+      rethrow_with_places(places_, [] { return FaultNotes{}; });
+    }
+  }
+
+ private:
+  void load(const std::filesystem::path& weights) {
+    // Only rank 0 needs the file, and all ranks evaluate the same weights.
+    const std::vector<PlanEntry> agreed{
+        {.name = fmt::format("config of hash {:016x}", hash_text(config_.text))},
+        {.name = fmt::format("test samples of fingerprint {:016x}",
+                             fingerprint_of(*dataset_).samples)}};
+    check_same_plan(communicator_, agreed);
+    if (communicator_.rank() == 0) run_announced(communicator_, [&] { read(weights); });
+    broadcast_store(communicator_, store_);
+  }
+
+  void read(const std::filesystem::path& weights) {
+    const SafetensorsFile file(weights);
+    load_weights(file, store_);
+    // Only that: the same classes may well have names of another language.
+    if (has_other_classes(file, fingerprint_of_classes(*dataset_))) {
+      log_warning("{} was trained on classes of other names than the test set's", weights.string());
+    }
+  }
+
+  Evaluation evaluate() {
+    constexpr std::int64_t default_batch = 64;
+    const std::int64_t batch = config_.eval_batch > 0 ? config_.eval_batch : default_batch;
+    evaluator_.emplace(*dataset_, transform_, graph_, store_, context_, communicator_,
+                       std::min(batch, dataset_->size()), config_.data.workers,
+                       config_.data.skip_bad_samples, config_.precision);
+    return evaluator_->run();
+  }
+
+  const RunConfig& config_;
+  Communicator& communicator_;
+  RankTopology topology_;
+  AnyContext context_;
+  RankTopology places_;  // with the ranks' GPUs
+  std::unique_ptr<Dataset> dataset_;
+  Transform transform_;
+  Graph graph_;
+  ParameterStore store_;
+  std::optional<Evaluator> evaluator_;
+};
+
 }  // namespace
 
 Evaluation evaluate_weights(const RunConfig& config, const std::filesystem::path& weights,
                             Communicator& communicator) {
-  constexpr std::int64_t default_batch = 64;
-  const RankTopology topology = RankTopology::gather(communicator);
-  AnyContext context = open_run_device(config, read_machine(), topology, communicator);
-  std::unique_ptr<Dataset> dataset;
-  run_announced(communicator, [&] { dataset = open_test_dataset(config.data); });
-  const Transform transform = make_transform(config.data, false);
-  const Graph graph =
-      fuse(load_model(find_model(config.model), {.classes = dataset->classes(),
-                                                 .channels = config.data.transform.channels,
-                                                 .size = config.data.transform.size}));
-  ParameterStore store(graph, context, false, {}, config.precision);
-  // Only rank 0 needs the file, and all ranks evaluate the same weights.
-  const std::vector<PlanEntry> agreed{
-      {.name = fmt::format("config of hash {:016x}", hash_text(config.text))},
-      {.name =
-           fmt::format("test samples of fingerprint {:016x}", fingerprint_of(*dataset).samples)}};
-  check_same_plan(communicator, agreed);
-  if (communicator.rank() == 0) {
-    run_announced(communicator, [&] {
-      const SafetensorsFile file(weights);
-      load_weights(file, store);
-      // Only that: the same classes may well have names of another language.
-      if (has_other_classes(file, fingerprint_of_classes(*dataset))) {
-        log_warning("{} was trained on classes of other names than the test set's",
-                    weights.string());
-      }
-    });
-  }
-  broadcast_store(communicator, store);
-  const std::int64_t batch = config.eval_batch > 0 ? config.eval_batch : default_batch;
-  Evaluator evaluator(*dataset, transform, graph, store, context, communicator,
-                      std::min(batch, dataset->size()), config.data.workers,
-                      config.data.skip_bad_samples, config.precision);
-  return evaluator.run();
+  communicator.watch_processes();
+  return EvaluationRun(config, communicator).run(weights);
 }
 
 }  // namespace tandem

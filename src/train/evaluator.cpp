@@ -26,10 +26,15 @@ Evaluator::Evaluator(const Dataset& dataset, const Transform& transform, const G
       transform_(transform),
       context_(context),
       communicator_(communicator),
-      plan_(make_plan(graph, store,
-                      {.batch = batch,
-                       .precision = precision,
-                       .after_layer = [&communicator] { communicator.still_working(); }})),
+      plan_(make_plan(
+          graph, store,
+          {.batch = batch,
+           .precision = precision,
+           .after_layer = [&communicator] { communicator.still_working(); },
+           .before_result =
+               [&communicator, &context] {
+                 std::visit([&](auto& device) { wait_for_layers(device, communicator); }, context);
+               }})),
       input_(make_input(graph.input())),
       workers_(workers),
       skip_bad_(skip_bad) {}

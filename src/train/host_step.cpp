@@ -75,7 +75,8 @@ class HostStep final : public StepRunner {
                    static_cast<float>(mine.top1), static_cast<float>(mine.top5),
                    stop_requested ? 1.0F : 0.0F};
     const Tensor tensor(statistics_.data(), {static_cast<std::int64_t>(statistics_.size())});
-    statistics_request_ = parts_.communicator.all_reduce_async(tensor, ReduceOp::sum);
+    statistics_request_ =
+        parts_.communicator.all_reduce_async(tensor, ReduceOp::sum, statistics_label);
     parts_.bucketer.begin_step();
   }
 

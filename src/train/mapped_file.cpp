@@ -15,7 +15,8 @@ namespace tandem {
 namespace {
 
 [[noreturn]] void fail(const std::filesystem::path& path, int code) {
-  input_error("cannot read '{}': {}", path.string(), std::generic_category().message(code));
+  file_error(fmt::format("cannot read '{}'", path.string()),
+             std::error_code(code, std::generic_category()));
 }
 
 }  // namespace

@@ -191,7 +191,9 @@ std::size_t Replica::activations_by_few(const RunConfig& config, std::int64_t mi
   const std::int64_t few = config.folded_ranks * std::max(32 / config.folded_ranks, 1);
   if (is_host(store_.context()) || micro_batch <= few) return 0;
   try {
-    const StepPlan plan(graph_, store_, store_.context(), plan_options(config, few));
+    StepPlanOptions options = plan_options(config, few);
+    options.norm_deferral = NormDeferral::as_of_many;
+    const StepPlan plan(graph_, store_, store_.context(), options);
     return plan.activation_bytes() / static_cast<std::size_t>(few) *
            static_cast<std::size_t>(micro_batch);
   } catch (const OutOfMemory&) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <optional>
 #include <system_error>
 #include <vector>
@@ -104,7 +105,12 @@ void RunCheckpoints::save(Replica& replica, TrainingPosition position, bool best
 }
 
 std::string RunCheckpoints::way_on() const {
-  const std::string newest = newest_hint();
+  std::string newest;
+  try {
+    newest = newest_hint();
+  } catch (const std::exception&) {  // there is no memory to list the folder, for one
+    return "go on with --resume, or start again where there is no checkpoint yet";
+  }
   return newest.empty() ? "start again: there is no checkpoint yet"
                         : "go on with --resume" + newest;
 }

@@ -37,7 +37,7 @@ class RunCheckpoints {
   /// fails.
   void save(Replica& replica, TrainingPosition position, bool best) const;
   /// How a run that failed goes on once the cause is mended: with --resume where the folder holds a
-  /// checkpoint, else from the start. For messages.
+  /// checkpoint, else from the start; both where the folder cannot be listed. For messages.
   std::string way_on() const;
   /// "; the last checkpoint is PATH", or nothing.
   std::string newest_hint() const;

@@ -18,12 +18,6 @@ ArenaSource arenas_of(SharedDevice& device) {
   return [&device](std::size_t bytes) { return Arena::borrowed(device.allocate(bytes), bytes); };
 }
 
-/// How many tensors as large as the gradients the optimizer's state has.
-std::size_t state_arenas(const OptimizerConfig& optimizer) {
-  if (const auto* sgd = std::get_if<SgdOptions>(&optimizer.rule)) return sgd->momentum > 0 ? 1 : 0;
-  return std::holds_alternative<AdamWOptions>(optimizer.rule) ? 2 : 1;
-}
-
 /// What a device's ranks share, in bytes.
 std::vector<std::size_t> state_sizes(const RunConfig& config, const ParameterStore& store) {
   std::vector<std::size_t> sizes{store.all_values().bytes()};
@@ -55,6 +49,11 @@ void say(const Communicator& reduction, std::string_view what, std::size_t bytes
 }
 
 }  // namespace
+
+std::size_t state_arenas(const OptimizerConfig& optimizer) {
+  if (const auto* sgd = std::get_if<SgdOptions>(&optimizer.rule)) return sgd->momentum > 0 ? 1 : 0;
+  return std::holds_alternative<AdamWOptions>(optimizer.rule) ? 2 : 1;
+}
 
 SharedDevice* share_values(const RunConfig& config, Communicator& reduction,
                            ParameterStore& store) {

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "graph/parameters.h"
 #include "optim/optimizer.h"
+#include "optim/optimizer_config.h"
 #include "parallel/communicator.h"
 #include "parallel/slice_share.h"
 #include "train/run_config.h"
@@ -23,6 +25,9 @@ namespace tandem {
 // backward behind them: so nobody updates while another still reads. After its update each rank
 // waits for the others' (SharedDevice::wait_for_each_other()), so nobody reads before all is
 // updated. All ranks decide alike whether a step is skipped, since they see the same sums.
+
+/// How many tensors as large as the gradients the optimizer's state has.
+std::size_t state_arenas(const OptimizerConfig& optimizer);
 
 /// Collective, before the store is used: moves its values to shared memory where the run wants that
 /// and `reduction` has such, with room for all of the state. Returns the device then, else null.

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "data/data_loader.h"
 #include "device/any_context.h"
@@ -19,6 +20,9 @@
 #include "train/weight_average.h"
 
 namespace tandem {
+
+/// What the sum of losses and counts over the ranks is called where a step waits for it in vain.
+constexpr std::string_view statistics_label = "the step's statistics";
 
 /// What optimizer steps did, over all ranks and micro-batches.
 struct StepResult {

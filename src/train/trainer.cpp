@@ -6,17 +6,23 @@
 #include <chrono>
 #include <cmath>
 #include <functional>
+#include <new>
 #include <optional>
 #include <type_traits>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/process_place.h"
+#include "base/process_report.h"
+#include "device/out_of_memory.h"
 #include "parallel/announced_work.h"
+#include "parallel/gather_text.h"
 #include "parallel/replica_check.h"
 #include "train/bad_samples.h"
 #include "train/early_stop.h"
+#include "train/fault_places.h"
 #include "train/gpu_use.h"
 #include "train/non_finite.h"
 #include "train/run_checkpoints.h"
@@ -53,29 +59,29 @@ class Trainer::Run {
         early_stop_(config.early_stop),
         gpu_use_(communicator, device_uuid(parts_.context)),
         bad_samples_(place.folder / "bad_samples.txt", communicator) {
-    if (speaks()) lock_.emplace(place.folder);
-    restore();
-    run_announced(communicator_, [&] {
-      record_.emplace(place.folder, config, speaks(), position_.step,
-                      [this] { return checkpoints_.way_on(); });
-      if (speaks()) checkpoints_.open(position_);
-    });
-    share_position();
-    describe();
+    try {
+      start(place.folder);
+    } catch (const Error&) {
+      rethrow_with_places(parts_.places,
+                          [this] { return FaultNotes{.way_on = checkpoints_.way_on()}; });
+    }
   }
 
   TrainOutcome run() {
     try {
       return train();
-    } catch (const CommunicationTimeout& error) {
-      const std::string places = parts_.places.places_text(error.silent_ranks());
-      throw CommunicationTimeout(
-          fmt::format("step {}: {}{}; look at the hosts, or raise parallel.timeout_seconds, and {}",
-                      position_.step + 1, error.what(), places.empty() ? "" : " (" + places + ")",
-                      checkpoints_.way_on()));
-    } catch (const RankEnded& error) {
-      throw RankEnded(fmt::format("step {}: {}, and {}", position_.step + 1, error.what(),
-                                  checkpoints_.way_on()));
+    } catch (const OutOfMemory& error) {
+      if (position_.step == first_step_) throw;  // the config asks for too much
+      system_error("{}; in the middle of the run: look what else takes memory, and {}",
+                   error.what(), checkpoints_.way_on());
+    } catch (const std::bad_alloc&) {
+      if (position_.step == first_step_) throw;
+      memory_ran_out();
+    } catch (const Error&) {
+      rethrow_with_places(parts_.places, [this] {
+        return FaultNotes{.at = fmt::format("step {}: ", position_.step + 1),
+                          .way_on = checkpoints_.way_on()};
+      });
     }
   }
 
@@ -86,15 +92,33 @@ class Trainer::Run {
     return communicator;
   }
 
+  [[noreturn]] void memory_ran_out() const {
+    system_error("out of memory in the middle of the run; look what else takes it, and {}",
+                 checkpoints_.way_on());
+  }
+
+  /// From here on the folder is this run's.
+  void start(const std::filesystem::path& folder) {
+    if (speaks()) lock_.emplace(folder);
+    restore();
+    run_announced(communicator_, [&] {
+      record_.emplace(folder, config_, speaks(), position_.step,
+                      [this] { return checkpoints_.way_on(); });
+      if (speaks()) checkpoints_.open(position_);
+    });
+    share_position();
+    describe();
+  }
+
   TrainOutcome train() {
     const std::int64_t total = total_steps();
     if (position_.step >= total && speaks()) {
       log_info("all {} steps are done already; raise train.{} to go on", total,
                total == config_.max_steps ? "max_steps" : "epochs");
     }
+    first_step_ = position_.step;
     loader_.start(sampler_.ordinal(position_.epoch(), position_.step_in_epoch()));
     started_ = Clock::now();
-    first_step_ = position_.step;
     begin_gpu_stretch();
     begin_interval();
     bool stop = evaluation_is_pending() && end_epoch(false);
@@ -185,7 +209,7 @@ class Trainer::Run {
 
   /// Returns whether the run is to stop here.
   bool run_step(std::int64_t total) {
-    set_process_step(position_.step + 1);
+    own_report().set_step(position_.step + 1);
     const double rate = learning_rate_at(
         config_.schedule,
         {.steps_per_epoch = position_.steps_per_epoch, .total_steps = scheduled_steps()},

@@ -25,7 +25,8 @@ class Trainer {
   Trainer& operator=(const Trainer&) = delete;
 
   /// Collective. Throws Error where the loss is not finite or replicas differ; what was written
-  /// before stays.
+  /// before stays. Memory that lacks behind the first step is SystemError, since it was enough for
+  /// what the config asks for.
   TrainOutcome run();
 
  private:

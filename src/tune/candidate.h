@@ -37,6 +37,7 @@ struct Measurement {
   std::optional<Rates> rates{};  ///< absent where it did not run to its end
   std::string problem{};         ///< why, in one line
   bool does_not_fit = false;     ///< the problem is memory
+  bool timed_out = false;        ///< the problem is that it was ended for taking too long
 
   // Facts of the run, the same for all candidates; meant where there are rates.
   std::string device{};  ///< "NVIDIA H200", or the CPU's model

@@ -22,6 +22,8 @@ constexpr double within_reach = 0.8;
 
 /// Of the whole time at most, for one candidate to choose its kernels and run.
 constexpr double longest_share = 0.25;
+/// Of the whole time, for a run that takes too long to end once it is told to.
+constexpr double ending_share = 0.03;
 
 class Search {
  public:
@@ -49,7 +51,8 @@ class Search {
     return median({durations_.begin() + 1, durations_.end()});
   }
 
-  double left() const { return limits_.seconds - elapsed_(); }
+  /// For runs to go on.
+  double left() const { return (1.0 - ending_share) * limits_.seconds - elapsed_(); }
   /// For two rounds of one rank and another.
   double reserved() const { return 4.0 * expected_seconds(); }
 
@@ -59,7 +62,7 @@ class Search {
     return result_.rows.emplace_back(Row{.candidate = candidate});
   }
 
-  std::optional<Rates> measure(const Candidate& candidate, double seconds) {
+  Measurement measure(const Candidate& candidate, double seconds) {
     const double before = elapsed_();
     const Measurement found = measure_(candidate, seconds);
     durations_.push_back(elapsed_() - before);
@@ -67,12 +70,12 @@ class Search {
     if (!found.rates) {
       row.problem = found.problem;
       row.does_not_fit = found.does_not_fit;
-      return std::nullopt;
+      return found;
     }
     result_.device = found.device;
     result_.devices = found.devices;
     result_.on_gpus = found.on_gpus;
-    return found.rates;
+    return found;
   }
 
   /// Measures the candidate once, where that leaves the time for the finals.
@@ -82,17 +85,22 @@ class Search {
       return;
     }
     const double most = std::min(left() - reserved(), longest_share * limits_.seconds);
-    const std::optional<Rates> rates = measure(candidate, most);
-    if (rates) row_of(candidate).runs.push_back(*rates);
+    const Measurement found = measure(candidate, most);
+    if (found.rates) row_of(candidate).runs.push_back(*found.rates);
   }
 
   void measure_one_rank(const Candidate& one) {
-    // It must be measured, however long its kernels take to choose the first time.
-    constexpr double as_long_as_it_takes = 3600.0;
-    const std::optional<Rates> rates = measure(one, as_long_as_it_takes);
-    Row& row = row_of(one);
-    if (rates) row.runs.push_back(*rates);
-    if (!rates && !row.does_not_fit) input_error("one rank cannot be measured: {}", row.problem);
+    // All others are measured against it, so it may have all of the time for choosing its kernels.
+    const double most = left();
+    const Measurement found = measure(one, most);
+    if (found.rates) row_of(one).runs.push_back(*found.rates);
+    if (found.rates || found.does_not_fit) return;
+    if (!found.timed_out) input_error("one rank cannot be measured: {}", found.problem);
+    input_error(
+        "one rank with the whole batch was not measured within {:.3g} s: give more than --seconds "
+        "{:g}; where a GPU's kernels were still being chosen, which are kept, another start goes "
+        "on from there",
+        most, limits_.seconds);
   }
 
   void try_counts() {
@@ -196,8 +204,8 @@ class Search {
       for (const Candidate& candidate : finalists) {
         if (!row_of(candidate).measured()) continue;
         if (left() < expected_seconds()) return;
-        const std::optional<Rates> rates = measure(candidate, left());
-        if (rates) row_of(candidate).final_runs.push_back(*rates);
+        const Measurement found = measure(candidate, left());
+        if (found.rates) row_of(candidate).final_runs.push_back(*found.rates);
       }
     }
   }

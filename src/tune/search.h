@@ -52,9 +52,11 @@ std::vector<int> rank_counts(const SearchLimits& limits, int devices);
 /// a half, and twice of it, in percent, below 100.
 std::vector<int> sm_shares(int processes);
 
-/// Searches for the candidate that trains fastest, within the time:
+/// Searches for the candidate that trains fastest, within the time, whatever a run may take, but
+/// for what ending a run takes that was not done by then:
 ///
-/// 1. one rank on each device with the whole batch;
+/// 1. one rank on each device with the whole batch; the first time this may take most of the time,
+///    since a GPU's kernels are chosen, but no other run is expected to take as long;
 /// 2. 2, 4 and 8 ranks, folded and as processes, compared on one batch, so that a slow loader hides
 ///    no difference;
 /// 3. SM shares at the best number of processes;
@@ -64,7 +66,8 @@ std::vector<int> sm_shares(int processes);
 /// 5. one rank and those two again, in turns: their medians decide.
 ///
 /// Another placement is chosen only where it beats one rank by more than the spread. Throws
-/// InputError where one rank fails for another reason than memory, and where nothing fits.
+/// InputError where one rank fails for another reason than memory or is not done within the time,
+/// and where nothing fits.
 TuneResult search_placement(const SearchLimits& limits, const Measure& measure,
                             const Elapsed& elapsed);
 

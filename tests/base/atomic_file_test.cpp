@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "support/message.h"
+#include "support/no_file_more.h"
 #include "support/temporary_folder.h"
 
 namespace tandem {
@@ -60,6 +61,17 @@ TEST(AtomicFile, NamesTheFolderThatIsNotThere) {
             std::string::npos)
       << message;
   EXPECT_NE(message.find("No such file or directory"), std::string::npos) << message;
+}
+
+// The file's name is not what is wrong.
+TEST(AtomicFile, FailsAsTheMachineWhereNoFileMoreCanBeOpened) {
+  const TemporaryFolder folder;
+  std::string message;
+  {
+    const NoFileMore none;
+    message = message_of<SystemError>([&] { AtomicFile(folder / "state"); });
+  }
+  EXPECT_EQ(message, "cannot create '" + (folder / "state").string() + "': Too many open files");
 }
 
 /// A folder in the way of the rename: unlike a folder without write permission it stops root too.

@@ -1,10 +1,17 @@
 #include "base/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <fstream>
 #include <latch>
+#include <new>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -53,6 +60,32 @@ TEST(ThreadPool, RunsSeveralAtOnce) {
   }
   done.wait();
   EXPECT_TRUE(done.try_wait());
+}
+
+// In a child, whose memory ends after a few threads' stacks.
+TEST(ThreadPool, EndsWhatItStartedWhereThereIsNoRoomForMore) {
+  std::int64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  if (pages > (std::int64_t{1} << 26)) GTEST_SKIP() << "a sanitizer has taken all addresses";
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    constexpr rlim_t room = rlim_t{256} << 20;
+    const rlimit limit{room, room};
+    if (::setrlimit(RLIMIT_AS, &limit) != 0) ::_exit(2);
+    try {
+      const ThreadPool pool(1000);
+    } catch (const std::system_error& error) {
+      ::_exit(error.code() == std::errc::resource_unavailable_try_again ? 0 : 3);
+    } catch (const std::bad_alloc&) {
+      ::_exit(4);
+    }
+    ::_exit(5);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 TEST(ThreadPool, DropsWhatHasNotStartedAndWaitsForWhatHas) {

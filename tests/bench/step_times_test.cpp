@@ -67,6 +67,28 @@ TEST_F(StepTimesTest, MomentsGoToTheirPhasesAndLayers) {
   EXPECT_EQ(times.layers[0].what, "conv_bn 3x3");
 }
 
+TEST(StepTimes, TellOfAFusedJoin) {
+  const Graph graph = fuse(parse_model(R"(
+channels = 4
+size = 8
+classes = 3
+node = [
+  {name = "a", op = "conv2d", out = 4, kernel = 3, padding = 1},
+  {name = "an", op = "batch_norm"},
+  {name = "ar", op = "relu"},
+  {name = "join", op = "shuffle_join", from = ["input", "ar"]},
+  {name = "pool", op = "global_average_pool"},
+  {name = "fc", op = "classifier"},
+]
+)",
+                                       "join.toml", {}));
+  AnyContext context{CpuContext(1)};
+  ParameterStore store(graph, context, true);
+  const StepPlan plan(graph, store, context, {.batch = 2, .training = true});
+  const StepTimes times = sort_moments(graph, plan, 1, counted_step(3, 3));
+  EXPECT_EQ(times.layers[0].what, "conv_bn 3x3 act join");
+}
+
 TEST_F(StepTimesTest, MicroBatchesAddUp) {
   std::vector<StepMoment> twice = counted_step(4, 4);
   twice.resize(twice.size() - 2);

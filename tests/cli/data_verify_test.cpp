@@ -56,6 +56,44 @@ TEST_F(DataVerify, CountsWhatIsThere) {
       << outcome.out;
 }
 
+// At which a run would end.
+TEST_F(DataVerify, CountsOnWhereClassesAreEmpty) {
+  fs::create_directories(path("photos/train/fox"));
+  fs::remove_all(path("photos/val/dog"));
+  fs::create_directories(path("photos/val/dog"));
+  write_file(path("photos/val/dog/notes.txt"), "none yet");
+  const Outcome text = verify();
+  EXPECT_EQ(text.code, 2) << text.err;
+  for (const std::string part :
+       {"training: 6 samples", "test: 3 samples, labels 0 to 0", "dog           3         0\n",
+        "fox           0         0\n",
+        "empty: photos/train/fox: class folder without a .jpg or .jpeg file\n",
+        "empty: photos/val/dog: class folder without a .jpg or .jpeg file\n",
+        "0 unreadable, 0 groups of duplicates"}) {
+    EXPECT_NE(text.out.find(part), std::string::npos) << text.out << "\nwanted: " << part;
+  }
+  const auto json = nlohmann::json::parse(verify({"--json"}).out);
+  EXPECT_EQ(json["empty_classes"], nlohmann::json({"photos/train/fox", "photos/val/dog"}));
+  EXPECT_EQ(json["train"]["samples"], 6);
+}
+
+TEST_F(DataVerify, TellsNoLabelsAndExtentsOfWhatIsNotThere) {
+  fs::remove_all(path("photos/val"));
+  fs::create_directories(path("photos/val/dog"));
+  for (const fs::directory_entry& file : fs::recursive_directory_iterator(path("photos/train"))) {
+    if (file.is_regular_file()) write_file(file.path(), "no picture");
+  }
+  const auto json = nlohmann::json::parse(verify({"--json"}).out);
+  const nlohmann::json& none = json["test"];
+  EXPECT_EQ(none["samples"], 0);
+  for (const char* what : {"labels", "height", "width"}) EXPECT_TRUE(none[what].is_null()) << none;
+  const nlohmann::json& unreadable = json["train"];
+  EXPECT_EQ(unreadable["labels"], nlohmann::json({0, 1}));
+  for (const char* what : {"height", "width"}) {
+    EXPECT_TRUE(unreadable[what].is_null()) << unreadable;
+  }
+}
+
 TEST_F(DataVerify, TellsFaultsInTextAndJson) {
   write_file(path("photos/train/cat/1.jpg"), "");
   const fs::path truncated = path("photos/val/dog/2.jpg");
@@ -108,8 +146,8 @@ TEST_F(DataVerify, SaysWhatIsWrongWithTheSetOrTheCommand) {
   expect_one_message(command({"data", "verify", "photos"}), {"photos", "--kind"});
   expect_one_message(command({"data", "verify", "--kind", "folder", "nosuch"}),
                      {"data verify nosuch: no such folder; give the one that holds the data"});
-  fs::create_directories(path("photos/train/eel"));
-  expect_one_message(verify(), {"photos/train/eel: class folder without a .jpg"});
+  picture("photos/val/eel/0.jpg", 20);
+  expect_one_message(verify(), {"photos/val: class folder 'eel' is not among the 2 training"});
 }
 
 TEST_F(DataVerify, TellsHowFarItIs) {

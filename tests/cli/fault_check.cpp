@@ -7,6 +7,7 @@
 #include <array>
 #include <chrono>
 #include <csignal>
+#include <fstream>
 
 #include "support/process.h"
 
@@ -38,6 +39,22 @@ std::string host_name() {
 void hold(pid_t process) {
   Program::signal(process, SIGSTOP);
   wait_until("the process stands still", 20.0, [&] { return process_state(process) == 'T'; });
+}
+
+void add_shared_files(pid_t process, std::set<std::filesystem::path>& files) {
+  std::ifstream maps(fmt::format("/proc/{}/maps", process));
+  for (std::string line; std::getline(maps, line);) {
+    const std::size_t at = line.find("/dev/shm/");
+    if (at != std::string::npos && !line.ends_with(" (deleted)")) files.insert(line.substr(at));
+  }
+}
+
+std::set<std::filesystem::path> files_left(const std::set<std::filesystem::path>& files) {
+  std::set<std::filesystem::path> left;
+  for (const std::filesystem::path& file : files) {
+    if (std::filesystem::exists(file)) left.insert(file);
+  }
+  return left;
 }
 
 void expect_gone(pid_t process) {

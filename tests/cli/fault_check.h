@@ -2,6 +2,8 @@
 
 #include <sys/types.h>
 
+#include <filesystem>
+#include <set>
 #include <string>
 
 #include "cli/program.h"
@@ -19,6 +21,13 @@ std::string host_name();
 
 /// Stops the process; returns once it stands still, which on a busy host takes its time.
 void hold(pid_t process);
+
+/// Adds the files in /dev/shm that the process has mapped and that still have their names, as those
+/// by which the MPI library's ranks of one host reach each other.
+void add_shared_files(pid_t process, std::set<std::filesystem::path>& files);
+
+/// Those of them that are still there.
+std::set<std::filesystem::path> files_left(const std::set<std::filesystem::path>& files);
 
 /// Expects that the rank's process is gone, or goes now, and left no shared memory.
 void expect_gone(pid_t process);

@@ -28,9 +28,13 @@ class Fault : public RunTest {
     return endless(more);
   }
 
-  std::unique_ptr<Program> start(int ranks, const std::vector<std::string>& options) {
-    auto program = std::make_unique<Program>(Launch{
-        .command = train_command("out", options, ranks), .folder = root(), .timeout = 120.0});
+  std::unique_ptr<Program> start(
+      int ranks, const std::vector<std::string>& options,
+      const std::vector<std::pair<std::string, std::string>>& environment = {}) {
+    auto program = std::make_unique<Program>(Launch{.command = train_command("out", options, ranks),
+                                                    .folder = root(),
+                                                    .environment = environment,
+                                                    .timeout = 120.0});
     wait_until("the first checkpoint is there", 40.0,
                [&] { return !checkpoint_steps(path("out")).empty(); });
     return program;
@@ -219,6 +223,33 @@ INSTANTIATE_TEST_SUITE_P(Ranks, FaultyRank, testing::Values(0, 2));
 void limit_files(pid_t process, std::size_t bytes) {
   const rlimit limit{.rlim_cur = bytes, .rlim_max = bytes};
   ASSERT_EQ(::prlimit(process, RLIMIT_FSIZE, &limit, nullptr), 0);
+}
+
+/// The process gets no more address space: half of what it has now is more than it may have.
+void limit_memory(pid_t process) {
+  const std::string status = read_file(fmt::format("/proc/{}/status", process));
+  const std::string name = "VmSize:";
+  const std::size_t bytes = std::stoull(status.substr(status.find(name) + name.size())) * 512;
+  const rlimit limit{.rlim_cur = bytes, .rlim_max = bytes};
+  ASSERT_EQ(::prlimit(process, RLIMIT_AS, &limit, nullptr), 0);
+}
+
+// Evaluations and checkpoints ask for some each time.
+TEST_F(Fault, NoMemoryInMidRunIsNoMistakeOfTheUsersAndCanBeResumed) {
+  const std::vector<std::string> options = long_run({"train.eval_every=1"});
+  // Each block of 4 KiB is asked of the system then, which else gives none again that was freed.
+  const auto program = start(2, options, {{"MALLOC_MMAP_THRESHOLD_", "4096"}});
+  limit_memory(program->rank_process(0));
+  const Outcome outcome = end_after_fault(*program);
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  const std::string line = only_error(outcome);
+  for (const std::string& part :
+       {std::string("error: out of memory in the middle of the run; "),
+        std::string("go on with --resume; the last checkpoint is out/checkpoints/step-"),
+        fmt::format(" (rank 0 on {}, step ", host_name())}) {
+    EXPECT_NE(line.find(part), std::string::npos) << line << "\nwanted: " << part;
+  }
+  expect_resumes(2, options);
 }
 
 class FullDisk : public Fault, public testing::WithParamInterface<int> {

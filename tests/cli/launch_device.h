@@ -14,6 +14,7 @@ struct LaunchDevice {
   std::vector<std::pair<std::string, std::string>> environment;  ///< of every command
   std::vector<std::string> settings;  ///< of every training, as for --set
   std::string gpu;                    ///< the first one's UUID
+  std::string used;                   ///< what ranks on it say: ", UUID"; empty on the CPU
   int checkpoint_every = 1;           ///< steps; some in a second
   double start_seconds = 1.0;         ///< at most, for a job to come to its first checkpoint
 };

@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <csignal>
+
 #include "cli/fault_check.h"
 
 namespace tandem::cli {
 namespace {
 
 constexpr int ranks = 4;
+constexpr int stopped = 75;
 
 }  // namespace
 
@@ -41,6 +44,33 @@ void LaunchFault::expect_checkpoint_after(int step) const {
     const std::vector<int> steps = checkpoint_steps(path("out"));
     return !steps.empty() && steps.back() > step;
   });
+}
+
+void LaunchFault::expect_restart_with_the_same_bits(Program& job, int code) const {
+  const std::string restart =
+      fmt::format("the job ended with code {}; restart 1 of 1, from step ", code);
+  wait_until("the job is restarted", 40.0,
+             [&] { return job.err().find(" (out/checkpoints/") != std::string::npos; });
+  const std::string err = job.err();
+  const std::size_t at = err.find(restart);
+  ASSERT_NE(at, std::string::npos) << err;
+  const int reached = std::stoi(err.substr(at + restart.size()));
+  wait_until("it has gone on", device().start_seconds,
+             [&] { return !job.running() || checkpoint_steps(path("out")).back() > reached; });
+  job.signal(SIGTERM);
+  const Outcome outcome = end_after_fault(job);
+  ASSERT_EQ(outcome.code, stopped) << outcome.err;
+  // A step more, against a run that nobody disturbed.
+  const int steps = checkpoint_steps(path("out")).back() + 1;
+  const Words end = endless_job(set({fmt::format("train.max_steps={}", steps)}));
+  Words resumed = end;
+  resumed.emplace_back("--resume");
+  const Outcome last = run(launch(shared_gpu(), resumed));
+  ASSERT_EQ(last.code, 0) << last.err;
+  const Outcome whole = run(launch(shared_gpu(), end, "whole"));
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  expect_same_checkpoint(checkpoint(path("out"), steps), checkpoint(path("whole"), steps));
+  expect_nothing_left();
 }
 
 }  // namespace tandem::cli

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <csignal>
 #include <memory>
+#include <sstream>
+#include <stdexcept>
 #include <thread>
 
 #include "cli/fault_check.h"
@@ -48,6 +50,26 @@ INSTANTIATE_TEST_SUITE_P(Signals, LaunchedRank,
                          testing::Values(Deadly{SIGKILL, "Killed"}, Deadly{SIGABRT, "Aborted"}),
                          [](const auto& each) { return each.param.name; });
 
+// It is stopped first, so that the others are sure to have come to where they miss it.
+TEST_F(LaunchedRank, ThatASignalEndsIsToldWithWhatTheOthersWaitIn) {
+  const auto job = started(shared_gpu(), set({"parallel.first_bucket_mib=0.01"}));
+  const std::vector<pid_t> processes = processes_of(*job);
+  hold(processes[1]);
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  Program::signal(processes[1], SIGKILL);
+  const Outcome outcome = end_after_fault(*job);
+  EXPECT_EQ(outcome.code, 128 + SIGKILL) << outcome.err;
+  const std::string line = only_error(outcome);
+  for (const char* part : {" was ended by signal 9 (Killed), while ", " waited in "}) {
+    EXPECT_NE(line.find(part), std::string::npos) << line << "\nwanted: " << part;
+  }
+  // Where it had handed in its last bucket they miss it a little later.
+  EXPECT_TRUE(line.find("bucket ") != std::string::npos ||
+              line.find(" the update of a host's shared weights") != std::string::npos)
+      << line;
+  expect_clean_end(processes);
+}
+
 TEST_F(LaunchedRank, ThatHangsIsNamedAndEndedWithTheJob) {
   const auto job = started(shared_gpu(), set({"parallel.timeout_seconds=5"}));
   const std::vector<pid_t> processes = processes_of(*job);
@@ -57,7 +79,7 @@ TEST_F(LaunchedRank, ThatHangsIsNamedAndEndedWithTheJob) {
   const std::string line = only_error(outcome);
   for (const std::string& part :
        {std::string("step "), std::string(" for rank 1, which gives no sign of life"),
-        fmt::format("(rank 1 on {}", host_name())}) {
+        fmt::format("(rank 1 on {}{})", host_name(), device().used)}) {
     EXPECT_NE(line.find(part), std::string::npos) << line << "\nwanted: " << part;
   }
   expect_clean_end(processes);
@@ -95,11 +117,15 @@ using StoppedRanks = LaunchFault;
 TEST_F(StoppedRanks, AreNamedByTheOthers) {
   const auto job = started(shared_gpu(), set({"parallel.timeout_seconds=5"}));
   const std::vector<pid_t> processes = processes_of(*job);
-  for (const std::size_t rank : {1, 2}) Program::signal(processes[rank], SIGSTOP);
+  for (const std::size_t rank : {1U, 2U}) Program::signal(processes[rank], SIGSTOP);
   const Outcome outcome = end_after_fault(*job);
   EXPECT_EQ(outcome.code, 1) << outcome.err;
   const std::string line = only_error(outcome);
-  EXPECT_NE(line.find(" for ranks 1 and 2, which give no sign of life"), std::string::npos) << line;
+  for (const std::string& part :
+       {std::string(" for ranks 1 and 2, which give no sign of life"),
+        fmt::format("(rank 1 on {0}{1}; rank 2 on {0}{1})", host_name(), device().used)}) {
+    EXPECT_NE(line.find(part), std::string::npos) << line << "\nwanted: " << part;
+  }
   expect_clean_end(processes);
 }
 
@@ -185,7 +211,7 @@ INSTANTIATE_TEST_SUITE_P(Each, LaunchSignals, testing::Values(SIGINT, SIGTERM, S
 /// A job that is started at a terminal.
 class LaunchAtATerminal : public LaunchFault {
  protected:
-  std::unique_ptr<Program> started_at_terminal() const {
+  std::unique_ptr<Program> started_at_terminal() {
     Launch command = launch(shared_gpu(), endless_job());
     command.terminal = true;
     return started(command);
@@ -251,6 +277,41 @@ wait $!
   expect_nothing_left();
 }
 
+pid_t mpirun_of(const Program& job) {
+  std::istringstream children(read_file(fmt::format("/proc/{0}/task/{0}/children", job.id())));
+  for (pid_t child = 0; children >> child;) {
+    if (read_file(fmt::format("/proc/{}/comm", child)) == "mpirun\n") return child;
+  }
+  throw std::runtime_error("no mpirun");
+}
+
+/// Where Open MPI's mpirun keeps what it needs.
+fs::path mpirun_folder(pid_t process) {
+  for (const fs::directory_entry& each : fs::directory_iterator(fs::temp_directory_path())) {
+    fs::path folder = each.path() / fmt::format("pid.{}", process);
+    const bool is_open_mpis = each.path().filename().string().starts_with("ompi.");
+    if (is_open_mpis && fs::exists(folder)) return folder;
+  }
+  throw std::runtime_error("mpirun has no folder");
+}
+
+// mpirun has no time to clear up behind the ranks then: here it hangs too.
+TEST_F(LaunchSignals, LeaveNothingOfRanksThatTheyKillTogetherWithMpirun) {
+  const auto job = started(shared_gpu());
+  const std::vector<pid_t> processes = processes_of(*job);
+  const pid_t mpirun = mpirun_of(*job);
+  const fs::path folder = mpirun_folder(mpirun);
+  hold(mpirun);
+  for (const pid_t process : processes) hold(process);
+  for (int count = 0; count < 10 && job->running(); ++count) {
+    job->signal(SIGTERM);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+  }
+  EXPECT_EQ(end_after_fault(*job).code, 128 + SIGTERM);
+  EXPECT_FALSE(fs::exists(folder)) << folder;
+  expect_clean_end(processes);
+}
+
 TEST_F(LaunchFault, LauncherThatIsKilledTakesRanksAndDaemonAlong) {
   const auto job = started(shared_gpu());
   const std::vector<pid_t> processes = processes_of(*job);
@@ -265,29 +326,40 @@ TEST_F(LaunchFault, RestartsAndGoesOnBitExactly) {
   command.timeout = 2.0 * device().start_seconds + 60.0;
   const auto job = started(command);
   Program::signal(job->rank_process(1), SIGKILL);
-  const std::string restart = "the job ended with code 137; restart 1 of 1, from step ";
-  wait_until("the job is restarted", 40.0,
-             [&] { return job->err().find(" (out/checkpoints/") != std::string::npos; });
-  const std::string err = job->err();
-  const std::size_t at = err.find(restart);
-  ASSERT_NE(at, std::string::npos) << err;
-  const int reached = std::stoi(err.substr(at + restart.size()));
-  wait_until("it has gone on", device().start_seconds,
-             [&] { return !job->running() || checkpoint_steps(path("out")).back() > reached; });
-  job->signal(SIGTERM);
-  const Outcome outcome = end_after_fault(*job);
-  ASSERT_EQ(outcome.code, stopped) << outcome.err;
-  // A step more, against a run that nobody disturbed.
-  const int steps = checkpoint_steps(path("out")).back() + 1;
-  const Words end = endless_job(set({fmt::format("train.max_steps={}", steps)}));
-  Words resumed = end;
-  resumed.emplace_back("--resume");
-  const Outcome last = run(launch(shared_gpu(), resumed));
-  ASSERT_EQ(last.code, 0) << last.err;
-  const Outcome whole = run(launch(shared_gpu(), end, "whole"));
-  ASSERT_EQ(whole.code, 0) << whole.err;
-  expect_same_checkpoint(checkpoint(path("out"), steps), checkpoint(path("whole"), steps));
-  expect_nothing_left();
+  expect_restart_with_the_same_bits(*job, 128 + SIGKILL);
+}
+
+/// A job whose mpirun waits on once all ranks have ended, as for a host that is gone.
+class StuckMpirun : public LaunchFault {
+ protected:
+  Outcome run_stuck(const Launch& command) const {
+    return run(with_script(command, "mpirun", R"(#!/bin/bash
+PATH=${PATH//"${0%/*}":/}
+mpirun "$@"
+sleep 40
+)"));
+  }
+
+  void expect_refusal(const Outcome& outcome, const std::string& message) const {
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_NE(only_error(outcome).find(message), std::string::npos) << outcome.err;
+    EXPECT_EQ(occurrences(outcome.err, "warning: mpirun has not ended the job 5 s "), 1U)
+        << outcome.err;
+    EXPECT_EQ(occurrences(outcome.err, "; restart "), 0U) << outcome.err;
+    expect_nothing_left();
+  }
+};
+
+// A restart would go on with the very run that was to be left alone.
+TEST_F(StuckMpirun, RestartsNothingThatRanksRefused) {
+  ASSERT_EQ(run(launch({}, set({"train.max_steps=3"}))).code, 0);
+  expect_refusal(run_stuck(launch(shared_gpu({"--max-restarts", "2"}))), "out holds a run already");
+}
+
+TEST_F(StuckMpirun, RestartsNothingThatIsRefusedBeforeThereAreRanks) {
+  expect_refusal(run_stuck(with(launch(shared_gpu({"--max-restarts", "2", "--reuse-mps"})),
+                                "CUDA_MPS_PIPE_DIRECTORY", path("mine").string())),
+                 "--reuse-mps: no MPS daemon answers in ");
 }
 
 // Not a driver's message: a daemon that ends at once.
@@ -364,6 +436,7 @@ TEST_F(LaunchFault, RunningDaemonIsUsedOnRequestAndLeftAlone) {
       << none.err;
   fs::create_directories(pipes);
   ASSERT_EQ(on_daemon({"nvidia-cuda-mps-control", "-d"}), 0);
+  write_file(pipes / "busy", "");  // so that the stand-in's first answer fails
   const Outcome outcome = run(reusing);
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(on_daemon({"sh", "-c", "echo get_server_list | nvidia-cuda-mps-control"}), 0);

@@ -7,18 +7,23 @@
 
 #include "cli/fault_check.h"
 #include "cli/launch_fault.h"
+#include "parallel/mps_control.h"
 
 // Faults that need a GPU: one of the device itself, and memory that does not suffice.
 
 namespace tandem::cli {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr int stopped = 75;
 
 using DeviceFault = LaunchFault;
 
-// How far a fault of one MPS client reaches is the driver's business: it may end the others. Here
-// the client is none of the job's ranks.
+// How far a fault of one MPS client reaches is the driver's business, and both are right: it may
+// end the server's other clients, or only the one that went astray. Here that is none of the job's
+// ranks, so that the job may only go on where its server is sound. What a rank's own fault does is
+// not left open: FaultyDevice in launch_rank_fault_test.cpp.
 TEST_F(DeviceFault, OfAnotherClientLeavesTheJobAloneOrEndsItWithOneLine) {
   const auto job = started(shared_gpu(), set({"parallel.timeout_seconds=10"}));
   const std::vector<pid_t> processes = processes_of(*job);
@@ -38,6 +43,10 @@ TEST_F(DeviceFault, OfAnotherClientLeavesTheJobAloneOrEndsItWithOneLine) {
   });
   RecordProperty("the_job", job->running() ? "went on" : "ended");
   if (job->running()) {
+    const fs::path pipes = environment_of(processes[0], "CUDA_MPS_PIPE_DIRECTORY");
+    const auto faulty = MpsControl(pipes).faulty_servers();
+    ASSERT_TRUE(faulty.has_value());
+    EXPECT_TRUE(faulty->empty());
     job->signal(SIGTERM);
     EXPECT_EQ(end_after_fault(*job).code, stopped);
   } else {

@@ -280,6 +280,21 @@ TEST_F(LaunchTest, StartsNoMoreRanksThanCpusUnlessTheyAreMeant) {
   EXPECT_NE(outcome.err.find("2 ranks on 1 host"), std::string::npos) << outcome.err;
 }
 
+TEST_F(LaunchTest, RefusesRanksOnCpusThatDoNotFitTheMemory) {
+  const Words huge =
+      set({"train.global_batch=16777216", "data.height=128", "data.width=128"});  // some 100 TiB
+  for (const Words& how : {Words{"--ranks-per-gpu", "2", "--oversubscribe"},
+                           Words{"--ranks-per-gpu", "2", "--colocation", "folded"}}) {
+    Words options = how;
+    options.insert(options.end(), {"--gpus", "none"});
+    const Outcome outcome = run(launch(options, huge));
+    expect_one_message(outcome,
+                       {"training does not fit the memory of this host: ", " of activations for ",
+                        " are available; lower train.global_batch"});
+  }
+  EXPECT_FALSE(fs::exists(path("out")));
+}
+
 TEST_F(LaunchTest, StartsTrainingCommandsAlone) {
   const Outcome outcome = run(with_driver({"launch", "--", "models"}));
   expect_one_message(outcome, {"tandem launch starts train, bench or eval, not 'models'"});
@@ -296,6 +311,57 @@ TEST_F(LaunchTest, IsNotStartedByMpirun) {
   const Words words = twice.command;
   twice.command = mpirun(1, {words.begin() + 1, words.end()});
   expect_one_message(run(twice), {"start it without mpirun"});
+}
+
+/// Jobs that use a daemon of the test's own, whose server a fault has spoilt.
+class LaunchOnASpoiltServer : public LaunchTest {
+ protected:
+  LaunchOnASpoiltServer() {
+    fs::create_directories(pipes_);
+    Launch start = with_driver({});
+    start.command = {"nvidia-cuda-mps-control", "-d"};
+    EXPECT_EQ(run(on_daemon(start)).code, 0);
+  }
+  void TearDown() override {
+    write_file(pipes_ / "quit", "");
+    wait_until("the daemon has ended", 20.0,
+               [&] { return !fs::exists(pipes_ / "nvidia-cuda-mps-control.pid"); });
+  }
+
+  /// `times` it still says that it is spoilt.
+  Outcome job_on(int times) const {
+    write_file(pipes_ / "fault", fmt::format("{}\n", times));
+    return run(on_daemon(launch({"--gpus", "1", "--ranks-per-gpu", "2", "--reuse-mps"},
+                                set({"train.max_steps=3"}))));
+  }
+
+  const fs::path pipes_ = path("mine");
+
+ private:
+  Launch on_daemon(const Launch& command) const {
+    Launch made = with(command, "CUDA_MPS_PIPE_DIRECTORY", pipes_.string());
+    made = with(made, "CUDA_MPS_LOG_DIRECTORY", pipes_.string());
+    return with(made, "CUDA_VISIBLE_DEVICES", "GPU-a");
+  }
+};
+
+TEST_F(LaunchOnASpoiltServer, AreRefusedWithOneLine) {
+  const Outcome outcome = job_on(1'000'000);
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_EQ(occurrences(outcome.err, "error: "), 1U) << outcome.err;
+  const std::string server = read_file(pipes_ / "nvidia-cuda-mps-control.pid");
+  for (const std::string& part :
+       {std::string("error: --reuse-mps: a client's device fault has spoilt the MPS server "),
+        "shutdown_server " + server.substr(0, server.find('\n')) + " -f"}) {
+    EXPECT_NE(outcome.err.find(part), std::string::npos) << outcome.err << "\nwanted: " << part;
+  }
+  EXPECT_FALSE(fs::exists(path("out")));
+}
+
+TEST_F(LaunchOnASpoiltServer, RunOnceItHasRecovered) {
+  const Outcome outcome = job_on(3);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(read_file(pipes_ / "fault"), "0\n");
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <stdexcept>
 
+#include "cli/fault_check.h"
+
 namespace tandem::cli {
 namespace {
 
@@ -67,15 +69,16 @@ Words LaunchedJob::endless_job(const Words& training) const {
   return all;
 }
 
-std::unique_ptr<Program> LaunchedJob::started(const Words& options, const Words& training) const {
+std::unique_ptr<Program> LaunchedJob::started(const Words& options, const Words& training) {
   return started(launch(options, endless_job(training)));
 }
 
-std::unique_ptr<Program> LaunchedJob::started(Launch launch) const {
+std::unique_ptr<Program> LaunchedJob::started(Launch launch) {
   auto program = std::make_unique<Program>(std::move(launch));
   wait_until("the first checkpoint is there", device_.start_seconds,
              [&] { return !program->running() || !checkpoint_steps(path("out")).empty(); });
   if (!program->running()) throw std::runtime_error("the job ended: " + program->wait().err);
+  for (const pid_t process : processes_of_jobs()) add_shared_files(process, shared_files_);
   return program;
 }
 
@@ -94,6 +97,12 @@ std::vector<pid_t> LaunchedJob::processes_of_jobs() const {
 void LaunchedJob::expect_nothing_left() const {
   wait_until("no MPS folder is left", 20.0, [&] { return fs::is_empty(path("run")); });
   wait_until("no process is left", 20.0, [&] { return processes_of_jobs().empty(); });
+  wait_until("no shared memory is left", 10.0, [&] { return files_left(shared_files_).empty(); });
+  wait_until("no folder is left in /dev/shm", 10.0, [&] {
+    return std::ranges::none_of(shared_files_, [](const fs::path& file) {
+      return file.parent_path() != "/dev/shm" && fs::exists(file.parent_path());
+    });
+  });
 }
 
 pid_t LaunchedJob::process_named(const std::string& word) const {

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <filesystem>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,10 +33,11 @@ class LaunchedJob : public RunTest {
   /// Arguments of an endless run with checkpoints.
   Words endless_job(const Words& training = {}) const;
   /// An endless_job(), started, with its first checkpoint there.
-  std::unique_ptr<Program> started(const Words& options, const Words& training = {}) const;
-  std::unique_ptr<Program> started(Launch launch) const;
+  std::unique_ptr<Program> started(const Words& options, const Words& training = {});
+  std::unique_ptr<Program> started(Launch launch);
 
-  /// Waits until no process of this test's jobs is left, nor any folder of theirs.
+  /// Waits until no process of this test's jobs is left, nor any folder of theirs, nor any file in
+  /// /dev/shm of those that were started().
   void expect_nothing_left() const;
   /// The process of this test's jobs whose command line has the word before their folder.
   pid_t process_named(const std::string& word) const;
@@ -43,6 +46,7 @@ class LaunchedJob : public RunTest {
   std::vector<pid_t> processes_of_jobs() const;
 
   LaunchDevice device_;
+  std::set<std::filesystem::path> shared_files_;  // of the jobs that were started()
 };
 
 /// A variable of a running process; "not set" where it has none of that name.

@@ -1,6 +1,7 @@
 #include <sched.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -102,6 +103,21 @@ TEST_F(Tune, MeasuresChoosesAndKeeps) {
   EXPECT_GT(occurrences(launched.err, "tuned on"), 0U) << launched.err;
 }
 
+TEST_F(Tune, AnswersOneWhereTheBatchCannotBeShared) {
+  std::vector<std::string> odd = set({"train.global_batch=27"});
+  odd.insert(odd.end(), {"--seconds", "20", "--json", "tune.json"});
+  const Outcome outcome = tune(odd);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(occurrences(outcome.out, "choice: one rank, "), 1U) << outcome.out;
+  EXPECT_EQ(occurrences(outcome.out, "no other placement was measured"), 1U) << outcome.out;
+  EXPECT_EQ(occurrences(outcome.out, "kept in "), 1U) << outcome.out;
+  const Json told = Json::parse(read_file(path("tune.json")));
+  EXPECT_FALSE(told["rows"].empty());
+  for (const Json& row : told["rows"]) {
+    EXPECT_EQ(row["ranks_per_device"], 1) << row;
+  }
+}
+
 TEST_F(Tune, WhereNothingCanBeKeptItIsToldAndWrittenNevertheless) {
   write_file(path("file"), "no folder");
   // Enough for other placements than one rank, without which there is no choice to keep.
@@ -135,6 +151,24 @@ TEST_F(Tune, ASignalEndsEverything) {
     EXPECT_EQ(files_in("tmp"), 0U);
     EXPECT_EQ(files_in("cache/placements"), 0U) << "nothing was chosen";
   }
+}
+
+// As where choosing kernels takes long.
+TEST_F(Tune, EndsInTimeWhereTheFirstRunDoesNot) {
+  fs::create_directory(path("bin"));
+  write_file(path("bin/mpirun"), "#!/bin/sh\nexec sleep 600\n");
+  fs::permissions(path("bin/mpirun"), fs::perms::owner_all);
+  Launch slow = launch({"--seconds", "5"});
+  slow.environment.emplace_back("PATH",
+                                path("bin").string() + ":" + std::string(std::getenv("PATH")));
+  const Outcome outcome = run(slow);
+  expect_one_message(outcome, {"one rank with the whole batch was not measured within ",
+                               " s: "
+                               "give more than --seconds 5"});
+  EXPECT_GT(outcome.seconds, 3.0);
+  EXPECT_LT(outcome.seconds, 20.0);
+  EXPECT_EQ(processes_left(), 0U);
+  EXPECT_EQ(files_in("tmp"), 0U);
 }
 
 TEST_F(Tune, WhatIsWrongIsToldInOneLine) {

@@ -1,9 +1,14 @@
 // A library with NVML's functions and made-up counters, for gpu_monitor_test.cpp. Two devices:
 // GPU-whole, of which everything can be read, and the MIG instance 5 of it, MIG-part; GPU-old has
-// no GPM metrics.
+// no GPM metrics. Between nvmlInit and nvmlShutdown it has a thread, "fake_nvml", that waits.
+
+#include <pthread.h>
 
 #include <cstring>
+#include <latch>
 #include <limits>
+#include <mutex>
+#include <thread>
 
 #include "device/nvml_api.h"
 
@@ -29,6 +34,9 @@ nvml::DeviceHandle devices[] = {
     {"GPU-whole", true, false}, {"MIG-part", true, true}, {"GPU-old", false, false}};
 unsigned long long now = 0;
 
+std::mutex running;
+std::thread driver_thread;
+
 nvml::Status take(nvml::GpmSample* sample, unsigned int instance) {
   *sample = {.time = ++now, .instance = instance};
   return 0;
@@ -38,8 +46,22 @@ nvml::Status take(nvml::GpmSample* sample, unsigned int instance) {
 
 extern "C" {
 
-nvml::Status nvmlInit_v2() { return 0; }
-nvml::Status nvmlShutdown() { return 0; }
+nvml::Status nvmlInit_v2() {
+  running.lock();
+  std::latch begun(1);
+  driver_thread = std::thread([&] {
+    begun.count_down();
+    const std::lock_guard end(running);
+  });
+  begun.wait();  // has its own mask of signals from here on
+  pthread_setname_np(driver_thread.native_handle(), "fake_nvml");
+  return 0;
+}
+nvml::Status nvmlShutdown() {
+  running.unlock();
+  driver_thread.join();
+  return 0;
+}
 const char* nvmlErrorString(nvml::Status /*status*/) { return "Not Found"; }
 
 nvml::Status nvmlDeviceGetHandleByUUID(const char* uuid, nvml::DeviceHandle** handle) {

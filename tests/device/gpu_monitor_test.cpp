@@ -2,6 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
 namespace tandem {
 namespace {
 
@@ -26,6 +32,32 @@ TEST(GpuMonitorTest, TellsWhatCanBeReadAndNothingElse) {
   EXPECT_FALSE(activity.sm_occupancy) << "its reading failed";
   EXPECT_FALSE(activity.dram_activity) << "it is not a number";
   EXPECT_EQ(activity.energy_joules, 2.5);
+}
+
+/// The signals that this process's thread of that name blocks, number n as bit n - 1; none where
+/// there is no such thread.
+std::uint64_t blocked_in(const std::string& thread) {
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream file(task.path() / "status");
+    bool named = false;
+    const std::string key = "SigBlk:";
+    for (std::string line; std::getline(file, line);) {
+      if (line == "Name:\t" + thread) named = true;
+      if (named && line.starts_with(key)) return std::stoull(line.substr(key.size()), nullptr, 16);
+    }
+  }
+  return 0;
+}
+
+// The kernel gives a signal to any thread that does not block it, and its default action ends all.
+TEST(GpuMonitorTest, TheDriversThreadsTakeNoSignals) {
+  const GpuMonitor monitor("GPU-whole", fake);
+  sigset_t own;
+  ASSERT_EQ(::pthread_sigmask(SIG_BLOCK, nullptr, &own), 0);
+  for (const int number : {SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGCHLD}) {
+    EXPECT_EQ(blocked_in("fake_nvml") >> (number - 1) & 1U, 1U) << number;
+    EXPECT_EQ(sigismember(&own, number), 0) << number;
+  }
 }
 
 TEST(GpuMonitorTest, AStretchBeginsWhereTheLastOneEnded) {

@@ -6,6 +6,7 @@
 
 #include "base/philox.h"
 #include "graph/fusion.h"
+#include "graph/model_file.h"
 #include "graph/small_models.h"
 #include "support/message.h"
 
@@ -33,7 +34,7 @@ struct Pass {
 
 Pass run(const Graph& graph, ParameterStore& store, AnyContext& context, bool accumulate,
          bool freeze_statistics) {
-  scatter_parameters(store, 5);
+  scatter_parameters(context, store, 5);
   StepPlan plan(graph, store, context,
                 {.batch = 4,
                  .training = true,
@@ -89,7 +90,7 @@ TEST(Freeze, FixedStatisticsGiveTheGradientOfTheirOwnLoss) {
   for (const Graph& graph : {smooth_model(), fuse(smooth_model())}) {
     for (const Prefixes& prefixes : freezes()) {
       ParameterStore store(graph, context, true, NamePrefixes(prefixes));
-      scatter_parameters(store, 5);
+      scatter_parameters(context, store, 5);
       for (float& each : store.all_buffers().span<float>()) each += 0.3F;
       const std::vector<float> buffers = copy_of(store.all_buffers());
       StepPlan plan(graph, store, context, {.batch = 4, .training = true});
@@ -134,6 +135,42 @@ TEST(Freeze, WithoutFixingStatisticsTheyFollowTheBatches) {
   ParameterStore store(graph, context, true, NamePrefixes({"stem", "stem_norm"}));
   run(graph, store, context, false, false);
   EXPECT_NE(store.buffer("stem_norm.running_mean").data<float>()[0], 0.0F);
+}
+
+// The arm's convolution and normalisation have no backward pass then, the join has.
+TEST(Freeze, OfAJoinsSecondArmLeavesTheFirstOnesGradients) {
+  const Graph plain = parse_model(R"(
+channels = 2
+size = 6
+classes = 3
+node = [
+  {name = "left", op = "conv2d", out = 8, kernel = 3, padding = 1},
+  {name = "right", op = "conv2d", out = 4, kernel = 1, from = "input"},
+  {name = "norm", op = "batch_norm"},
+  {name = "relu", op = "relu"},
+  {name = "join", op = "shuffle_join", from = ["left", "relu"]},
+  {name = "pool", op = "global_average_pool"},
+  {name = "fc", op = "classifier"},
+]
+)",
+                                  "arms.toml", {});
+  const Graph fused = fuse(plain);
+  ASSERT_EQ(fused.nodes().size() + 3, plain.nodes().size());
+  AnyContext context = cpu(1);
+  const auto gradients = [&](const Graph& graph) {
+    ParameterStore store(graph, context, true, NamePrefixes({"right", "norm"}));
+    return run(graph, store, context, false, true).gradients;
+  };
+  const auto wanted = gradients(plain);
+  ASSERT_TRUE(std::ranges::any_of(wanted.at("left.weight"), [](float g) { return g != 0.0F; }));
+  // But for rounding: the fused one's frozen convolution has the normalisation in its weights.
+  const auto got = gradients(fused);
+  ASSERT_EQ(got.size(), wanted.size());
+  for (const auto& [name, values] : wanted) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      EXPECT_NEAR(got.at(name)[i], values[i], 1e-5F) << name;
+    }
+  }
 }
 
 TEST(Freeze, OfAllBelowTheHeadNeedsLittleMemoryAndOneBackward) {

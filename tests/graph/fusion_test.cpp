@@ -2,111 +2,25 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
-#include <map>
-#include <set>
+#include <string>
 
 #include "graph/model_file.h"
-#include "graph/small_models.h"
+#include "layers/conv_bn.h"
 
 namespace tandem {
 namespace {
 
-int count_kind(const Graph& graph, std::string_view kind) {
-  return static_cast<int>(std::ranges::count_if(
-      graph.nodes(), [&](const Node& node) { return node.layer->kind() == kind; }));
-}
-
-using Values = std::map<std::string, std::vector<float>>;
-
-/// What one training step and one evaluation leave behind, by name.
-struct StepValues {
-  double loss = 0.0;
-  std::vector<float> logits;
-  std::vector<float> evaluated;
-  Values gradients;
-  Values buffers;
-};
-
-StepValues run(const Graph& graph, const Batch& batch) {
-  AnyContext context = cpu(2);
-  ParameterStore store(graph, context, true);
-  scatter_parameters(store, 11);
-  const auto size = static_cast<std::int64_t>(batch.labels.size());
-  StepPlan training(graph, store, context, {.batch = size, .training = true});
-  StepPlan evaluation(graph, store, context, {.batch = size});
-  StepValues values;
-  values.loss = training.forward(batch.images(), batch.targets(), size).loss;
-  values.logits = copy_of(training.logits());
-  training.backward(false, {});
-  for (std::size_t i = 0; i < store.parameters().size(); ++i) {
-    values.gradients[store.parameters()[i].name] = copy_of(store.gradient(i));
-  }
-  for (const StateBuffer& buffer : store.buffers()) {
-    values.buffers[buffer.name] = copy_of(store.buffer(buffer.name));
-  }
-  evaluation.forward(batch.images(), batch.targets(), size);
-  values.evaluated = copy_of(evaluation.logits());
-  return values;
-}
-
-void expect_near(const std::vector<float>& a, const std::vector<float>& b, double tolerance,
-                 const std::string& name) {
-  ASSERT_EQ(a.size(), b.size()) << name;
-  double largest = 1e-3;
-  for (const float value : a) largest = std::max(largest, std::fabs(static_cast<double>(value)));
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    ASSERT_TRUE(std::fabs(static_cast<double>(a[i]) - static_cast<double>(b[i])) <=
-                tolerance * largest)
-        << name << "[" << i << "]: " << a[i] << " and " << b[i];
-  }
-}
-
-void expect_near(const Values& a, const Values& b, double tolerance) {
-  ASSERT_EQ(a.size(), b.size());
-  for (const auto& [name, values] : a) {
-    ASSERT_TRUE(b.contains(name)) << name;
-    expect_near(values, b.at(name), tolerance, name);
-  }
-}
-
-class FusedModelTest : public testing::TestWithParam<std::string> {};
-
-TEST_P(FusedModelTest, ComputesWhatThePlainModelComputes) {
-  const Graph plain = load_model(
-      find_model(GetParam()), {.classes = 10, .size = 32, .dropout = 0.0, .stochastic_depth = 0.0});
-  const Graph fused = fuse(plain);
-  EXPECT_EQ(count_kind(fused, "batch_norm"), 0);
-  EXPECT_EQ(count_kind(fused, "add"), 0);
-  EXPECT_EQ(count_kind(fused, "relu"), 0);
-  EXPECT_EQ(count_kind(fused, "relu6"), 0);
-  EXPECT_EQ(count_kind(fused, "conv_bn"), count_kind(plain, "batch_norm"));
-  EXPECT_EQ(fused.parameter_elements(), plain.parameter_elements());
-  EXPECT_EQ(fused.multiply_adds(), plain.multiply_adds());
-  const Batch batch(plain, 4, 5);
-  const StepValues a = run(plain, batch);
-  const StepValues b = run(fused, batch);
-  EXPECT_NEAR(a.loss, b.loss, 1e-4 * a.loss);
-  expect_near(a.logits, b.logits, 1e-4, "logits");
-  expect_near(a.evaluated, b.evaluated, 1e-4, "logits in evaluation");
-  expect_near(a.gradients, b.gradients, 2e-3);
-  expect_near(a.buffers, b.buffers, 1e-4);
-}
-
-INSTANTIATE_TEST_SUITE_P(Zoo, FusedModelTest,
-                         testing::Values("resnet8", "resnet20", "shufflenet_v2_x0_5",
-                                         "mobilenet_v2", "efficientnet_b0"),
-                         [](const testing::TestParamInfo<std::string>& test) {
-                           return test.param;
-                         });
-
-std::vector<std::string> kinds_after_fusion(const std::string& nodes) {
-  const Graph graph = fuse(
+/// The fused graph of these nodes with a classifier behind them.
+Graph fused(const std::string& nodes) {
+  return fuse(
       parse_model("channels = 3\nsize = 8\nclasses = 2\nnode = [\n" + nodes +
                       "\n{name='pool', op='global_average_pool'}, {name='fc', op='classifier'}]",
                   "fusion.toml", {}));
+}
+
+std::vector<std::string> kinds_after_fusion(const std::string& nodes) {
   std::vector<std::string> kinds;
+  const Graph graph = fused(nodes);
   for (const Node& node : graph.nodes()) kinds.emplace_back(node.layer->kind());
   kinds.resize(kinds.size() - 2);
   return kinds;
@@ -153,6 +67,69 @@ TEST(Fusion, LeavesTheReluOfASumThatTwoLayersRead) {
                                "{name='a', op='add', from=['input', 'n']}, "
                                "{name='r', op='relu'}, {name='b', op='add', from=['r', 'a']},"),
             (Kinds{"conv_bn", "relu", "add"}));
+}
+
+constexpr const char* arm =
+    "{name='c', op='conv2d', out=3, kernel=1}, {name='n', op='batch_norm'}, "
+    "{name='r', op='relu'}, ";
+
+TEST(Fusion, TheSecondArmOfAJoinTakesIt) {
+  const Graph graph =
+      fused(std::string(arm) + "{name='j', op='shuffle_join', from=['input', 'r']},");
+  const Node& node = graph.nodes()[0];
+  ASSERT_EQ(node.layer->kind(), "conv_bn");
+  EXPECT_TRUE(dynamic_cast<const ConvBn&>(*node.layer).options().join);
+  EXPECT_EQ(node.name, "c");
+  EXPECT_EQ(node.inputs, (std::vector<int>{Node::model_input, Node::model_input}));
+  EXPECT_EQ(node.parameters, (std::vector<std::string>{"c.weight", "n.weight", "n.bias"}));
+  EXPECT_EQ(graph.nodes()[1].layer->kind(), "global_average_pool");
+}
+
+TEST(Fusion, AJoinTakesTheNormalisationAlone) {
+  EXPECT_EQ(kinds_after_fusion("{name='c', op='conv2d', out=3, kernel=1}, "
+                               "{name='n', op='batch_norm'}, "
+                               "{name='j', op='shuffle_join', from=['input', 'n']},"),
+            Kinds{"conv_bn"});
+}
+
+TEST(Fusion, AJoinOfTwoConvolutionsTakesTheSecond) {
+  const Graph graph = fused(std::string(arm) +
+                            "{name='d', op='conv2d', out=3, kernel=1, from='input'}, "
+                            "{name='m', op='batch_norm'}, "
+                            "{name='j', op='shuffle_join', from=['r', 'm']},");
+  ASSERT_EQ(graph.nodes()[0].name, "c");
+  ASSERT_EQ(graph.nodes()[1].name, "d");
+  EXPECT_FALSE(dynamic_cast<const ConvBn&>(*graph.nodes()[0].layer).options().join);
+  EXPECT_TRUE(dynamic_cast<const ConvBn&>(*graph.nodes()[1].layer).options().join);
+  EXPECT_EQ(graph.nodes()[1].inputs, (std::vector<int>{Node::model_input, 0}));
+}
+
+TEST(Fusion, LeavesAJoinThatIsNotItsSecondInputs) {
+  const auto joined = [](const std::string& rest) { return kinds_after_fusion(arm + rest); };
+  const Kinds apart{"conv_bn", "shuffle_join"};
+  // Its first input, or both.
+  EXPECT_EQ(joined("{name='j', op='shuffle_join', from=['r', 'input']},"), apart);
+  EXPECT_EQ(joined("{name='j', op='shuffle_join', from=['r', 'r']},"), apart);
+  // Somebody else reads the result.
+  EXPECT_EQ(
+      joined("{name='j', op='shuffle_join', from=['input', 'r']}, "
+             "{name='s', op='channel_slice', count=3}, {name='a', op='add', from=['s', 'r']},"),
+      (Kinds{"conv_bn", "shuffle_join", "channel_slice", "add"}));
+  // Another number of channels than once or several times its own.
+  EXPECT_EQ(kinds_after_fusion("{name='c', op='conv2d', out=2, kernel=1}, "
+                               "{name='n', op='batch_norm'}, "
+                               "{name='j', op='shuffle_join', from=['input', 'n']},"),
+            apart);
+  // Behind an activation without such kernels, or behind a sum.
+  EXPECT_EQ(kinds_after_fusion("{name='c', op='conv2d', out=3, kernel=1}, "
+                               "{name='n', op='batch_norm'}, {name='r', op='silu'}, "
+                               "{name='j', op='shuffle_join', from=['input', 'r']},"),
+            apart);
+  EXPECT_EQ(kinds_after_fusion("{name='c', op='conv2d', out=3, kernel=1}, "
+                               "{name='n', op='batch_norm'}, "
+                               "{name='a', op='add', from=['n', 'input']}, "
+                               "{name='j', op='shuffle_join', from=['input', 'a']},"),
+            apart);
 }
 
 TEST(Fusion, OneArmOfASumTakesIt) {

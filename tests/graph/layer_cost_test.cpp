@@ -77,6 +77,31 @@ TEST(LayerCostTest, FusedLayersMoveWhatTheirPassesReadAndWrite) {
   EXPECT_EQ(costs[1].backward_operations, 4 * y * 6);
 }
 
+TEST(LayerCostTest, AFusedJoinReadsAPartAndWritesBoth) {
+  const Graph graph = fuse(parse_model(R"(
+channels = 4
+size = 8
+classes = 5
+node = [
+  {name = "a", op = "conv2d", out = 12, kernel = 1, bias = true},
+  {name = "b", op = "conv2d", out = 6, kernel = 1},
+  {name = "bn", op = "batch_norm"},
+  {name = "br", op = "relu"},
+  {name = "join", op = "shuffle_join", from = ["a", "br"]},
+  {name = "pool", op = "global_average_pool"},
+  {name = "fc", op = "classifier"},
+])",
+                                       "join.toml", {}));
+  ASSERT_EQ(graph.nodes()[1].name, "b");
+  const LayerCost cost = layer_costs(graph, 10, Precision::bf16)[1];
+  const double w = 12 * 6;
+  // Product: x, weights, c; normalisation: c, half of a, y, which is twice as wide.
+  EXPECT_EQ(cost.forward_bytes, 2 * (2 * y + w + y + y + y + 2 * y) + 4 * norm);
+  // Sums: dy, c, da, dz; dc: dz, c, dc; weights: dc, x, dw; input: dc, weights, dx.
+  EXPECT_EQ(cost.backward_bytes,
+            2 * (5 * y + 3 * y + 3 * y + 3 * y + w) + 4 * (w + norm) + 4 * norm);
+}
+
 TEST(LayerCostTest, PlainLayersMoveTheirTensors) {
   const std::vector<LayerCost> costs = layer_costs(small_model(), 10, Precision::fp32);
   ASSERT_EQ(costs.size(), 9U);
@@ -94,6 +119,34 @@ TEST(LayerCostTest, PlainLayersMoveTheirTensors) {
   const double parameters = 6 * 5 + 5;
   EXPECT_EQ(linear.forward_bytes, 4 * (6 * batch + parameters + 5 * batch));
   EXPECT_EQ(linear.backward_bytes, 4 * (2 * 5 * batch + 2 * 6 * batch + 2 * parameters));
+}
+
+TEST(LayerCostTest, ANormalisationLeftToTheReaderTakesNoPass) {
+  const Graph graph = fuse(parse_model(R"(
+channels = 4
+size = 8
+classes = 5
+node = [
+  {name = "a", op = "conv2d", out = 6, kernel = 1},
+  {name = "an", op = "batch_norm"},
+  {name = "ar", op = "relu"},
+  {name = "b", op = "conv2d", out = 6, kernel = 3, padding = 1, groups = 6},
+  {name = "bn", op = "batch_norm"},
+  {name = "pool", op = "global_average_pool"},
+  {name = "fc", op = "classifier"},
+]
+)",
+                                       "small.toml", {}));
+  const std::vector<LayerCost> own = layer_costs(graph, 10, Precision::bf16);
+  const std::vector<LayerCost> left =
+      layer_costs(graph, 10, Precision::bf16, {true, false, false, false});
+  // The product's x, weights and c.
+  EXPECT_EQ(left[0].forward_bytes, 2 * (x + 6 * 4 + y) + 4 * norm);
+  // Sums: dy, c; dc: dy, c, dc; weights: dc, x, dw.
+  EXPECT_EQ(left[0].backward_bytes, 2 * (6 * y + x) + 4 * (6 * 4 + norm));
+  EXPECT_EQ(left[0].forward_operations, own[0].forward_operations);
+  EXPECT_EQ(left[1].forward_bytes, own[1].forward_bytes) << "which reads c instead of y";
+  EXPECT_EQ(left[1].backward_bytes, own[1].backward_bytes);
 }
 
 TEST(LayerCostTest, ProductsOfTheZooAddUp) {

@@ -4,8 +4,8 @@
 
 namespace tandem {
 
-/// The device whose results are held to PyTorch's. Each program links one kind:
-/// parity_context_cpu.cpp or parity_context_cuda.cpp.
+/// The device whose results are held to PyTorch's, or to a plain model's. Each program links one
+/// kind: parity_context_cpu.cpp or parity_context_cuda.cpp.
 AnyContext parity_context();
 
 }  // namespace tandem

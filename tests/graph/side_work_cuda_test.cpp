@@ -8,42 +8,16 @@
 #include "device/cuda_check.h"
 #include "device/cuda_graph.h"
 #include "device/memory.h"
+#include "graph/device_batch.h"
 #include "graph/fusion.h"
 #include "graph/model_file.h"
 #include "graph/small_models.h"
-#include "tensor/convert.h"
 #include "tensor/host_tensor.h"
 
 namespace tandem {
 namespace {
 
 constexpr std::int64_t batch_size = 16;
-
-/// A batch in the GPU's memory.
-class DeviceBatch {
- public:
-  DeviceBatch(AnyContext& context, const Graph& graph, Precision precision, std::uint64_t seed)
-      : batch_(graph, batch_size, seed) {
-    const std::size_t pixel_bytes = batch_.pixels.size() * sizeof(float);
-    const Arena wide(context, pixel_bytes, "a test");
-    copy_to_device(context, batch_.pixels.data(), pixel_bytes, wide.data());
-    images_memory_ = Arena(context, pixel_bytes, "a test");
-    images_ = Tensor(images_memory_.data(), batch_.image_shape, activation_dtype(precision));
-    convert(context, Tensor(wide.data(), batch_.image_shape), images_);
-    synchronize(context);
-    const std::size_t label_bytes = batch_.labels.size() * sizeof(std::int32_t);
-    labels_memory_ = Arena(context, label_bytes, "a test");
-    copy_to_device(context, batch_.labels.data(), label_bytes, labels_memory_.data());
-  }
-  const Tensor& images() const { return images_; }
-  Targets targets() const { return {Tensor(labels_memory_.data(), {batch_size}, DType::i32)}; }
-
- private:
-  Batch batch_;
-  Arena images_memory_;
-  Arena labels_memory_;
-  Tensor images_;
-};
 
 /// Forward and backward of one batch, or of two whose gradients are added.
 class Passes {
@@ -59,8 +33,8 @@ class Passes {
                .precision = precision,
                .accumulation = accumulate,
                .side_work = side_work}),
-        first_(context, graph, precision, 1),
-        second_(context, graph, precision, 2),
+        first_(context, graph, precision, batch_size, 1),
+        second_(context, graph, precision, batch_size, 2),
         sums_(context, 4 * sizeof(float), "a test"),
         told_(context, store_.all_gradients().bytes(), "a test") {
     store_.initialize(1);

@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <deque>
+#include <cstring>
 
+#include "graph/late_queue.h"
 #include "graph/small_models.h"
 #include "layers/activation.h"
 #include "layers/add.h"
@@ -13,38 +13,12 @@
 namespace tandem {
 namespace {
 
-/// Does each piece as late as it may be done: what is to be there by then must have been kept.
-class LateQueue final : public SideQueue {
- public:
-  explicit LateQueue(std::size_t cache_bytes = 0) : cache_bytes_(cache_bytes) {}
-
-  void run(std::size_t piece, std::function<void()> work) override {
-    pending_.push_back({piece, std::move(work)});
-  }
-  void wait(std::size_t piece) override {
-    if (std::ranges::find(pending_, piece, &Piece::index) == pending_.end()) return;
-    for (bool found = false; !found; pending_.pop_front()) {
-      found = pending_.front().index == piece;
-      pending_.front().work();
-    }
-  }
-  std::size_t cache_bytes() const override { return cache_bytes_; }
-  bool done() const { return pending_.empty(); }
-
- private:
-  struct Piece {
-    std::size_t index;
-    std::function<void()> work;
-  };
-  std::size_t cache_bytes_;
-  std::deque<Piece> pending_;
-};
-
 /// A convolution whose halves of backward are two kernels.
 class SplitKernel final : public LayerKernel {
  public:
   SplitKernel(const Conv2d& conv, AnyContext& context, const KernelRequest& request)
-      : split_(request.split_backward && request.wants_parameter(0)) {
+      : split_(request.split_backward && request.wants_parameter(0)),
+        gradient_bytes_(static_cast<std::size_t>(request.output.elements()) * sizeof(float)) {
     KernelRequest first = request;
     if (split_) first.parameter_gradients = {false};
     first_ = conv.prepare(context, first);
@@ -55,20 +29,27 @@ class SplitKernel final : public LayerKernel {
   }
   KernelMemory memory() const override {
     KernelMemory memory = first_->memory();
-    if (split_) memory.weights_scratch = second_->memory().backward_scratch;
+    if (!split_) return memory;
+    memory.weights_scratch = second_->memory().backward_scratch;
+    memory.handed_on = gradient_bytes_;
     return memory;
   }
   void forward(const ForwardArgs& args) override { first_->forward(args); }
-  void backward(const BackwardArgs& args) override { first_->backward(args); }
+  void backward(const BackwardArgs& args) override {
+    first_->backward(args);
+    if (split_) std::memcpy(args.handed_on, args.output_gradient.raw(), gradient_bytes_);
+  }
   bool splits_backward() const override { return split_; }
   void backward_weights(const BackwardArgs& args) override {
     EXPECT_FALSE(args.output.defined());
     EXPECT_TRUE(args.input_gradients.empty());
+    EXPECT_EQ(std::memcmp(args.handed_on, args.output_gradient.raw(), gradient_bytes_), 0);
     second_->backward(args);
   }
 
  private:
   bool split_;
+  std::size_t gradient_bytes_;
   std::unique_ptr<LayerKernel> first_;
   std::unique_ptr<LayerKernel> second_;
 };

@@ -2,6 +2,7 @@
 
 #include "base/philox.h"
 #include "graph/model_file.h"
+#include "tensor/host_tensor.h"
 
 namespace tandem {
 
@@ -44,12 +45,14 @@ Graph zoo_model(const std::string& name) { return load_model(find_model(name), {
 
 AnyContext cpu(int threads) { return AnyContext(std::in_place_type<CpuContext>, threads); }
 
-void scatter_parameters(ParameterStore& store, std::uint64_t seed) {
+void scatter_parameters(AnyContext& context, ParameterStore& store, std::uint64_t seed) {
   store.initialize(seed);
   for (std::size_t i = 0; i < store.parameters().size(); ++i) {
     if (store.parameters()[i].role != ParameterRole::norm) continue;
     RandomStream random(seed, "scatter " + store.parameters()[i].name);
-    for (float& value : store.value(i).span<float>()) value += 0.3F * random.normal();
+    HostTensor values(context, store.value(i));
+    for (float& value : values.tensor().span<float>()) value += 0.3F * random.normal();
+    values.write_back();
   }
 }
 

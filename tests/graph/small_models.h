@@ -32,8 +32,9 @@ Graph zoo_model(const std::string& name);
 
 AnyContext cpu(int threads);
 
-/// Parameters as initialised, but normalisations away from one and zero.
-void scatter_parameters(ParameterStore& store, std::uint64_t seed);
+/// Parameters as initialised, but normalisations away from one and zero. The store is the
+/// context's.
+void scatter_parameters(AnyContext& context, ParameterStore& store, std::uint64_t seed);
 
 std::vector<float> copy_of(const Tensor& tensor);
 

@@ -18,7 +18,7 @@ class DirectionalCheck {
  public:
   DirectionalCheck(const Graph& graph, AnyContext& context)
       : batch_(graph, batch_size, 3), store_(graph, context, true) {
-    scatter_parameters(store_, 21);
+    scatter_parameters(context, store_, 21);
     plan_ = std::make_unique<StepPlan>(
         graph, store_, context,
         StepPlanOptions{.batch = batch_size, .training = true, .label_smoothing = 0.1F});

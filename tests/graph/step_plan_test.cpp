@@ -10,7 +10,9 @@
 #include "graph/model_file.h"
 #include "graph/small_models.h"
 #include "layers/add.h"
+#include "layers/conv2d.h"
 #include "layers/linear.h"
+#include "layers/pool2d.h"
 #include "support/message.h"
 
 namespace tandem {
@@ -169,6 +171,40 @@ TEST(StepPlan, MemoryOfEvaluationIsFarBelowTrainings) {
   EXPECT_LT(10 * evaluation.activation_bytes(), training.activation_bytes());
 }
 
+/// A sum that says of backward that it reads these of its inputs.
+class Keeps final : public Add {
+ public:
+  explicit Keeps(BackwardNeeds needs) : needs_(needs) {}
+  BackwardNeeds backward_needs() const override { return needs_; }
+
+ private:
+  BackwardNeeds needs_;
+};
+
+TEST(StepPlan, KeepsTheInputsAloneThatBackwardReads) {
+  AnyContext context = cpu(1);
+  const auto bytes = [&](BackwardNeeds needs) {
+    Graph graph("keeps", {1, 16, 16, 3});
+    const auto conv = [&](const std::string& name) {
+      return graph.add(
+          name,
+          std::make_shared<Conv2d>(Conv2dOptions{.out_channels = 32, .window = {.kernel = 1}}),
+          {Node::model_input});
+    };
+    const int left = conv("left");
+    const int right = conv("right");
+    const int sum = graph.add("sum", std::make_shared<Keeps>(needs), {left, right});
+    const int pool = graph.add("pool", std::make_shared<GlobalAveragePool>(), {sum});
+    graph.add("fc", std::make_shared<Linear>(3, true), {pool});
+    ParameterStore store(graph, context, true);
+    return StepPlan(graph, store, context, {.batch = 4, .training = true}).activation_bytes();
+  };
+  const std::size_t one = std::size_t{4} * 16 * 16 * 32 * sizeof(float);
+  const std::size_t none = bytes({});
+  EXPECT_EQ(bytes({.inputs = true, .first_input_alone = true}), none + one);
+  EXPECT_EQ(bytes({.inputs = true}), none + 2 * one);
+}
+
 TEST(StepPlan, RunsAreBitEqual) {
   const Graph graph = fuse(zoo_model("resnet8"));
   for (const int threads : {1, 2}) {
@@ -224,6 +260,23 @@ TEST(StepPlan, CallsBackAfterEachLayer) {
   EXPECT_EQ(std::exchange(calls, 0), graph.nodes().size());
   plan.backward(false, {});
   EXPECT_EQ(std::exchange(calls, 0), graph.nodes().size());
+}
+
+TEST(StepPlan, CallsBackBeforeItWaitsForTheResult) {
+  const Graph graph = fuse(zoo_model("resnet8"));
+  AnyContext context = cpu(1);
+  ParameterStore store(graph, context, true);
+  store.initialize(1);
+  std::size_t layers = 0;
+  std::vector<std::size_t> layers_before;
+  StepPlan plan(graph, store, context,
+                {.batch = 2,
+                 .after_layer = [&] { ++layers; },
+                 .before_result = [&] { layers_before.push_back(layers); }});
+  layers = 0;
+  const Batch batch(graph, 2, 1);
+  plan.forward(batch.images(), batch.targets(), 1);
+  EXPECT_EQ(layers_before, std::vector<std::size_t>{graph.nodes().size()});
 }
 
 TEST(StepPlan, BackwardReportsParametersInTheOrderOfTheArena) {

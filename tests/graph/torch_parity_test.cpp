@@ -10,11 +10,10 @@
 #include <string>
 
 #include "base/hash.h"
-#include "device/arena.h"
-#include "device/memory.h"
 #include "graph/fusion.h"
 #include "graph/model_file.h"
 #include "graph/parity_context.h"
+#include "graph/placed_batch.h"
 #include "graph/small_models.h"
 #include "optim/sgd.h"
 #include "tensor/host_tensor.h"
@@ -105,29 +104,6 @@ void expect_logits(const HostTensor& host, const Json& wanted) {
     EXPECT_NEAR(static_cast<double>(logits.span<float>()[i]), values[i], 1e-4 * largest) << i;
   }
 }
-
-/// A batch in a context's memory.
-class PlacedBatch {
- public:
-  PlacedBatch(AnyContext& context, const Batch& batch)
-      : labels_at_(Arena::align(batch.images().bytes())),
-        memory_(context, labels_at_ + batch.targets().labels.bytes(), "a batch") {
-    const Tensor images = batch.images();
-    const Tensor labels = batch.targets().labels;
-    images_ = Tensor(memory_.data(), images.shape());
-    targets_ = {Tensor(memory_.data() + labels_at_, labels.shape(), DType::i32)};
-    copy_to_device(context, images.raw(), images.bytes(), images_.raw());
-    copy_to_device(context, labels.raw(), labels.bytes(), targets_.labels.raw());
-  }
-  const Tensor& images() const { return images_; }
-  const Targets& targets() const { return targets_; }
-
- private:
-  std::size_t labels_at_;
-  Arena memory_;
-  Tensor images_;
-  Targets targets_;
-};
 
 /// A model as the script made it, and the batch it was given.
 class TorchParityTest : public testing::TestWithParam<std::string> {

@@ -59,6 +59,17 @@ TEST(StartCommand, InsideAJobStepOverlapsIt) {
             std::string::npos);
 }
 
+// Slurm's default lets 30 s pass between SIGTERM and SIGKILL, which is more than mpirun ever does.
+TEST(EndingPatience, IsLongerThanTheStarterTakes) {
+  LaunchPlan made = plan();
+  const auto one_host = ending_patience(made);
+  made.host_count = 2;
+  EXPECT_GT(ending_patience(made), one_host);
+  made.starter = Starter::srun;
+  made.host_count = 1;
+  EXPECT_GT(ending_patience(made), std::chrono::seconds(30));
+}
+
 TEST(ReadHosts, TakesAListOrAHostfile) {
   EXPECT_EQ(read_hosts("a,b"), (Texts{"a", "b"}));
   const TemporaryFolder folder;

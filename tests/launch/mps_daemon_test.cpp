@@ -86,6 +86,15 @@ TEST_F(MpsDaemonTest, KnowsItsClientsWhereAServerEndsMeanwhile) {
   EXPECT_FALSE(MpsControl(pipes()).clients().has_value());
 }
 
+TEST_F(MpsDaemonTest, KnowsItsServersThatAFaultHasSpoilt) {
+  const MpsDaemon daemon(pipes(), logs(), "GPU-a");
+  const MpsControl control(pipes());
+  EXPECT_TRUE(control.faulty_servers().value().empty());
+  std::ofstream(pipes() / "fault") << "1\n";
+  EXPECT_EQ(control.faulty_servers(), control.servers());
+  EXPECT_TRUE(control.faulty_servers().value().empty());  // it has recovered
+}
+
 TEST_F(MpsDaemonTest, ThatDoesNotStartIsToldWithItsLog) {
   set("FAKE_MPS", "fail");
   EXPECT_EQ(failure(),
@@ -115,6 +124,7 @@ TEST_F(MpsDaemonTest, ThatDoesNotAnswerIsNoDaemon) {
   std::ofstream(pipes() / "nvidia-cuda-mps-control.pid") << "1\n";
   EXPECT_FALSE(MpsControl(pipes(), 0.2).answers());
   EXPECT_FALSE(MpsControl(pipes(), 0.2).clients().has_value());
+  EXPECT_FALSE(MpsControl(pipes(), 0.2).faulty_servers().has_value());
 }
 
 TEST(MpsFolderTest, IsThisUsersAlone) {

@@ -47,6 +47,31 @@ TEST(SignalledText, KeepsGpusAndSignalsApart) {
           ", GPU-b, step 7 was ended by signal 6 (Aborted)");
 }
 
+TEST(WaitingText, NamesThoseThatWaitInTheSame) {
+  EXPECT_EQ(waiting_text({}), "");
+  EXPECT_EQ(waiting_text({{0, "bucket 1"}, {1, "barrier"}, {2, "bucket 1"}}),
+            ", while ranks 0 and 2 waited in bucket 1");
+  EXPECT_EQ(waiting_text({{-1, "barrier"}}), ", while others waited in barrier");
+}
+
+TEST(RankBoard, TellsWhatRunningRanksWaitIn) {
+  const std::string job = new_job_name();
+  RankBoard first({.job = job, .local_rank = 0, .local_size = 2}, 4);
+  RankBoard second({.job = job, .local_rank = 1, .local_size = 2}, 5);
+  EXPECT_TRUE(first.waiting().empty());
+  second.report().set_wait("barrier");
+  first.report().set_wait("all_reduce");
+  first.set(RankState::killed, SIGKILL);
+  for (const RankBoard* each : {&first, &second}) {
+    const std::vector<WaitingRank> waiting = each->waiting();
+    ASSERT_EQ(waiting.size(), 1U);
+    EXPECT_EQ(waiting[0].rank, 5);
+    EXPECT_EQ(waiting[0].operation, "barrier");
+  }
+  second.report().set_wait("");
+  EXPECT_TRUE(first.waiting().empty());
+}
+
 TEST(RankBoard, HasOneSpeakForAll) {
   const std::string job = new_job_name();
   std::atomic<int> said{0};
@@ -54,7 +79,7 @@ TEST(RankBoard, HasOneSpeakForAll) {
   const auto watch = [&](int rank, milliseconds delay) {
     RankBoard board({.job = job, .local_rank = rank, .local_size = 3}, rank);
     std::this_thread::sleep_for(delay);
-    board.set(rank == 0 ? RankState::ended : RankState::killed, SIGKILL, 7);
+    board.set(rank == 0 ? RankState::ended : RankState::killed, SIGKILL);
     if (rank == 0) return;
     board.say_once(RankState::killed, milliseconds(400), [&](const auto& ranks) {
       ++said;
@@ -81,7 +106,7 @@ pid_t start_watcher(const std::string& job, int rank, milliseconds patience, int
     if (::write(pipe, text.data(), text.size()) < 0) ::_exit(1);
   };
   RankBoard board({.job = job, .local_rank = rank, .local_size = 2}, rank);
-  board.set(RankState::killed, SIGKILL, 7);
+  board.set(RankState::killed, SIGKILL);
   write_line("comes\n");
   board.say_once(RankState::killed, patience, [&](const auto& ranks) {
     write_line(std::to_string(rank) + " names " + std::to_string(ranks.size()) + "\n");
@@ -117,7 +142,8 @@ TEST(RankBoard, SpeaksOfItsOwnRankWhereNothingCanBeShared) {
   const std::string job(300, 'j');  // longer than a name of shared memory can be
   RankBoard first({.job = job, .local_rank = 0, .local_size = 2}, 0);
   RankBoard second({.job = job, .local_rank = 1, .local_size = 2}, 1);
-  first.set(RankState::killed, SIGKILL, 7);
+  first.report().set_step(7);
+  first.set(RankState::killed, SIGKILL);
   EXPECT_FALSE(second.any(RankState::killed));
   std::vector<SignalledRank> told;
   first.say_once(RankState::killed, milliseconds(0), [&](const auto& ranks) { told = ranks; });

@@ -1,20 +1,32 @@
 #include "launch/supervised_job.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "launch/exec_report.h"
+#include "launch/failure_notice.h"
 #include "launch/job_supervisor.h"
 #include "launch/rank_watch.h"
 #include "support/message.h"
+#include "support/temporary_folder.h"
 
 namespace tandem {
 namespace {
@@ -65,10 +77,188 @@ TEST(SignalQueue, AreDroppedWhereNobodyTakesThem) {
   SUCCEED();  // this process is still there
 }
 
+/// Of no other run of these tests either.
+std::string job_named(const std::string& name) {
+  return fmt::format("tests-{}-{}", ::getpid(), name);
+}
+
+TEST(FailureNotices, AreHeardOfTheirJobAlone) {
+  FailureNotices mine(job_named("mine"));
+  FailureNotices other(job_named("other"));
+  EXPECT_EQ(mine.code(), 0);
+  notify_failure(job_named("mine"), 137);
+  EXPECT_EQ(mine.code(), 137);
+  EXPECT_EQ(mine.code(), 137) << "it stays so";
+  EXPECT_EQ(other.code(), 0);
+  notify_failure(job_named("none"), 1);  // of which there is no launcher here
+}
+
+TEST(FailureNotices, TellTheFirstCodeAndBadInputBeforeAll) {
+  FailureNotices notices(job_named("codes"));
+  notify_failure(job_named("codes"), 137);
+  notify_failure(job_named("codes"), 1);
+  EXPECT_EQ(notices.code(), 137);
+  notify_failure(job_named("codes"), 2);
+  notify_failure(job_named("codes"), 1);
+  EXPECT_EQ(notices.code(), 2);
+}
+
+/// Lets more notices wait than most kernels do, in a network of this process alone. Returns whether
+/// that can be had here.
+bool make_room_for_notices() {
+  if (::unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) return false;
+  std::ofstream room("/proc/sys/net/unix/max_dgram_qlen");
+  room << 1000 << std::flush;
+  return room.good();
+}
+
+// A look at them ends, however fast somebody sends more.
+TEST(FailureNotices, AreTakenUpToANumberAtATime) {
+  constexpr int no_room = 3;
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    if (!make_room_for_notices()) std::_Exit(no_room);
+    FailureNotices notices(job_named("many"));
+    for (int sent = 0; sent < 64; ++sent) notify_failure(job_named("many"), 1);
+    notify_failure(job_named("many"), 2);
+    if (notices.code() != 1) std::_Exit(1);
+    std::_Exit(notices.code() == 2 ? 0 : 2);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == no_room) GTEST_SKIP() << "no namespaces for this user";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST(FailureNotices, CanBeSentAtTheEndOfAProcess) {
+  const std::string job = job_named("exit");
+  FailureNotices notices(job);
+  const pid_t rank = ::fork();
+  ASSERT_GE(rank, 0);
+  if (rank == 0) {
+    notify_failure_at_exit(job, 2);
+    std::exit(notices.code() == 0 ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(rank, &status, 0), rank);
+  EXPECT_EQ(status, 0) << "it came too early";
+  EXPECT_EQ(notices.code(), 2);
+}
+
+/// What a starter does that waits for a host that is gone, whatever it is told.
+const std::vector<std::string> stuck_starter{"sh", "-c", "trap '' TERM; sleep 60 & wait; wait"};
+
+/// Tells of a job's ranks that have failed, until the job is over: the launcher is to be there to
+/// hear it.
+class FailedRanks {
+ public:
+  FailedRanks(std::string job, std::vector<int> codes)
+      : teller_([job = std::move(job), codes = std::move(codes)](const std::stop_token& over) {
+          while (!over.stop_requested()) {
+            for (const int code : codes) notify_failure(job, code);
+            std::this_thread::sleep_for(milliseconds(20));
+          }
+        }) {}
+
+ private:
+  std::jthread teller_;
+};
+
+// The restart, and what starts the launcher, go by the code.
+TEST(RunJob, EndsAStarterThatDoesNotEndAFailedJobWithTheRanksCode) {
+  const SignalQueue signals;
+  const std::string job = job_named("stuck");
+  for (const auto& [codes, wanted] :
+       {std::pair{std::vector{1}, 1}, {{137}, 137}, {{2}, 2}, {{137, 2}, 2}}) {
+    const FailedRanks ranks(job, codes);
+    const auto begin = std::chrono::steady_clock::now();
+    const JobEnd end = run_job(stuck_starter, job, milliseconds(500), signals);
+    EXPECT_EQ(end.code, wanted);
+    EXPECT_EQ(end.stop_signal, 0);
+    const auto taken = std::chrono::steady_clock::now() - begin;
+    EXPECT_GE(taken, milliseconds(500));
+    EXPECT_LT(taken, std::chrono::seconds(20));
+  }
+}
+
+/// Of this process and its children, while it lives.
+class TemporaryDirectory {
+ public:
+  explicit TemporaryDirectory(const std::filesystem::path& path) {
+    if (const char* value = std::getenv(name)) before_ = value;
+    ::setenv(name, path.c_str(), 1);
+  }
+  ~TemporaryDirectory() {
+    if (before_) {
+      ::setenv(name, before_->c_str(), 1);
+    } else {
+      ::unsetenv(name);
+    }
+  }
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+
+ private:
+  static constexpr const char* name = "TMPDIR";
+  std::optional<std::string> before_;
+};
+
+// As Open MPI's mpirun, which removes its folder where it ends by itself.
+TEST(RunJob, RemovesTheFolderOfAStarterThatWasKilled) {
+  const SignalQueue signals;
+  const TemporaryFolder folder;
+  const TemporaryDirectory directory(folder.path());
+  constexpr const char* script =
+      "umask 077; mine=$TMPDIR/ompi.$(uname -n).$(id -u); mkdir -p $mine/pid.$$/1 $mine/pid.1;"
+      "ln -s pid.$$ $mine/last; echo > $mine/pid.$$/contact.txt; kill -KILL $$";
+  const JobEnd end =
+      run_job({"sh", "-c", script}, job_named("killed"), std::chrono::seconds(5), signals);
+  EXPECT_EQ(end.code, 128 + SIGKILL);
+  const std::filesystem::directory_entry left(
+      std::filesystem::directory_iterator(folder.path())->path());
+  EXPECT_FALSE(std::filesystem::exists(left.path() / "last"));
+  EXPECT_TRUE(std::filesystem::exists(left.path() / "pid.1")) << "another mpirun's";
+}
+
+TEST(RunJob, LeavesAStarterTheTimeToEndAFailedJob) {
+  const SignalQueue signals;
+  const std::string job = job_named("slow");
+  const FailedRanks ranks(job, {2});
+  EXPECT_EQ(run_job({"sh", "-c", "sleep 1; exit 3"}, job, std::chrono::seconds(20), signals).code,
+            3);
+}
+
+// As a person stops a whole job, or a host sleeps, just when a rank has failed: the starter gets
+// the time that is left to it afterwards.
+TEST(RunJob, CountsNoTimeInWhichTheLauncherStoodStill) {
+  const std::string job = job_named("frozen");
+  const pid_t launcher = ::fork();
+  ASSERT_GE(launcher, 0);
+  if (launcher == 0) {
+    const SignalQueue signals;
+    const JobEnd end =
+        run_job({"sh", "-c", "sleep 4; exit 3"}, job, std::chrono::seconds(3), signals);
+    std::_Exit(end.code);
+  }
+  const FailedRanks ranks(job, {1});
+  std::this_thread::sleep_for(milliseconds(500));
+  ASSERT_EQ(::kill(launcher, SIGSTOP), 0);
+  std::this_thread::sleep_for(milliseconds(3000));
+  ASSERT_EQ(::kill(launcher, SIGCONT), 0);
+  int status = 0;
+  ASSERT_EQ(::waitpid(launcher, &status, 0), launcher);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 3);
+}
+
 TEST(RunJob, TellsAProgramThatEndsWith127FromNone) {
   const SignalQueue signals;
-  EXPECT_EQ(run_job({"sh", "-c", "exit 127"}, signals).code, 127);
-  EXPECT_EQ(message_of<SystemError>([&] { run_job({"/nowhere/mpirun"}, signals); }),
+  const std::string job = job_named("127");
+  const std::chrono::seconds patience(5);
+  EXPECT_EQ(run_job({"sh", "-c", "exit 127"}, job, patience, signals).code, 127);
+  EXPECT_EQ(message_of<SystemError>([&] { run_job({"/nowhere/mpirun"}, job, patience, signals); }),
             "/nowhere/mpirun cannot be started: No such file or directory");
 }
 

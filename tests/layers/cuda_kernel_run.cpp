@@ -149,8 +149,8 @@ KernelResult run_cuda_kernel(AnyContext& context, const Layer& layer, const Kern
     }
     const BackwardNeeds needs = layer.backward_needs();
     if (!needs.output) bench.spoil(y);
-    for (const Tensor& input : inputs) {
-      if (!needs.inputs) bench.spoil(input);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (!needs.input(i)) bench.spoil(inputs[i]);
     }
     const auto parameter_gradients = tensors_of(bench, specs, DType::f32, nullptr);
     kernel->backward({.inputs = inputs,
@@ -161,6 +161,7 @@ KernelResult run_cuda_kernel(AnyContext& context, const Layer& layer, const Kern
                       .weights = weights,
                       .parameter_gradients = parameter_gradients,
                       .saved = saved,
+                      .handed_on = bench.memory(sizes.handed_on),
                       .scratch = bench.memory(sizes.backward_scratch)});
     result.input_gradients = bench.values_of(gradients);
     result.parameter_gradients = bench.values_of(parameter_gradients);

@@ -130,8 +130,8 @@ KernelResult run_kernel(const Layer& layer, const KernelData& data, const Kernel
     const BackwardNeeds needs = layer.backward_needs();
     result.inputs_untouched = values_of(inputs) == data.inputs;
     if (!needs.output) std::memset(y.raw(), mode.content, y.bytes());
-    for (const Tensor& input : inputs) {
-      if (!needs.inputs) std::memset(input.raw(), mode.content, input.bytes());
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (!needs.input(i)) std::memset(inputs[i].raw(), mode.content, inputs[i].bytes());
     }
     const auto parameter_gradients = tensors_of(bench, specs, nullptr);
     kernel->backward({.inputs = inputs,
@@ -142,6 +142,7 @@ KernelResult run_kernel(const Layer& layer, const KernelData& data, const Kernel
                       .weights = parameters,
                       .parameter_gradients = parameter_gradients,
                       .saved = saved,
+                      .handed_on = bench.memory(sizes.handed_on),
                       .scratch = bench.memory(sizes.backward_scratch)});
     result.input_gradients = values_of(gradients);
     result.parameter_gradients = values_of(parameter_gradients);

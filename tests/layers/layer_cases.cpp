@@ -4,6 +4,7 @@
 #include <ostream>
 
 #include "base/philox.h"
+#include "layers/conv_bn_pair.h"
 #include "layers/registry.h"
 
 namespace tandem {
@@ -262,6 +263,68 @@ const std::vector<LayerCase>& table() {
        "out=16\nkernel=1\npadding=1\nadd=true\nactivation=\"relu6\"",
        {{2, 3, 4, 16}, {2, 5, 6, 16}}},
       {"conv_bn", "dilated", "out=3\nkernel=3\ndilation=2\nactivation=\"relu\"", {{1, 9, 8, 3}}},
+      {"conv_bn", "join", "out=5\nkernel=1\njoin=true", {{2, 4, 5, 3}, {2, 4, 5, 5}}},
+      {"conv_bn",
+       "join_relu",
+       "out=8\nkernel=3\npadding=1\nactivation=\"relu\"\njoin=true",
+       {{2, 5, 5, 8}, {2, 5, 5, 8}}},
+      {"conv_bn",
+       "join_half",
+       "out=58\nkernel=1\nactivation=\"relu\"\njoin=true",
+       {{2, 5, 7, 4}, {2, 5, 7, 116}}},
+      {"conv_bn",
+       "join_third",
+       "out=6\nkernel=1\nactivation=\"relu\"\njoin=true",
+       {{3, 3, 5, 4}, {3, 3, 5, 18}}},
+      {"conv_bn",
+       "join_odd_half",
+       "out=7\nkernel=3\nstride=2\nactivation=\"relu\"\njoin=true",
+       {{2, 9, 8, 2}, {2, 4, 3, 14}}},
+      in_groups(2, {"conv_bn",
+                    "join_half",
+                    "out=16\nkernel=1\nactivation=\"relu\"\njoin=true",
+                    {{4, 5, 3, 2}, {4, 5, 3, 32}}}),
+      in_groups(4, {"conv_bn",
+                    "join_odd",
+                    "out=5\nkernel=1\nactivation=\"relu\"\njoin=true",
+                    {{8, 3, 3, 2}, {8, 3, 3, 5}}}),
+
+      {"conv_bn_pair",
+       "relu",
+       pair_keys("kernel=1\nactivation=\"relu\"", 8, "kernel=3\npadding=1"),
+       {{2, 6, 5, 3}}},
+      {"conv_bn_pair",
+       "relu6",
+       pair_keys("kernel=1\nactivation=\"relu6\"", 6, "kernel=3\npadding=1\nactivation=\"relu6\""),
+       {{2, 5, 7, 4}}},
+      {"conv_bn_pair",
+       "silu",
+       pair_keys("kernel=1\nactivation=\"silu\"", 10, "kernel=3\npadding=1\nactivation=\"silu\""),
+       {{2, 5, 5, 4}}},
+      {"conv_bn_pair",
+       "strided_relu6",
+       pair_keys("kernel=3\npadding=1\nactivation=\"relu6\"", 12, "kernel=3\nstride=2\npadding=1"),
+       {{2, 7, 8, 3}}},
+      {"conv_bn_pair",
+       "five_relu",
+       pair_keys("kernel=1\nactivation=\"relu\"", 4, "kernel=5\npadding=2"),
+       {{2, 9, 6, 3}}},
+      {"conv_bn_pair",
+       "five_strided_silu",
+       pair_keys("kernel=1\nactivation=\"silu\"", 8, "kernel=5\nstride=2\npadding=2"),
+       {{3, 7, 5, 4}}},
+      {"conv_bn_pair",
+       "depthwise_twice",
+       pair_keys("kernel=3\npadding=1\ngroups=8\nactivation=\"relu\"", 8, "kernel=3\npadding=1"),
+       {{2, 5, 4, 8}}},
+      in_groups(2, {"conv_bn_pair",
+                    "relu6",
+                    pair_keys("kernel=1\nactivation=\"relu6\"", 6, "kernel=3\npadding=1"),
+                    {{4, 5, 5, 4}}}),
+      in_groups(3, {"conv_bn_pair",
+                    "strided_silu",
+                    pair_keys("kernel=1\nactivation=\"silu\"", 16, "kernel=5\nstride=2\npadding=2"),
+                    {{6, 7, 6, 4}}}),
   };
   return rows;
 }
@@ -284,11 +347,18 @@ void PrintTo(const LayerCase& row, std::ostream* out) { *out << row.kind << " " 
 
 std::span<const LayerCase> layer_cases() { return table(); }
 
+std::string pair_keys(const std::string& maker, std::int64_t channels, const std::string& reader) {
+  const std::string count = std::to_string(channels);
+  return "[maker]\nout=" + count + "\n" + maker + "\n[reader]\nout=" + count + "\ngroups=" + count +
+         "\n" + reader;
+}
+
 LayerPtr make_layer(const LayerCase& row) {
   const LayerKind* kind = find_layer_kind(row.kind);
-  TANDEM_CHECK(kind != nullptr, "no layer is called '{}'", row.kind);
+  const bool pair = row.kind == "conv_bn_pair";
+  TANDEM_CHECK(pair || kind != nullptr, "no layer is called '{}'", row.kind);
   const ConfigTable keys = ConfigTable::from_text(row.keys, row.kind + "." + row.name);
-  LayerPtr layer = kind->from_config(keys);
+  LayerPtr layer = pair ? make_conv_bn_pair(keys) : kind->from_config(keys);
   keys.finish();
   return layer;
 }

@@ -35,8 +35,12 @@ void PrintTo(const LayerCase& row, std::ostream* out);
 /// The table: at least one row for every kind in layer_kinds().
 std::span<const LayerCase> layer_cases();
 
-/// The row's layer, made as a model file would make it.
+/// The row's layer, made as a model file would make it; or a pair of them (conv_bn_pair.h).
 LayerPtr make_layer(const LayerCase& row);
+
+/// The keys of a conv_bn_pair: those of the maker and of the depthwise reader, which has
+/// `channels`.
+std::string pair_keys(const std::string& maker, std::int64_t channels, const std::string& reader);
 
 /// Random inputs, parameters, buffers and output gradient for the row, the same ones in every run.
 KernelData make_data(const LayerCase& row, const Layer& layer);

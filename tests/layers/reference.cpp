@@ -128,9 +128,28 @@ DoubleTensor reference_conv2d(const DoubleTensor& x, const DoubleTensor& weight,
   return y;
 }
 
+DoubleTensor Reference::forward_pair(const ConfigTable& keys) {
+  const auto half = [](const std::vector<DoubleTensor>& all, std::size_t which) {
+    const auto size = static_cast<std::ptrdiff_t>(all.size() / 2);
+    const auto begin = all.begin() + size * static_cast<std::ptrdiff_t>(which);
+    return std::vector<DoubleTensor>(begin, begin + size);
+  };
+  Reference maker{inputs, half(parameters, 0), half(buffers, 0), training, groups};
+  Reference reader{{maker.forward("conv_bn", keys.table("maker"))},
+                   half(parameters, 1),
+                   half(buffers, 1),
+                   training,
+                   groups};
+  DoubleTensor y = reader.forward("conv_bn", keys.table("reader"));
+  buffers = maker.buffers;
+  buffers.insert(buffers.end(), reader.buffers.begin(), reader.buffers.end());
+  return y;
+}
+
 DoubleTensor Reference::forward(const std::string& kind, const ConfigTable& keys) {
   const auto& x = inputs[0];
   const auto bias = [&]() { return parameters.size() > 1 ? &parameters[1] : nullptr; };
+  if (kind == "conv_bn_pair") return forward_pair(keys);
   if (kind == "conv2d") return reference_conv2d(x, parameters[0], bias(), keys);
   if (kind == "linear") return linear(x, parameters[0], bias());
   if (kind == "max_pool") return pool(x, keys, true);
@@ -156,6 +175,9 @@ DoubleTensor Reference::forward(const std::string& kind, const ConfigTable& keys
                              parameters[2], buffers, training, groups, keys);
     if (keys.get_bool_or("add", false)) add_to(y, inputs[1]);
     reference_activation(keys.get_string("activation", "none"), y);
+    if (keys.get_bool_or("join", false)) {
+      y = reference_channels("shuffle_join", {inputs[1], y}, keys);
+    }
   } else {
     throw Error("no reference for the layer '" + kind + "'");
   }

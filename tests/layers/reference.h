@@ -38,6 +38,8 @@ struct Reference {
 
   /// The output of a layer of `kind` with these keys.
   DoubleTensor forward(const std::string& kind, const ConfigTable& keys);
+  /// Of a conv_bn_pair: one conv_bn behind the other.
+  DoubleTensor forward_pair(const ConfigTable& keys);
 };
 
 /// Parts, each by its textbook definition.

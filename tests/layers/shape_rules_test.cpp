@@ -44,6 +44,14 @@ TEST(ShapeRules, ImpossibleSizesAreErrorsThatTellThem) {
        "out=4\nkernel=1\nadd=true",
        {{1, 4, 6, 3}, {1, 4, 6, 3}},
        "cannot add 1x4x6x3 to the convolution's 1x4x6x4"},
+      {"conv_bn",
+       "out=4\nkernel=1\njoin=true",
+       {{1, 4, 6, 3}, {1, 4, 6, 6}},
+       "cannot join 1x4x6x6 and the convolution's 1x4x6x4"},
+      {"conv_bn",
+       "out=4\nkernel=1\njoin=true",
+       {{1, 4, 6, 3}, {1, 3, 6, 4}},
+       "cannot join 1x3x6x4 and the convolution's 1x4x6x4"},
       {"linear",
        "out=4",
        {{1, 4, 6, 3}},
@@ -77,6 +85,11 @@ TEST(ShapeRules, BadKeysAreErrorsThatNameThem) {
       {"conv2d", "out=0\nkernel=3", {}, "out"},
       {"conv2d", "out=4\nkernel=3\nstrid=2", {}, "stride"},
       {"conv_bn", "out=4\nkernel=3\nbias=true", {}, "bias: conv_bn has no bias"},
+      {"conv_bn", "out=4\nkernel=3\nadd=true\njoin=true", {}, "join: conv_bn joins no sum"},
+      {"conv_bn",
+       "out=4\nkernel=3\nactivation=\"silu\"\njoin=true",
+       {},
+       "activation: conv_bn joins nothing behind silu"},
       {"batch_norm", "momentum=2", {}, "momentum"},
       {"max_pool", "kernel=3\npadding=2", {}, "padding"},
       {"linear", "out=\"ten\"", {}, "out"},
@@ -102,6 +115,18 @@ TEST(ShapeRules, MultiplyAddsCountTheWindowsOfEachGroup) {
   EXPECT_EQ(work("conv_bn", "out=8\nkernel=1", {2, 5, 4, 6}), 2 * 5 * 4 * 8 * 6);
   EXPECT_EQ(work("linear", "out=10", {3, 7}), 3 * 70);
   EXPECT_EQ(work("relu", "", {3, 7}), 0);
+}
+
+TEST(ShapeRules, AJoinDoesNotCountInASplitBackwardPass) {
+  const auto elements = [](const std::string& keys, const std::vector<Shape>& inputs) {
+    const LayerPtr layer =
+        make_layer({.kind = "conv_bn", .name = "split", .keys = keys, .inputs = {}});
+    return layer->split_elements(inputs, layer->output_shape(inputs));
+  };
+  const Shape x{2, 5, 4, 6};
+  EXPECT_EQ(elements("out=8\nkernel=1", {x}), 2 * 5 * 4 * (6 + 8));
+  EXPECT_EQ(elements("out=8\nkernel=1\nadd=true", {x, {2, 5, 4, 8}}), 2 * 5 * 4 * (6 + 8 + 8));
+  EXPECT_EQ(elements("out=8\nkernel=1\njoin=true", {x, {2, 5, 4, 16}}), 2 * 5 * 4 * (6 + 8));
 }
 
 }  // namespace

@@ -31,6 +31,16 @@ inline DeviceLinkOptions links_of_test() {
   return {.exchange = direct ? ExchangeKind::direct : ExchangeKind::nccl};
 }
 
+/// Whether NCCL is told to use sockets between the ranks of a host, whose closing shows, and not
+/// memory that GPUs map.
+inline bool nccl_uses_sockets() {
+  for (const char* name : {"NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", "NCCL_IB_DISABLE"}) {
+    const char* value = std::getenv(name);
+    if (value == nullptr || std::string_view(value) != "1") return false;
+  }
+  return true;
+}
+
 /// Enqueues a copy in the GPU's memory.
 inline void enqueue_copy(const float* from, std::int64_t elements, float* to) {
   if (elements == 0) return;

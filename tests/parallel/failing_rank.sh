@@ -4,9 +4,12 @@ program=$1
 shift
 status=0
 
-for case in abort:3 unwind:5; do
-  kind=${case%:*}
-  expected=${case#*:}
+for case in "abort:3:this rank fails on purpose" "unwind:5:this rank fails on purpose" \
+  "absent:3:waited 2 s for all ranks to meet: one hangs"; do
+  kind=${case%%:*}
+  rest=${case#*:}
+  expected=${rest%%:*}
+  text=${rest#*:}
   output=$(timeout -k 5 40 "$@" "$program" "$kind" 2>&1)
   code=$?
   if [ "$code" -ne "$expected" ]; then
@@ -15,8 +18,8 @@ for case in abort:3 unwind:5; do
     status=1
   fi
   case $output in
-    *"this rank fails on purpose"*"rank"*) ;;
-    *) echo "$kind: the error does not name its rank: $output"; status=1 ;;
+    *"$text"*"rank"*) ;;
+    *) echo "$kind: the error does not say '$text' and its rank: $output"; status=1 ;;
   esac
 done
 exit $status

@@ -1,7 +1,9 @@
 #include <chrono>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 
+#include "device/cuda_graph.h"
 #include "parallel/device_choice.h"
 #include "parallel/device_test.h"
 #include "parallel/mpi_communicator.h"
@@ -29,7 +31,7 @@ TEST(NcclCommunicator, TakesABudgetOfBlocks) {
 }
 
 TEST(NcclCommunicator, NamesTheSilentRankAndTheBucket) {
-  if (gpus().size() == 1) return;
+  if (gpus().size() == 1) GTEST_SKIP() << "there is no peer";
   constexpr double timeout = 2.0;
   const int silent = gpus().size() - 1;
   MpiCommunicator group({.timeout_seconds = timeout});
@@ -58,6 +60,66 @@ TEST(NcclCommunicator, NamesTheSilentRankAndTheBucket) {
     EXPECT_STREQ(error.what(), "the others are gone");
   }
   hosts().barrier();
+}
+
+/// Begins the sum of a gradient bucket, `captured` in a graph as training's steps are, on all ranks
+/// but the last, which ends NCCL while the others are in it. Returns what these are told.
+std::string message_where_a_peer_ends_nccl(NcclCommunicator& link, bool captured) {
+  const OnGpu<float> values(contributions<float>(link.rank(), 1234));
+  const auto reduce = [&](const char* label) {
+    link.all_reduce_async(values.tensor(DType::f32), ReduceOp::sum, label)->wait();
+  };
+  reduce("gradient bucket 1 of 2");  // connects
+  wait_for_device(link, gpu(), "a step");
+  const bool ends = link.rank() == link.size() - 1;
+  std::optional<CudaGraph> graph;
+  if (captured) graph.emplace(gpu(), [&] { reduce("gradient bucket 2 of 2"); });
+  if (!ends && captured) graph->launch();
+  if (!ends && !captured) reduce("gradient bucket 2 of 2");
+  hosts().barrier();
+  if (ends) {
+    link.give_up();
+    return {};
+  }
+  const auto wait = [&] { wait_for_device(link, gpu(), "a step"); };
+  const std::string message =
+      nccl_uses_sockets() ? message_of<SystemError>(wait) : message_of<CommunicationTimeout>(wait);
+  // What hung has ended, so that memory can be freed.
+  wait_for_device(hosts(), gpu(), "what was given up");
+  EXPECT_NE(message_of<Error>([&] { link.barrier(); }).find("given up"), std::string::npos);
+  return message;
+}
+
+// Through the network NCCL finds it and says so at once; elsewhere the time-out does.
+TEST(NcclCommunicator, NamesTheBucketInWhichAPeerEndsNccl) {
+  if (gpus().size() == 1) GTEST_SKIP() << "there is no peer";
+  using Clock = std::chrono::steady_clock;
+  constexpr double timeout = 3.0;
+  const int last = gpus().size() - 1;
+  const std::string place =
+      " a step, last in all_reduce of gradient bucket 2 of 2 (1,234 elements), ";
+  for (const bool captured : {false, true}) {
+    SCOPED_TRACE(captured ? "in a graph" : "as it is");
+    MpiCommunicator group({.timeout_seconds = timeout});
+    const Clock::time_point start = Clock::now();
+    try {
+      NcclCommunicator link(group, gpu());
+      const std::string message = message_where_a_peer_ends_nccl(link, captured);
+      if (link.rank() != last && nccl_uses_sockets()) {
+        EXPECT_EQ(message.rfind("NCCL failed: ", 0), 0U) << message;
+        EXPECT_NE(message.find(" in" + place), std::string::npos) << message;
+        EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+      } else if (link.rank() != last) {
+        EXPECT_EQ(message, "waited 3 s in" + place + "for rank " + std::to_string(last) +
+                               ", which gives no sign of life");
+      }
+      throw std::runtime_error("the others are gone");  // as an error would unwind it
+    } catch (const std::runtime_error& error) {
+      EXPECT_STREQ(error.what(), "the others are gone");
+    }
+    EXPECT_LT(Clock::now() - start, std::chrono::seconds(30));
+    hosts().barrier();
+  }
 }
 
 TEST(NcclCommunicator, RefusesRanksThatShareAGpu) {

@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <chrono>
+#include <string>
 #include <vector>
 
+#include "parallel/device_timeout.h"
 #include "parallel/gather_text.h"
 #include "parallel/replica_check.h"
 #include "support/message.h"
@@ -110,6 +113,76 @@ TEST_F(SelfTest, ChecksOfReplicasPass) {
   EXPECT_NO_THROW(check_replicas(self_, hash_slices(context, view(input_), slices), slices));
   EXPECT_EQ(ranks_text(std::array{4}), "rank 4");
   EXPECT_EQ(ranks_text(std::array{0, 2, 5}), "ranks 0, 2 and 5");
+}
+
+TEST_F(SelfTest, WaitsForItsDeviceAsLongAsItIsTold) {
+  SelfCommunicator patient(0.03);  // ten times that at first
+  int asked = 0;
+  patient.wait_until([&] { return ++asked == 1000; }, [] { return std::string("counting"); });
+  EXPECT_EQ(asked, 1000);
+  // One that runs on another's patience, as a device's communicator does.
+  SelfCommunicator second(static_cast<Communicator&>(patient));
+  for (Communicator* each :
+       {static_cast<Communicator*>(&patient), static_cast<Communicator*>(&second)}) {
+    const auto wait = [&] {
+      each->wait_until([] { return false; }, [] { return std::string("the step's end"); });
+    };
+    EXPECT_EQ(message_of<CommunicationTimeout>(wait),
+              "waited 0.3 s in the step's end for this rank's own device");
+  }
+}
+
+/// A device that is done after so long.
+void wait_for(Communicator& communicator, std::chrono::milliseconds time) {
+  const auto end = std::chrono::steady_clock::now() + time;
+  communicator.wait_until([end] { return std::chrono::steady_clock::now() >= end; },
+                          [] { return std::string("a step"); });
+}
+
+TEST_F(SelfTest, WaitsForLongStepsThatAreAlike) {
+  SelfCommunicator patient(0.05);
+  for (int step = 0; step < 15; ++step) wait_for(patient, std::chrono::milliseconds(100));
+  // Ten times the longest, which this busy machine may have made longer than asked for.
+  EXPECT_NO_THROW(wait_for(patient, std::chrono::milliseconds(800)));
+}
+
+TEST_F(SelfTest, WaitsNoLongerThanToldOnceStepsWereShort) {
+  SelfCommunicator patient(0.3);
+  for (int step = 0; step < 15; ++step) wait_for(patient, std::chrono::milliseconds(0));
+  EXPECT_THROW(wait_for(patient, std::chrono::seconds(60)), CommunicationTimeout);
+}
+
+TEST(DevicePatience, IsBoundedByTheTimeOutAndByTheLongestWait) {
+  using Seconds = DevicePatience::Seconds;
+  DevicePatience patience(Seconds(20));
+  for (int wait = 0; wait < 10; ++wait) {
+    EXPECT_EQ(patience.limit(), Seconds(200)) << wait;
+    patience.waited(Seconds(0.5));
+  }
+  EXPECT_EQ(patience.limit(), Seconds(20));  // ten times 0.5 s is less
+  patience.waited(Seconds(19));
+  EXPECT_EQ(patience.limit(), Seconds(190));
+  patience.waited(Seconds(1));
+  EXPECT_EQ(patience.limit(), Seconds(190));  // the longest counts, not the last
+  DevicePatience slow(Seconds(20));
+  slow.waited(Seconds(90));
+  EXPECT_EQ(slow.limit(), Seconds(900));
+}
+
+TEST(DeviceTimeout, NamesTheRanksWhoseDevicesAreLate) {
+  const CommunicationTimeout error("waited 5 s in the step's end", "though all are there");
+  EXPECT_STREQ(device_timeout(error, {1}).what(),
+               "waited 5 s in the step's end for rank 1, which gives signs of life, but whose "
+               "device does not get that far");
+  const CommunicationTimeout several = device_timeout(error, {1, 2});
+  EXPECT_STREQ(
+      several.what(),
+      "waited 5 s in the step's end for ranks 1 and 2, which give signs of life, but whose "
+      "devices do not get that far");
+  EXPECT_EQ(several.ranks(), (std::vector{1, 2}));
+  EXPECT_STREQ(device_timeout(error, {}).what(),
+               "waited 5 s in the step's end though all ranks give signs of life: a device hangs, "
+               "or they wait for one another in different operations");
 }
 
 }  // namespace

@@ -1,21 +1,42 @@
 #pragma once
 
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <fstream>
+#include <sstream>
 #include <string>
 
 namespace tandem {
 
-/// The letter with which /proc tells the state of a process: 'R', 'S', 'T' (stopped), ...; 'Z'
-/// where it has ended and nobody has taken notice, 0 where it is gone altogether.
-inline char process_state(pid_t process) {
+/// What /proc tells of a process behind its name: "STATE PARENT ..."; empty where it is gone.
+inline std::string process_status(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string text;
   std::getline(file, text);
   // "PID (NAME) STATE ...", and a name may hold anything.
   const std::size_t name_end = text.rfind(')');
-  return name_end == std::string::npos || name_end + 2 >= text.size() ? '\0' : text[name_end + 2];
+  return name_end == std::string::npos || name_end + 2 >= text.size() ? ""
+                                                                      : text.substr(name_end + 2);
+}
+
+/// The letter with which /proc tells the state of a process: 'R', 'S', 'T' (stopped), ...; 'Z'
+/// where it has ended and nobody has taken notice, 0 where it is gone altogether.
+inline char process_state(pid_t process) {
+  const std::string status = process_status(process);
+  return status.empty() ? '\0' : status.front();
+}
+
+/// Seconds that all threads of a process have computed so far; 0 where it is gone.
+inline double processor_seconds(pid_t process) {
+  constexpr int before = 11;  // fields, in front of the ticks in the program and in the kernel
+  std::istringstream status(process_status(process));
+  std::string field;
+  for (int i = 0; i < before; ++i) status >> field;
+  double program = 0.0;
+  double kernel = 0.0;
+  status >> program >> kernel;
+  return (program + kernel) / static_cast<double>(::sysconf(_SC_CLK_TCK));
 }
 
 /// Whether it has ended. Where no init process takes notice of orphans, as in containers, their

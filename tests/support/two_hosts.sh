@@ -2,6 +2,7 @@
 # two_hosts.sh --probe
 # two_hosts.sh MPIRUN RANKS_PER_HOST PROGRAM [ARGUMENT...]
 # two_hosts.sh --launcher COMMAND [ARGUMENT...]
+# two_hosts.sh --disconnect PROCESS
 #
 # Runs PROGRAM under mpirun on two hosts, ranks on each, or on the first of them COMMAND, which starts
 # mpirun for the hosts 10.213.0.1 and 10.213.0.2 itself: two network namespaces with host names of
@@ -9,6 +10,9 @@
 # namespace. Everything lives in mount, network and PID namespaces of this run alone, so that the
 # kernel takes it all away when the run ends, however it ends. Needs root or user namespaces, and
 # the commands ip (iproute2), unshare and nsenter (util-linux).
+#
+# --disconnect takes the network from the host that runs PROCESS, as one that loses its cable or its
+# power: nothing comes from it any more, not even that a connection is closed.
 #
 # On the second host the folder $TANDEM_TWO_HOSTS_FROM lies over $TANDEM_TWO_HOSTS_OVER, where they
 # are set: what its ranks write into the one goes into the other.
@@ -24,6 +28,17 @@ enter() {
   shift 2
   ip netns exec "$namespace" unshare --uts sh -c 'hostname "$0" && exec "$@"' "$name" "$@"
 }
+
+if [ "${1:-}" = --disconnect ]; then
+  user=
+  [ "$(id -u)" -eq 0 ] || user="--user --preserve-credentials"
+  for side in a b; do
+    # shellcheck disable=SC2086
+    nsenter --target "$2" $user --net ip link set "veth-$side" down 2> /dev/null && exit
+  done
+  echo "two_hosts.sh: process $2 has no network to lose" >&2
+  exit 1
+fi
 
 case ${TANDEM_TWO_HOSTS:-outside} in
   outside)

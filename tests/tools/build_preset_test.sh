@@ -2,6 +2,7 @@
 # build_preset_test.sh SOURCE WORK: tests whose needs are missing are listed with their reasons, and
 # tools/build_preset.sh registers them once the needs are there.
 set -euo pipefail
+unset TANDEM_CUDA # the one who runs the tests may have decided
 source=$1
 work=$2
 

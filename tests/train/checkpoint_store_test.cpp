@@ -10,6 +10,8 @@
 #include "base/error.h"
 #include "scratch.h"
 #include "support/message.h"
+#include "support/no_file_more.h"
+#include "train/run_checkpoints.h"
 #include "train/safetensors.h"
 
 namespace tandem {
@@ -117,6 +119,40 @@ TEST_F(CheckpointStoreTest, KeepLastRemovesOldStepsAndDeadWritersFiles) {
   EXPECT_THROW(store_.keep_last(0), Error);
   // The best outlives its original.
   EXPECT_EQ(SafetensorsFile(store_.best_path(), ReadChecksum::required).metadata_at("step"), "5");
+}
+
+// A run that this ends is restarted, as one with a mistake in its config is not.
+TEST_F(CheckpointStoreTest, AFolderThatTheMachineCannotOpenIsNoMistakeOfTheUsers) {
+  store_.create_folder();
+  save(1);
+  const std::string folder = "'" + store_.folder().string() + "': Too many open files";
+  const std::string file = "'" + store_.path_for_step(1).string() + "': Too many open files";
+  std::vector<std::string> messages;
+  {
+    const NoFileMore none;
+    messages.push_back(message_of<SystemError>([&] { (void)store_.list(); }));
+    messages.push_back(message_of<SystemError>([&] { store_.keep_last(1); }));
+    messages.push_back(
+        message_of<SystemError>([&] { const SafetensorsFile unread(store_.path_for_step(1)); }));
+  }
+  EXPECT_EQ(messages, (std::vector<std::string>{"cannot list " + folder, "cannot list " + folder,
+                                                "cannot read " + file}));
+}
+
+TEST_F(CheckpointStoreTest, TheWayOnIsToldWhateverTheMachineLacks) {
+  store_.create_folder();
+  save(1);
+  const RunConfig config;
+  const RunCheckpoints checkpoints({.folder = path("run"), .resume = false, .resume_from = {}},
+                                   config);
+  EXPECT_EQ(checkpoints.way_on(),
+            "go on with --resume; the last checkpoint is " + store_.path_for_step(1).string());
+  std::string told;
+  {
+    const NoFileMore none;
+    told = checkpoints.way_on();
+  }
+  EXPECT_EQ(told, "go on with --resume, or start again where there is no checkpoint yet");
 }
 
 TEST_F(CheckpointStoreTest, SetBestReplacesAndRepeats) {

@@ -14,6 +14,7 @@
 #include "parallel/device_communicator.h"
 #include "parallel/device_test.h"
 #include "parallel/gather_text.h"
+#include "parallel/nccl_communicator.h"
 #include "parallel/slice_share.h"
 #include "support/temporary_folder.h"
 #include "train/data_parallel_run.h"
@@ -107,6 +108,27 @@ TEST(DataParallelCuda, GradientsThatAreExchangedDirectly) {
 
 TEST(DataParallelCuda, GradientsThatNcclExchanges) {
   if (has_gpu_of_its_own()) expect_reference_over({.exchange = ExchangeKind::nccl});
+}
+
+constexpr Bounds synchronised_bounds{.right = 1e-5, .wrong = 1e-2};
+
+TEST(DataParallelCuda, StatisticsOverAllRanksAreThoseOfTheWholeBatch) {
+  GpuPlace gpu;
+  expect_synchronised({}, gpu.place(), synchronised_bounds);
+  expect_synchronised({.accumulate = 2}, gpu.place(), synchronised_bounds);
+  expect_synchronised({.folded = 2}, gpu.place(), synchronised_bounds);
+}
+
+TEST(DataParallelCuda, StatisticsOverAllRanksInBf16) {
+  GpuPlace gpu;
+  expect_synchronised({.precision = Precision::bf16}, gpu.place(), bf16_bounds);
+}
+
+TEST(DataParallelCuda, StatisticsOverAllRanksThatNcclExchanges) {
+  if (!has_gpu_of_its_own()) return;
+  GpuPlace gpu({.exchange = ExchangeKind::nccl});
+  expect_synchronised({}, gpu.place(), synchronised_bounds);
+  expect_synchronised({.precision = Precision::bf16}, gpu.place(), bf16_bounds);
 }
 
 TEST(DataParallelCuda, EveryRankHasTheSameBitsInWeightsAndLosses) {
@@ -243,6 +265,29 @@ TEST(DataParallelCuda, NcclIsTakenWhereItIsToldToMakeNoCopies) {
   if (told == nullptr || std::string(told) != "1") return;  // NCCL reads it once: the .network run
   GpuPlace gpu;
   EXPECT_EQ(gpu.place().reduction.name(), name_of_link({.exchange = ExchangeKind::nccl}));
+}
+
+// Captured steps hear of it while they wait (tests/parallel/nccl_test.cpp has the bucket too).
+TEST(DataParallelCuda, AnErrorOfNcclEndsTheWaitForAStep) {
+  if (world().size() == 1 || !has_gpu_of_its_own() || !nccl_uses_sockets()) return;
+  GpuPlace gpu({.exchange = ExchangeKind::nccl});
+  auto& nccl = dynamic_cast<NcclCommunicator&>(gpu.place().reduction);
+  const bool ends = hosts().rank() == 1;
+  const auto end_nccl = [&](int step) {
+    if (step < 6 || !ends) return;
+    nccl.give_up();
+    throw SystemError("this rank ends");
+  };
+  const std::string message = message_of<SystemError>(
+      [&] { (void)train_together({.before_step = end_nccl}, gpu.place()); });
+  if (ends) {
+    EXPECT_EQ(message, "this rank ends");
+  } else {
+    EXPECT_EQ(message.rfind("NCCL failed: ", 0), 0U) << message;
+    EXPECT_NE(message.find(" in the step's end, last in all_reduce of "), std::string::npos)
+        << message;
+  }
+  hosts().barrier();
 }
 
 TEST(DataParallelCuda, CompressedGradientsLeadNearlyTheSameWay) {

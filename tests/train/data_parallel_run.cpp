@@ -93,6 +93,25 @@ struct GlobalBatch {
   }
 };
 
+/// The norm of the difference over the norm of `expected`.
+double distance(const std::vector<float>& found, const std::vector<float>& expected) {
+  double squares = 0.0;
+  double scale = 0.0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const double x = found[i];
+    const double y = expected[i];
+    squares += (x - y) * (x - y);
+    scale += y * y;
+  }
+  return std::sqrt(squares / scale);
+}
+
+std::string bytes_of(const std::vector<float>& values) {
+  std::string bytes(values.size() * sizeof(float), '\0');
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  return bytes;
+}
+
 }  // namespace
 
 Trajectory train_together(const SmallRun& run, const ReplicaPlace& place) {
@@ -101,6 +120,7 @@ Trajectory train_together(const SmallRun& run, const ReplicaPlace& place) {
   data.config.gradient_compression = run.compression;
   data.config.shared_state = run.shared_state;
   data.config.sharded_update = run.sharded_update;
+  data.config.sync_batch_norm = run.sync_batch_norm;
   if (run.bucket_bytes > 0) {
     data.config.first_bucket_bytes = run.bucket_bytes;
     data.config.bucket_bytes = run.bucket_bytes;
@@ -131,6 +151,7 @@ Trajectory train_together(const SmallRun& run, const ReplicaPlace& place) {
     result.losses.push_back(done.sums.loss / static_cast<double>(done.sums.samples));
   };
   for (int step = 0; step < steps; ++step) {
+    if (run.before_step) run.before_step(step);
     note(replica.step([&]() -> const Batch& { return *loader.next(); }, rate, false));
   }
   note(replica.settle());
@@ -140,12 +161,14 @@ Trajectory train_together(const SmallRun& run, const ReplicaPlace& place) {
   }
   if (run.before_check) run.before_check(replica);
   replica.check_bits();
-  const HostTensor values(place.context, replica.store().all_values());
-  const std::span<const float> weights = values.tensor().span<float>();
-  result.weights.assign(weights.begin(), weights.end());
-  const HostTensor state(place.context, replica.optimizer().state().front().tensor);
-  const std::span<const float> momenta = state.tensor().span<float>();
-  result.momentum.assign(momenta.begin(), momenta.end());
+  const auto values_of = [&](const Tensor& tensor) {
+    const HostTensor host(place.context, tensor);
+    const std::span<const float> values = host.tensor().span<float>();
+    return std::vector<float>(values.begin(), values.end());
+  };
+  result.weights = values_of(replica.store().all_values());
+  result.statistics = values_of(replica.store().all_buffers());
+  result.momentum = values_of(replica.optimizer().state().front().tensor);
   return result;
 }
 
@@ -185,6 +208,8 @@ Trajectory train_by_hand(int slices, double share, const std::string& augment) {
     result.losses.push_back(loss / static_cast<double>(data.config.global_batch));
   }
   result.weights.assign(weights.begin(), weights.end());
+  const std::span<const float> statistics = store.all_buffers().span<float>();
+  result.statistics.assign(statistics.begin(), statistics.end());
   return result;
 }
 
@@ -193,15 +218,7 @@ double difference(const Trajectory& a, const Trajectory& b) {
   for (std::size_t i = 0; i < a.losses.size(); ++i) {
     largest = std::max(largest, std::abs(a.losses[i] - b.losses[i]) / b.losses[i]);
   }
-  double squares = 0.0;
-  double scale = 0.0;
-  for (std::size_t i = 0; i < a.weights.size(); ++i) {
-    const double x = a.weights[i];
-    const double y = b.weights[i];
-    squares += (x - y) * (x - y);
-    scale += y * y;
-  }
-  return std::max(largest, std::sqrt(squares / scale));
+  return std::max(largest, distance(a.weights, b.weights));
 }
 
 void expect_reference(const SmallRun& run, const ReplicaPlace& place, const Bounds& bounds) {
@@ -231,10 +248,37 @@ void expect_reference(const SmallRun& run, const ReplicaPlace& place, const Boun
             bounds.wrong);
 }
 
+void expect_synchronised(SmallRun run, const ReplicaPlace& place, const Bounds& bounds) {
+  run.sync_batch_norm = true;
+  const Trajectory whole = train_by_hand(run.accumulate, 1.0 / run.accumulate);
+  const Trajectory together = train_together(run, place);
+  const double found = difference(together, whole);
+  const double statistics = distance(together.statistics, whole.statistics);
+  if (place.hosts.rank() == 0) {
+    std::printf(
+        "%d processes x %d ranks x %d micro-batches, %s, synchronised: differ by %.2e, "
+        "running statistics by %.2e\n",
+        place.hosts.size(), run.folded, run.accumulate, std::string(name_of(run.precision)).c_str(),
+        found, statistics);
+  }
+  EXPECT_LT(found, bounds.right);
+  EXPECT_LT(statistics, bounds.right);
+  const std::string bytes = bytes_of(together.statistics);
+  for (const std::string& other : all_gather_text(place.hosts, bytes)) EXPECT_EQ(other, bytes);
+  if (place.hosts.size() * run.folded == 1) return;
+  // The comparison sees what it is for.
+  run.sync_batch_norm = false;
+  const Trajectory apart = train_together(run, place);
+  const double lost = difference(apart, whole);
+  const double lost_statistics = distance(apart.statistics, whole.statistics);
+  if (place.hosts.rank() == 0) std::printf("apart by %.2e, %.2e\n", lost, lost_statistics);
+  EXPECT_GT(lost, bounds.wrong);
+  EXPECT_GT(lost_statistics, bounds.wrong);
+}
+
 void expect_same_on_all_ranks(const SmallRun& run, const ReplicaPlace& place) {
   const Trajectory mine = train_together(run, place);
-  std::string bytes(mine.weights.size() * sizeof(float), '\0');
-  std::memcpy(bytes.data(), mine.weights.data(), bytes.size());
+  std::string bytes = bytes_of(mine.weights);
   for (const double loss : mine.losses) bytes += fmt::format("{} ", loss);
   for (const std::string& other : all_gather_text(place.hosts, bytes)) EXPECT_EQ(other, bytes);
 }

@@ -20,10 +20,12 @@ namespace tandem {
 
 class Replica;
 
-/// Losses of each step, and at the end the weights and, of training together, the momentum.
+/// Losses of each step, and at the end the weights, the running statistics and, of training
+/// together, the momentum.
 struct Trajectory {
   std::vector<double> losses;
   std::vector<float> weights;
+  std::vector<float> statistics{};
   std::vector<float> momentum{};
 };
 
@@ -35,8 +37,11 @@ struct SmallRun {
   Precision precision = Precision::fp32;
   GradientCompression compression = GradientCompression::none;
   bool shared_state = false;
+  bool sync_batch_norm = false;
   bool sharded_update = true;     ///< where ranks can
   std::int64_t bucket_bytes = 0;  ///< of gradients; 0: as usual, which is one bucket
+  /// Done before each step, which is counted from 0; may be empty.
+  std::function<void(int step)> before_step{};
   /// Done after the last step, before replicas are compared; may be empty.
   std::function<void(Replica&)> before_check{};
 };
@@ -68,6 +73,12 @@ struct Bounds {
 /// Trains together and by hand, and expects that both are the same within the bounds, and that the
 /// comparison sees what it is for.
 void expect_reference(const SmallRun& run, const ReplicaPlace& place, const Bounds& bounds);
+
+/// Trains together with batch statistics over all ranks, and expects the losses, weights and
+/// running statistics of one rank that has the whole batch, or every whole micro-batch: the slices
+/// are the micro-batches here, however many ranks there are. Expects the statistics to be the same
+/// on all ranks to the last bit, and statistics of each rank's own samples to lead elsewhere.
+void expect_synchronised(SmallRun run, const ReplicaPlace& place, const Bounds& bounds);
 
 /// Expects the same losses and weights on all ranks, to the last bit.
 void expect_same_on_all_ranks(const SmallRun& run, const ReplicaPlace& place);

@@ -12,6 +12,7 @@ namespace {
 
 /// Measured: 1.1e-7.
 constexpr Bounds bounds{.right = 1e-6, .wrong = 1e-4};
+constexpr Bounds synchronised_bounds{.right = 1e-6, .wrong = 1e-2};
 
 void expect_reference(const SmallRun& run) {
   AnyContext context(CpuContext(1));
@@ -47,6 +48,14 @@ TEST(DataParallel, EveryRankHasTheSameBitsInWeightsAndLosses) {
   AnyContext context(CpuContext(1));
   expect_same_on_all_ranks({}, {context, world(), world()});
   expect_same_on_all_ranks({.folded = 2}, {context, world(), world()});
+}
+
+TEST(DataParallel, StatisticsOverAllRanksAreThoseOfTheWholeBatch) {
+  AnyContext context(CpuContext(1));
+  const ReplicaPlace place{context, world(), world()};
+  expect_synchronised({}, place, synchronised_bounds);
+  expect_synchronised({.accumulate = 2}, place, synchronised_bounds);
+  expect_synchronised({.folded = 2}, place, synchronised_bounds);
 }
 
 /// The ranks as if they lay on so many hosts, by turns.

@@ -71,6 +71,9 @@ TEST(ReadFailure, FindsTheCause) {
   EXPECT_TRUE(memory.does_not_fit);
   EXPECT_TRUE(read_failure("error: Training of 512 samples at once does not fit the memory of X")
                   .does_not_fit);
+  EXPECT_TRUE(read_failure("error: training does not fit the memory of this host: it needs more")
+                  .does_not_fit)
+      << "as the launcher tells";
   EXPECT_EQ(read_failure("").problem, "");
 }
 
@@ -101,7 +104,10 @@ TEST_F(Runner, ARunThatFailsIsAMeasurement) {
   EXPECT_FALSE(memory.rates);
   EXPECT_TRUE(memory.does_not_fit);
   EXPECT_EQ(measure("exit 5").problem, "ended with code 5 and no message");
-  EXPECT_EQ(measure("exec sleep 60", 0.2).problem, "took longer than 0 s");
+  EXPECT_FALSE(measure("exit 5").timed_out);
+  const Measurement slow = measure("exec sleep 60", 0.2);
+  EXPECT_EQ(slow.problem, "took longer than 0.2 s");
+  EXPECT_TRUE(slow.timed_out);
 }
 
 TEST_F(Runner, StopsWhereTheUserStops) {

@@ -28,7 +28,7 @@ struct MadeUpMachine {
     runs.push_back(candidate);
     if (takes > seconds) {
       now += seconds;
-      return {.problem = "took too long"};
+      return {.problem = "took too long", .timed_out = true};
     }
     now += takes;
     if (const std::string why = problem(candidate); !why.empty()) {

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <exception>
+#include <functional>
 #include <thread>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "device/memory_kernels.h"
 #include "parallel/bf16_sum.h"
 #include "parallel/colocated/colocated_handle.h"
+#include "parallel/device_timeout.h"
 #include "parallel/stream_request.h"
 #include "parallel/stream_watch.h"
 
@@ -80,6 +82,10 @@ ColocatedCudaCommunicator::Handle& ColocatedCudaCommunicator::begin() {
 void ColocatedCudaCommunicator::wait_until(const std::function<bool()>& done,
                                            const std::function<std::string()>& what) {
   Handle& h = begin();
+  const std::function<std::string()> described = [&] {
+    const std::string last = h.marks.last();
+    return last.empty() ? what() : fmt::format("{}, last in {},", what(), last);
+  };
   const auto checked = [&] {
     const bool is_done = done();
     // Where another process of the GPU gave up, barriers were passed that not all had reached. It
@@ -88,16 +94,21 @@ void ColocatedCudaCommunicator::wait_until(const std::function<bool()>& done,
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
       return false;
     }
-    if (!is_done && h.leaders) h.leaders->check();
+    if (!is_done && h.leaders) h.leaders->check(described);
     return is_done;
   };
-  const auto described = [&] {
-    const std::string last = h.marks.last();
-    return last.empty() ? what() : fmt::format("{}, last in {},", what(), last);
-  };
   try {
-    host_.wait_until(checked, described);
+    // By reference, or std::function would allocate for what the lambda captures, in every step.
+    host_.wait_until(std::cref(checked), described);
+  } catch (const CommunicationTimeout& error) {
+    const LastWordsHeld held;
+    // Before those that wait are let go.
+    const std::vector<int> late = error.ranks().empty() ? h.late_ranks() : std::vector<int>{};
+    give_up();
+    if (late.empty()) throw;
+    throw device_timeout(error, late);
   } catch (...) {
+    const LastWordsHeld held;
     give_up();
     throw;
   }

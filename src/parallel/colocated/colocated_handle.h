@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "device/cuda_context.h"
 #include "parallel/colocated/colocated_cuda.h"
@@ -75,6 +76,10 @@ struct ColocatedCudaCommunicator::Handle final : SharedDevice {
                    std::string_view label);
   /// Orders the context's streams of all ranks.
   void order_all();
+
+  /// Ranks that the others wait for on the device, where that can be seen: those of this GPU before
+  /// those of others, which may only wait for one of theirs.
+  std::vector<int> late_ranks() const;
 
   /// Whether this process's streams have no work left, or the device has failed.
   bool drained() const;

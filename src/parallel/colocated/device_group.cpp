@@ -52,6 +52,12 @@ DeviceGroup::DeviceGroup(Communicator& host, CudaContext& context, const std::ve
   barrier_ = std::make_unique<DeviceBarrier>(context, order, memory_, member_);
 }
 
+std::vector<int> DeviceGroup::late_ranks() const {
+  std::vector<int> late;
+  for (const int m : barrier_->late_members()) late.push_back(ranks_[static_cast<std::size_t>(m)]);
+  return late;
+}
+
 template <typename T>
 std::vector<T> DeviceGroup::exchange(const T& mine) {
   const std::vector<T> all = gather_values(host_, mine);

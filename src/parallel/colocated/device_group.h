@@ -51,6 +51,8 @@ class DeviceGroup {
   int member() const { return member_; }
   bool leads() const { return member_ == 0; }
   DeviceBarrier& barrier() { return *barrier_; }
+  /// DeviceBarrier::late_members(), as ranks of the world.
+  std::vector<int> late_ranks() const;
 
   void* slot(int member, int channel) const;
   const MemberMemory& slots(int channel) const { return slots_[static_cast<std::size_t>(channel)]; }

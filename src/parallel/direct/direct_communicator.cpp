@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "device/cuda_context.h"
 #include "parallel/cuda_event_pool.h"
+#include "parallel/device_timeout.h"
 #include "parallel/direct/direct_sum.h"
 #include "parallel/direct/peer_group.h"
 #include "parallel/operation_marks.h"
@@ -140,7 +141,16 @@ void DirectCommunicator::wait_until(const std::function<bool()>& done,
   };
   try {
     nccl_.wait_until(checked, described);
+  } catch (const CommunicationTimeout& error) {
+    const LastWordsHeld held;
+    // Before those that wait are let go.
+    const std::vector<int> late =
+        error.ranks().empty() ? h.group.barrier().late_members() : std::vector<int>{};
+    give_up();
+    if (late.empty()) throw;
+    throw device_timeout(error, late);
   } catch (...) {
+    const LastWordsHeld held;
     give_up();
     throw;
   }

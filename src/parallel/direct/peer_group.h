@@ -44,6 +44,7 @@ class PeerGroup {
 
   int gpus() const { return static_cast<int>(owners_.ranks.size()); }
   int gpu() const { return owners_.gpu; }
+  /// Its members are the ranks of the group.
   DeviceBarrier& barrier() { return *barrier_; }
 
   /// Collective. `arena`: this GPU's, as this rank maps it: 16-byte aligned, of the same size on

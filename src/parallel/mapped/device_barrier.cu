@@ -144,7 +144,7 @@ CUstreamBatchMemOpParams batched(const FlagStep& step, std::uint32_t* word) {
 struct DeviceBarrier::Handle {
   Handle(CudaContext& device, DeviceOrder the_order, std::span<std::byte* const> memory,
          int this_member)
-      : order(the_order), member(this_member), host(device), ones(device) {
+      : order(the_order), member(this_member), host(device), ones(device), counts(device) {
     for (std::byte* control : memory) controls.push_back(reinterpret_cast<Control*>(control));
     std::fill_n(ones.get()->flags, std::size(ones.get()->flags), 1U);
     words = {controls.front(), own(), host.get()};
@@ -181,8 +181,28 @@ struct DeviceBarrier::Handle {
     }
   }
 
+  /// Brings what each member has begun to `counts`; false where that does not come in time.
+  bool read_counts() {
+    using Clock = std::chrono::steady_clock;
+    const Clock::time_point end = Clock::now() + std::chrono::seconds(1);
+    for (int m = 0; m < members(); ++m) {
+      const cudaError_t status = cudaMemcpyAsync(
+          counts.get()->begun[m], controls[static_cast<std::size_t>(m)]->begun,
+          sizeof(Control::begun), cudaMemcpyDeviceToHost, aside.get());
+      if (status != cudaSuccess) return false;
+    }
+    cudaError_t status = cudaSuccess;
+    while ((status = cudaStreamQuery(aside.get())) == cudaErrorNotReady && Clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return status == cudaSuccess;
+  }
+
   struct Ones {
     std::uint32_t flags[channels * flag_count(most_members)];
+  };
+  struct Counts {
+    std::uint32_t begun[most_members][channels];
   };
   static_assert(sizeof(Ones) == sizeof(Control::flags));
 
@@ -191,6 +211,7 @@ struct DeviceBarrier::Handle {
   std::vector<Control*> controls;
   PinnedMemory<HostWords> host;
   PinnedMemory<Ones> ones;
+  PinnedMemory<Counts> counts;
   PriorityStream aside;  // goes on while the others wait
   BarrierWords words{};
   InboxWords inboxes{};
@@ -228,6 +249,26 @@ void DeviceBarrier::enqueue(CUstream_st* stream, int channel, const OperationMar
 void DeviceBarrier::end_operation(CUstream_st* stream, int channel) {
   Handle& h = *handle_;
   while (h.phase[channel] != 0) h.enqueue_flags(stream, channel);
+}
+
+std::vector<int> DeviceBarrier::late_members() {
+  Handle& h = *handle_;
+  if (h.order == DeviceOrder::flags) return {};
+  const bool known = h.read_counts();
+  (void)cudaGetLastError();  // an answer, or an error that is told by who waits
+  if (!known) return {};
+  const auto& begun = h.counts.get()->begun;
+  std::vector<int> late;
+  for (int m = 0; m < h.members(); ++m) {
+    bool behind = false;
+    for (int channel = 0; channel < channels; ++channel) {
+      for (int other = 0; other < h.members(); ++other) {
+        behind |= static_cast<std::int32_t>(begun[other][channel] - begun[m][channel]) > 0;
+      }
+    }
+    if (behind) late.push_back(m);
+  }
+  return late;
 }
 
 bool DeviceBarrier::given_up() const {

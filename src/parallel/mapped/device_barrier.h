@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "parallel/operation_marks.h"
 
@@ -52,6 +53,11 @@ class DeviceBarrier {
   void enqueue(CUstream_st* stream, int channel, const OperationMark& mark = {});
   /// Said behind the last barrier of each operation: keeps flags in order.
   void end_operation(CUstream_st* stream, int channel);
+
+  /// Members whose devices have begun fewer barriers of a channel than another member's: the ones
+  /// that are waited for, while all that are waiting stand still. None with flags, and where the
+  /// device does not say so within a second.
+  std::vector<int> late_members();
 
   /// Whether a process has given up: what the device did since is void.
   bool given_up() const;

@@ -1,0 +1,109 @@
+#include "base/last_words.h"
+
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "base/blocked_signals.h"
+
+namespace tandem {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class LastWords {
+ public:
+  void leave(const std::string& words) {
+    const std::scoped_lock lock(mutex_);
+    if (!speak_) return;
+    words_ = words;
+    begin_patience();
+    if (waiting_) return;
+    const BlockedSignals blocked;
+    std::thread([this] { wait(); }).detach();
+    waiting_ = true;
+  }
+
+  void hold(int more) {
+    const std::scoped_lock lock(mutex_);
+    held_ += more;
+    if (due_) begin_patience();
+  }
+
+  void set_speaker(std::chrono::milliseconds patience,
+                   std::function<void(const std::string&)> speak) {
+    const std::scoped_lock lock(mutex_);
+    patience_ = patience;
+    speak_ = std::move(speak);
+  }
+
+  void silence() {
+    const std::scoped_lock lock(mutex_);
+    speak_ = nullptr;
+    due_.reset();
+    changed_.notify_all();
+  }
+
+ private:
+  void begin_patience() {
+    due_ = Clock::now() + patience_;
+    changed_.notify_all();
+  }
+
+  void wait() {
+    std::unique_lock lock(mutex_);
+    while (speak_) {
+      if (!due_ || held_ > 0) {
+        changed_.wait(lock);
+      } else if (Clock::now() < *due_) {
+        changed_.wait_until(lock, *due_);
+      } else {
+        break;
+      }
+    }
+    if (!speak_) return;
+    const auto speak = std::exchange(speak_, nullptr);
+    const std::string words = words_;
+    lock.unlock();
+    speak(words);
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::chrono::milliseconds patience_{0};
+  std::function<void(const std::string&)> speak_;  // empty where nobody does, or has done so
+  std::string words_;
+  std::optional<Clock::time_point> due_;
+  int held_ = 0;
+  bool waiting_ = false;
+};
+
+/// Never destroyed, since its thread may outlive what is.
+LastWords& last_words() {
+  static auto* const words = new LastWords;
+  return *words;
+}
+
+}  // namespace
+
+void leave_last_words(const std::string& words) noexcept {
+  try {
+    last_words().leave(words);
+  } catch (const std::exception&) {  // no memory, or no thread: main() is left to tell it
+  }
+}
+
+LastWordsHeld::LastWordsHeld() noexcept { last_words().hold(1); }
+LastWordsHeld::~LastWordsHeld() { last_words().hold(-1); }
+
+void speak_last_words(std::chrono::milliseconds patience,
+                      std::function<void(const std::string& words)> speak) {
+  last_words().set_speaker(patience, std::move(speak));
+}
+
+void silence_last_words() noexcept { last_words().silence(); }
+
+}  // namespace tandem

@@ -1,0 +1,142 @@
+#include "cli/failure.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <filesystem>
+#include <new>
+#include <string>
+#include <system_error>
+#include <thread>
+
+#include "base/error.h"
+#include "base/exit_code.h"
+#include "base/last_words.h"
+#include "base/log.h"
+#include "base/process_place.h"
+
+namespace tandem {
+namespace {
+
+using Seconds = std::chrono::duration<double>;
+
+/// Who tells an error.
+enum class Teller {
+  each_in_turn,  ///< mostly a lower rank has met the same one, and its one line is enough
+  this_rank,     ///< the ranks have settled it
+};
+
+struct Failure {
+  std::string line;
+  int code = ExitCode::failure;
+  Teller teller = Teller::each_in_turn;
+  /// A rank has ended: the launcher is about to end the job, with fewer words of its own than about
+  /// a rank that aborts.
+  bool launcher_ends_job = false;
+};
+
+/// Of the exception that is being handled.
+Failure current_failure() {
+  try {
+    throw;
+  } catch (const RankEnded& error) {
+    return {.line = error.what(), .teller = Teller::this_rank, .launcher_ends_job = true};
+  } catch (const CommunicationTimeout& error) {
+    return {.line = error.what(), .teller = Teller::this_rank};
+  } catch (const InputError& error) {
+    return {.line = error.what(), .code = ExitCode::bad_input};
+  } catch (const std::filesystem::filesystem_error& error) {
+    return {.line = fmt::format("{}: {}", error.path1().string(), error.code().message()),
+            .code = is_shortage(error.code()) ? ExitCode::failure : ExitCode::bad_input};
+  } catch (const std::bad_alloc&) {
+    return {.line = "out of memory; use a smaller batch, model or data set"};
+  } catch (const std::system_error& error) {
+    if (error.code() != std::errc::resource_unavailable_try_again) return {.line = error.what()};
+    return {.line =
+                "no thread can be started: there is no memory for its stack, or no process more is "
+                "allowed (ulimit -u, a container's limit)"};
+  } catch (const std::exception& error) {
+    return {.line = error.what()};
+  }
+}
+
+/// How long a rank other than 0 waits before it says what went wrong, each a little longer than the
+/// one before. Never so long that the ranks which wait for this one would take it for hung and say
+/// so first.
+Seconds silence_before_error(int rank, double timeout_seconds) {
+  constexpr int turns = 30;
+  const double most = timeout_seconds > 0.0 ? timeout_seconds / 2.0 : 3600.0;
+  const double first = std::min(2.7, 0.75 * most);
+  const double turn = std::min(0.3, (most - first) / turns);
+  return Seconds(first + turn * std::min(rank, turns));
+}
+
+std::atomic<bool> g_told = false;
+
+/// Who ends this process: it may be said once.
+enum class Ender : std::uint8_t { nobody, main, last_words };
+std::atomic<Ender> g_ender = Ender::nobody;
+
+/// Whether it is `ender` from here on, or was before.
+bool takes_the_end(Ender ender) {
+  Ender found = Ender::nobody;
+  return g_ender.compare_exchange_strong(found, ender) || found == ender;
+}
+
+void tell(const std::string& line) {
+  if (!g_told.exchange(true)) log_error("{}", line);
+}
+
+/// On a thread of its own, with the words of an error that has not reached main(). It may yet: what
+/// a device is at may end, and then nothing has to be left as it is.
+void end_unreached(const MpiSession& session, const std::string& words) {
+  constexpr std::chrono::seconds patience(2);
+  tell(words);
+  std::this_thread::sleep_for(patience);
+  if (!takes_the_end(Ender::last_words)) return;
+  close_log_file();
+  session.abort(ExitCode::failure);
+  ::_exit(ExitCode::failure);  // alone
+}
+
+}  // namespace
+
+void end_where_main_is_not_reached(const MpiSession& session) {
+  // Longer than whoever catches the error takes to throw a better one, and shorter than the second
+  // that mpirun gives the others where a rank has ended.
+  constexpr std::chrono::milliseconds patience(300);
+  speak_last_words(patience,
+                   [&session](const std::string& words) { end_unreached(session, words); });
+}
+
+void main_is_reached() {
+  silence_last_words();
+  if (takes_the_end(Ender::main)) return;
+  for (;;) ::pause();  // the other thread is ending this process
+}
+
+int end_failed(const MpiSession* session) {
+  const Failure failure = current_failure();
+  main_is_reached();
+  const bool takes_turns = failure.teller == Teller::each_in_turn;
+  if (takes_turns && process_rank() > 0) {
+    const double patience = session == nullptr ? 0.0 : session->timeout_seconds();
+    std::this_thread::sleep_for(silence_before_error(process_rank(), patience));
+  }
+  // What several ranks could have met says whose it is.
+  const bool whose = takes_turns && failure.code == ExitCode::failure && session != nullptr &&
+                     session->distributed();
+  tell(whose ? fmt::format("{} ({})", failure.line, process_place()) : failure.line);
+  close_log_file();
+  constexpr std::chrono::seconds launchers_turn(4);
+  if (failure.launcher_ends_job) std::this_thread::sleep_for(launchers_turn);
+  if (session != nullptr) session->abort(failure.code);
+  return failure.code;
+}
+
+}  // namespace tandem

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "parallel/mpi_session.h"
+
+namespace tandem {
+
+// How a process ends whose command failed. Which error has which exit code, which rank tells it and
+// when, and who ends the job, is decided here alone.
+
+/// From here on an error that no process survives (base/last_words.h) ends this one too where it
+/// does not reach main(). Until main_is_reached() the session must live.
+void end_where_main_is_not_reached(const MpiSession& session);
+
+/// main() has the end of the process in hand. May be called again.
+void main_is_reached();
+
+/// To be called in main() with the exception that is being handled: says what went wrong, and ends
+/// the whole job. Of another rank's fault, which may be rank 0's, the ranks have settled before who
+/// tells it. Returns the exit code where there is no other process to end; `session` may be null.
+int end_failed(const MpiSession* session);
+
+}  // namespace tandem

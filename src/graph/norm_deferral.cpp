@@ -1,0 +1,81 @@
+#include "graph/norm_deferral.h"
+
+#include <algorithm>
+
+#include "device/memory.h"
+#include "layers/deferred_norm.h"
+
+namespace tandem {
+namespace {
+
+const ConvBnOptions* conv_bn_options(const Node& node) {
+  const auto* layer = dynamic_cast<const ConvBn*>(node.layer.get());
+  return layer == nullptr ? nullptr : &layer->options();
+}
+
+/// Of each node the only one that reads it, and once, or -1.
+std::vector<int> only_readers(std::span<const Node> nodes) {
+  std::vector<int> readers(nodes.size(), -1);
+  std::vector<int> reads(nodes.size(), 0);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    for (const int input : nodes[i].inputs) {
+      if (input == Node::model_input) continue;
+      readers[static_cast<std::size_t>(input)] = static_cast<int>(i);
+      ++reads[static_cast<std::size_t>(input)];
+    }
+  }
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (reads[i] != 1) readers[i] = -1;
+  }
+  return readers;
+}
+
+bool is_chosen(NormDeferral which, const AnyContext& context, const ConvBnOptions& maker,
+               const KernelRequest& maker_request, const ConvBnOptions& reader) {
+  if (which == NormDeferral::always) return true;
+  constexpr ResidentClusters none{};
+  if (which == NormDeferral::as_of_many) {
+    return gains_by_deferring(maker, maker_request, reader, none);
+  }
+  return std::visit(
+      [&](const auto& device) { return gains_by_deferring(device, maker, maker_request, reader); },
+      context);
+}
+
+}  // namespace
+
+std::vector<int> norm_readers(const Graph& graph) {
+  const std::span<const Node> nodes = graph.nodes();
+  std::vector<int> readers = only_readers(nodes);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (readers[i] < 0) continue;
+    const ConvBnOptions* maker = conv_bn_options(nodes[i]);
+    const ConvBnOptions* reader = conv_bn_options(nodes[static_cast<std::size_t>(readers[i])]);
+    // A residual is another input than the first, which the convolution reads.
+    const bool can = maker != nullptr && reader != nullptr &&
+                     nodes[static_cast<std::size_t>(readers[i])].inputs[0] == static_cast<int>(i) &&
+                     can_defer_norm(*maker, *reader, maker->conv.out_channels);
+    if (!can) readers[i] = -1;
+  }
+  return readers;
+}
+
+std::vector<int> defer_norms(const Graph& graph, const AnyContext& context, NormDeferral which,
+                             std::vector<KernelRequest>& requests) {
+  std::vector<int> left_to(graph.nodes().size(), -1);
+  if (which == NormDeferral::never || is_host(context)) return left_to;
+  const std::vector<int> readers = norm_readers(graph);
+  for (std::size_t i = 0; i < readers.size(); ++i) {
+    if (readers[i] < 0) continue;
+    const auto to = static_cast<std::size_t>(readers[i]);
+    const ConvBnOptions& maker = *conv_bn_options(graph.nodes()[i]);
+    const ConvBnOptions& reader = *conv_bn_options(graph.nodes()[to]);
+    if (!is_chosen(which, context, maker, requests[i], reader)) continue;
+    left_to[i] = readers[i];
+    requests[i].defers_norm = true;
+    requests[to].input_norm = deferred_norm(maker, requests[i]);
+  }
+  return left_to;
+}
+
+}  // namespace tandem

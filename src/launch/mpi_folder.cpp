@@ -1,0 +1,121 @@
+#include "launch/mpi_folder.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <system_error>
+
+#include "base/log.h"
+#include "launch/detach.h"
+#include "launch/holds_within.h"
+#include "launch/host_tag.h"
+#include "launch/own_folder.h"
+
+namespace tandem {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* base = "/dev/shm";
+constexpr const char* open_mpi_variable = "OMPI_MCA_btl_vader_backing_directory";
+
+/// With which the names of this user's folders begin.
+std::string name_start() { return fmt::format("tandem-mpi-{}-", ::geteuid()); }
+
+fs::path path_of(const std::string& job) {
+  return fs::path(base) / fmt::format("{}{}-{}", name_start(), job, host_tag());
+}
+
+/// -1 where it cannot be opened. The system gives locks of it back when their process ends.
+int open_folder(const fs::path& path) {
+  return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+/// Fails where somebody is about to remove it.
+int open_shared(const fs::path& path) {
+  const int folder = open_folder(path);
+  if (folder < 0 || ::flock(folder, LOCK_SH | LOCK_NB) == 0) return folder;
+  ::close(folder);
+  return -1;
+}
+
+void remove_whole(const fs::path& path) {
+  std::error_code code;
+  fs::remove_all(path, code);
+}
+
+/// A younger one may not be locked yet.
+bool is_old(const fs::path& path) {
+  std::error_code code;
+  const auto changed = fs::last_write_time(path, code);
+  return !code && fs::file_time_type::clock::now() - changed > std::chrono::minutes(1);
+}
+
+void remove_abandoned() {
+  std::error_code code;
+  for (const fs::directory_entry& entry : fs::directory_iterator(base, code)) {
+    const bool ours = entry.path().filename().string().starts_with(name_start());
+    if (!ours || !is_own_folder(entry.path()) || !is_old(entry.path())) continue;
+    const int folder = open_folder(entry.path());
+    if (folder < 0) continue;
+    if (::flock(folder, LOCK_EX | LOCK_NB) == 0) remove_whole(entry.path());
+    ::close(folder);
+  }
+}
+
+/// In the keeper, which the launcher forks while it has no threads.
+[[noreturn]] void keep(const fs::path& path) {
+  detach();
+  const int folder = open_folder(path);
+  int code = 0;
+  while ((code = ::flock(folder, LOCK_EX)) != 0 && errno == EINTR) {
+  }
+  if (code == 0) remove_whole(path);
+  ::_exit(code == 0 ? 0 : 1);
+}
+
+}  // namespace
+
+MpiFolder::MpiFolder(const std::string& job) : path_(path_of(job)) {
+  remove_abandoned();
+  if (::mkdir(path_.c_str(), S_IRWXU) != 0) {
+    log_debug("cannot make '{}': {}", path_.string(), std::strerror(errno));
+    return;
+  }
+  lock_ = open_shared(path_);
+  keeper_ = ::fork();
+  if (keeper_ == 0) keep(path_);
+}
+
+MpiFolder::~MpiFolder() {
+  if (lock_ < 0) return;
+  ::close(lock_);
+  int status = 0;
+  const bool kept = keeper_ > 0 && holds_within(5.0, std::chrono::milliseconds(5), [&] {
+                      return ::waitpid(keeper_, &status, WNOHANG) == keeper_;
+                    });
+  const bool removed = kept && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  if (!removed) remove_whole(path_);
+}
+
+MpiFolderShare::MpiFolderShare(const std::string& job) : path_(path_of(job)) {
+  if (is_own_folder(path_)) lock_ = open_shared(path_);
+}
+
+MpiFolderShare::~MpiFolderShare() {
+  if (lock_ >= 0) ::close(lock_);
+}
+
+EnvironmentChanges MpiFolderShare::variables(const ReadEnvironment& environment) const {
+  if (lock_ < 0 || environment(open_mpi_variable) != nullptr) return {};
+  return {{open_mpi_variable, path_.string()}};
+}
+
+}  // namespace tandem

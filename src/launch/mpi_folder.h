@@ -1,0 +1,54 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <string>
+
+#include "base/subprocess.h"
+#include "parallel/mpi_session.h"
+
+namespace tandem {
+
+/// A job's own folder in /dev/shm of the launcher's host, for what the MPI library of its ranks
+/// shares there. Open MPI 4.1 leaves 4 MiB of every rank that is killed together with mpirun, under
+/// names that do not say whose they are; here they are the job's, and go with it. The other hosts
+/// have no such folder: there mpirun's helper outlives the ranks and removes what is theirs.
+///
+/// This is the launcher's hold on it. A process of its own removes the folder, and all in it, once
+/// the launcher and the ranks of this host have let go, also where all of them are killed.
+class MpiFolder {
+ public:
+  /// Without a folder, where there can be none, the MPI library does as it would by itself. What
+  /// dead jobs of this user left, whose last process was killed too, is removed.
+  explicit MpiFolder(const std::string& job);
+  /// Lets go, and waits until the folder is gone, or 5 s where processes of the job do not end.
+  ~MpiFolder();
+  MpiFolder(const MpiFolder&) = delete;
+  MpiFolder& operator=(const MpiFolder&) = delete;
+
+ private:
+  std::filesystem::path path_;
+  int lock_ = -1;      // of the folder itself; -1: there is no folder
+  pid_t keeper_ = -1;  // which removes it; -1: none
+};
+
+/// The hold of what starts a rank and watches it.
+class MpiFolderShare {
+ public:
+  /// Of none on hosts where there is no such folder.
+  explicit MpiFolderShare(const std::string& job);
+  ~MpiFolderShare();
+  MpiFolderShare(const MpiFolderShare&) = delete;
+  MpiFolderShare& operator=(const MpiFolderShare&) = delete;
+
+  /// By which a rank's MPI library uses the folder; nothing where there is none, or where the
+  /// user's environment says which to use.
+  EnvironmentChanges variables(const ReadEnvironment& environment) const;
+
+ private:
+  std::filesystem::path path_;
+  int lock_ = -1;
+};
+
+}  // namespace tandem

@@ -1,0 +1,42 @@
+#include "launch/mpirun_folder.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <system_error>
+
+#include "launch/own_folder.h"
+
+namespace tandem {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// As Open MPI looks for it.
+fs::path temporary_directory() {
+  for (const char* name : {"TMPDIR", "TEMP", "TMP"}) {
+    if (const char* value = std::getenv(name); value != nullptr && *value != '\0') return value;
+  }
+  return "/tmp";
+}
+
+}  // namespace
+
+void remove_mpirun_folder(pid_t mpirun) {
+  std::array<char, 256> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) return;
+  const std::string name = host.data();
+  // With or without the domain.
+  for (const std::string& each : {name, name.substr(0, name.find('.'))}) {
+    const fs::path all = temporary_directory() / fmt::format("ompi.{}.{}", each, ::geteuid());
+    if (!is_own_folder(all)) continue;
+    std::error_code code;
+    fs::remove_all(all / fmt::format("pid.{}", mpirun), code);
+  }
+}
+
+}  // namespace tandem

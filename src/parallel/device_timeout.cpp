@@ -1,0 +1,22 @@
+#include "parallel/device_timeout.h"
+
+#include <utility>
+
+#include "parallel/gather_text.h"
+
+namespace tandem {
+
+CommunicationTimeout device_timeout(const CommunicationTimeout& error, std::vector<int> late) {
+  if (late.empty()) {
+    return {error.waited(),
+            "though all ranks give signs of life: a device hangs, or they wait for one another in "
+            "different operations"};
+  }
+  const bool one = late.size() == 1;
+  const std::string reason =
+      fmt::format("for {}, which {} of life, but whose {} not get that far", ranks_text(late),
+                  one ? "gives signs" : "give signs", one ? "device does" : "devices do");
+  return {error.waited(), reason, std::move(late)};
+}
+
+}  // namespace tandem

@@ -1,0 +1,54 @@
+#include "train/fault_places.h"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "base/last_words.h"
+#include "device/device_error.h"
+#include "parallel/gather_text.h"
+
+namespace tandem {
+namespace {
+
+/// Where the ranks are, or, where there are none to name, who says so.
+std::string blamed(const RankTopology& places, std::vector<int> ranks) {
+  if (!ranks.empty()) return places.places_text(ranks);
+  ranks.push_back(places.rank());
+  return "seen by " + places.places_text(ranks);
+}
+
+/// The driver does not tell the clients of an MPS server whose fault it was.
+std::string sharers_of_a_fault(const RankTopology& places) {
+  const std::vector<int>& here = places.ranks_on_device(places.device_of(places.rank()));
+  return here.size() == 1
+             ? std::string()
+             : fmt::format(", which under MPS may be a fault of any of {}", ranks_text(here));
+}
+
+std::string behind(const char* sign, const std::string& text) {
+  return text.empty() ? text : sign + text;
+}
+
+}  // namespace
+
+void rethrow_with_places(const RankTopology& places, const std::function<FaultNotes()>& notes) {
+  const LastWordsHeld held;
+  try {
+    throw;
+  } catch (const CommunicationTimeout& error) {
+    const FaultNotes now = notes();
+    throw CommunicationTimeout(
+        now.at + error.waited(),
+        fmt::format("{} ({}); look at the hosts, or raise parallel.timeout_seconds{}",
+                    error.reason(), blamed(places, error.ranks()), behind(", and ", now.way_on)),
+        error.ranks());
+  } catch (const RankEnded& error) {
+    const FaultNotes now = notes();
+    throw RankEnded(now.at + error.what() + behind(", and ", now.way_on));
+  } catch (const DeviceError& error) {
+    throw DeviceError(error.what() + sharers_of_a_fault(places) + behind("; ", notes().way_on));
+  }
+}
+
+}  // namespace tandem

@@ -1,0 +1,109 @@
+#include "base/last_words.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+namespace tandem {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// A speaker that speaks is the last one of its process: so each test's is in a child, which ends
+// with what was spoken, or with silence.
+
+constexpr milliseconds patience(200);
+
+class Listener {
+ public:
+  Listener() {
+    speak_last_words(patience, [this](const std::string& words) {
+      const std::scoped_lock lock(mutex_);
+      words_ = words;
+      heard_.notify_all();
+    });
+  }
+
+  /// What is heard within the time; ends the process.
+  [[noreturn]] void end_with_what_is_heard(std::chrono::milliseconds within) {
+    std::unique_lock lock(mutex_);
+    heard_.wait_for(lock, within, [this] { return words_.has_value(); });
+    static_cast<void>(std::fputs(words_ ? words_->c_str() : "silence", stderr));
+    std::_Exit(0);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable heard_;
+  std::optional<std::string> words_;
+};
+
+class LastWordsTest : public testing::Test {
+ protected:
+  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+
+  template <typename Action>
+  static void expect(const char* heard, milliseconds within, const Action& action) {
+    EXPECT_EXIT(
+        {
+          Listener listener;
+          action();
+          listener.end_with_what_is_heard(within);
+        },
+        testing::ExitedWithCode(0), heard);
+  }
+};
+
+TEST_F(LastWordsTest, AreSpokenWhereMainIsNotReached) {
+  expect("^a device hangs$", seconds(20), [] { leave_last_words("a device hangs"); });
+}
+
+TEST_F(LastWordsTest, AreTheLatest) {
+  expect("^step 3: a device hangs$", seconds(20), [] {
+    leave_last_words("a device hangs");
+    leave_last_words("step 3: a device hangs");
+  });
+}
+
+TEST_F(LastWordsTest, AreNotSpokenWhereMainIsReached) {
+  expect("^silence$", 5 * patience, [] {
+    leave_last_words("a device hangs");
+    silence_last_words();
+    leave_last_words("another one");
+  });
+}
+
+TEST_F(LastWordsTest, AreNotSpokenWithoutAny) {
+  expect("^silence$", 5 * patience, [] {});
+}
+
+TEST_F(LastWordsTest, WaitForWhoeverHoldsThem) {
+  expect("^step 3: a device hangs$", seconds(20), [] {
+    leave_last_words("a device hangs");
+    const LastWordsHeld held;
+    std::this_thread::sleep_for(5 * patience);
+    leave_last_words("step 3: a device hangs");
+  });
+  expect("^silence$", 5 * patience, [] {
+    leave_last_words("a device hangs");
+    static const LastWordsHeld held;
+  });
+}
+
+TEST_F(LastWordsTest, OfAnErrorThatIsThrownOnAsItIsAreSpoken) {
+  expect("^a device hangs$", seconds(20), [] {
+    leave_last_words("a device hangs");
+    const LastWordsHeld held;
+  });
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,107 @@
+#include "base/process_report.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <functional>
+#include <string>
+
+#include "base/process_place.h"
+
+namespace tandem {
+namespace {
+
+/// A file for reports, as whoever watches children has one.
+class ReportFile {
+ public:
+  explicit ReportFile(const char* name) : descriptor_(::memfd_create(name, 0)) {
+    if (descriptor_ < 0 || ::ftruncate(descriptor_, bytes) != 0) std::abort();
+    memory_ = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
+    if (memory_ == MAP_FAILED) std::abort();
+  }
+  ~ReportFile() {
+    ::munmap(memory_, bytes);
+    ::close(descriptor_);
+  }
+  ReportFile(const ReportFile&) = delete;
+  ReportFile& operator=(const ReportFile&) = delete;
+
+  int descriptor() const { return descriptor_; }
+  ProcessReport& at(std::size_t offset) const {
+    return *reinterpret_cast<ProcessReport*>(static_cast<std::byte*>(memory_) + offset);
+  }
+
+ private:
+  static constexpr std::size_t bytes = 4096;
+  int descriptor_;
+  void* memory_;
+};
+
+/// The exit code of a child in which `work` ran with that variable. A child, since a process reads
+/// its environment once.
+int in_child(const std::pair<std::string, std::string>& variable,
+             const std::function<int()>& work) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::setenv(variable.first.c_str(), variable.second.c_str(), 1);
+    ::_exit(work());
+  }
+  int status = -1;
+  if (::waitpid(child, &status, 0) != child || !WIFEXITED(status)) return -1;
+  return WEXITSTATUS(status);
+}
+
+int report_all() {
+  own_report().set_step(41);
+  own_report().set_step(42);
+  own_report().set_timeout(2.5);
+  own_report().set_wait("a long operation");
+  own_report().set_wait("a bucket");
+  return has_watching_parent() && process_place().ends_with(", step 42") ? 0 : 1;
+}
+
+TEST(ProcessReport, StandsWithTheParentOnceTheChildIsDead) {
+  const ReportFile file("tandem-ranks");
+  const ProcessReport& report = file.at(512);
+  EXPECT_EQ(report.step(), 0);
+  EXPECT_EQ(report.timeout_seconds(), 0.0);
+  EXPECT_EQ(report.wait(), "");
+  EXPECT_EQ(in_child(report_variable(file.descriptor(), 512), report_all), 0);
+  EXPECT_EQ(report.step(), 42);
+  EXPECT_EQ(report.timeout_seconds(), 2.5);
+  EXPECT_EQ(report.wait(), "a bucket");
+  EXPECT_EQ(file.at(0).step(), 0);
+}
+
+TEST(ProcessReport, CutsWhatThereIsNoRoomFor) {
+  ProcessReport report;
+  const std::string text(1000, 'x');
+  report.set_wait(text);
+  EXPECT_GE(report.wait().size(), 100U);
+  EXPECT_TRUE(text.starts_with(report.wait()));
+  report.set_wait("");
+  EXPECT_EQ(report.wait(), "");
+}
+
+TEST(ProcessReport, IsNotTakenFromWhatHoldsNone) {
+  const ReportFile file("tandem-ranks");
+  const ReportFile other("another");
+  const auto reports_alone = [] {
+    own_report().set_step(7);
+    return !has_watching_parent() && process_place().ends_with(", step 7") ? 0 : 1;
+  };
+  for (const auto& variable :
+       {report_variable(0, 0), report_variable(other.descriptor(), 0),
+        report_variable(file.descriptor(), 4096), report_variable(file.descriptor(), 4),
+        report_variable(-1, 0), std::pair(report_variable(0, 0).first, std::string("x"))}) {
+    EXPECT_EQ(in_child(variable, reports_alone), 0) << variable.second;
+  }
+  EXPECT_EQ(file.at(0).step(), 0);
+  EXPECT_EQ(other.at(0).step(), 0);
+}
+
+}  // namespace
+}  // namespace tandem

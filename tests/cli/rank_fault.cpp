@@ -1,0 +1,89 @@
+#include "cli/rank_fault.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+// A library that a test preloads into the ranks of a job, so that one of them does what the test
+// orders. It stands in front of calls of CUDA's runtime that a rank makes, whose types are written
+// here as they are passed, since the runtime's header declares the functions already.
+//
+// An order is a file $TANDEM_FAULT_ORDERS/RANK with one of these words. A rank looks for it, and
+// takes it away, at every 1000th launch of a graph, that is of a step: so ranks that are given one
+// at the same moment follow it in the same step.
+//   nothing  goes on: it has come to that launch
+//   astray   a kernel writes to an address that is nobody's, before the step
+//   spin     a kernel of one thread never ends, before the step
+//   flood    the same with as many threads as there is room for on the GPU
+//   memory   no device memory is left from here on
+
+namespace {
+
+constexpr int out_of_memory = 2;  // cudaErrorMemoryAllocation
+constexpr long interval = 1000;
+
+bool g_memory_is_out = false;  // set and read on the thread that computes
+
+/// The runtime's own function of that name.
+template <typename Function>
+Function next(const char* name) {
+  void* const found = ::dlsym(RTLD_NEXT, name);
+  if (found == nullptr) std::abort();
+  return reinterpret_cast<Function>(found);
+}
+
+/// The order for this process; empty where there is none.
+std::string take_order() {
+  const char* const folder = std::getenv("TANDEM_FAULT_ORDERS");
+  const char* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  if (folder == nullptr || rank == nullptr) return {};
+  const std::string file = std::string(folder) + "/" + rank;
+  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return {};
+  std::array<char, 16> text{};
+  const ssize_t count = ::read(descriptor, text.data(), text.size());
+  static_cast<void>(::close(descriptor));
+  if (count <= 0 || ::unlink(file.c_str()) != 0) std::abort();
+  return {text.data(), static_cast<std::size_t>(count)};
+}
+
+void follow(std::string_view order, void* stream) {
+  using namespace tandem::cli;
+  if (order.empty() || order == "nothing") return;
+  if (order == "astray") {
+    write_astray(stream);
+  } else if (order == "spin") {
+    spin(stream);
+  } else if (order == "flood") {
+    flood(stream);
+  } else if (order == "memory") {
+    g_memory_is_out = true;
+  } else {
+    std::abort();
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+__attribute__((visibility("default"))) int cudaGraphLaunch(void* graph, void* stream) {
+  static const auto launch = next<int (*)(void*, void*)>("cudaGraphLaunch");
+  static long launches = 0;
+  if (++launches % interval == 0) follow(take_order(), stream);
+  return launch(graph, stream);
+}
+
+__attribute__((visibility("default"))) int cudaMalloc(void** memory, std::size_t bytes) {
+  static const auto allocate = next<int (*)(void**, std::size_t)>("cudaMalloc");
+  if (!g_memory_is_out) return allocate(memory, bytes);
+  *memory = nullptr;
+  return out_of_memory;
+}
+}

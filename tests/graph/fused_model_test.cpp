@@ -1,0 +1,110 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "graph/fusion.h"
+#include "graph/model_file.h"
+#include "graph/parity_context.h"
+#include "graph/placed_batch.h"
+#include "tensor/host_tensor.h"
+
+namespace tandem {
+namespace {
+
+int count_kind(const Graph& graph, std::string_view kind) {
+  return static_cast<int>(std::ranges::count_if(
+      graph.nodes(), [&](const Node& node) { return node.layer->kind() == kind; }));
+}
+
+using Values = std::map<std::string, std::vector<float>>;
+
+/// What one training step and one evaluation leave behind, by name.
+struct StepValues {
+  double loss = 0.0;
+  std::vector<float> logits;
+  std::vector<float> evaluated;
+  Values gradients;
+  Values buffers;
+};
+
+StepValues run(const Graph& graph, const Batch& batch) {
+  AnyContext context = parity_context();
+  ParameterStore store(graph, context, true);
+  scatter_parameters(context, store, 11);
+  const auto size = static_cast<std::int64_t>(batch.labels.size());
+  const PlacedBatch placed(context, batch);
+  const auto values_of = [&](const Tensor& tensor) {
+    return copy_of(HostTensor(context, tensor).tensor());
+  };
+  StepPlan training(graph, store, context, {.batch = size, .training = true});
+  StepPlan evaluation(graph, store, context, {.batch = size});
+  StepValues values;
+  values.loss = training.forward(placed.images(), placed.targets(), size).loss;
+  values.logits = values_of(training.logits());
+  training.backward(false, {});
+  for (std::size_t i = 0; i < store.parameters().size(); ++i) {
+    values.gradients[store.parameters()[i].name] = values_of(store.gradient(i));
+  }
+  for (const StateBuffer& buffer : store.buffers()) {
+    values.buffers[buffer.name] = values_of(store.buffer(buffer.name));
+  }
+  evaluation.forward(placed.images(), placed.targets(), size);
+  values.evaluated = values_of(evaluation.logits());
+  return values;
+}
+
+void expect_near(const std::vector<float>& a, const std::vector<float>& b, double tolerance,
+                 const std::string& name) {
+  ASSERT_EQ(a.size(), b.size()) << name;
+  double largest = 1e-3;
+  for (const float value : a) largest = std::max(largest, std::fabs(static_cast<double>(value)));
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    ASSERT_TRUE(std::fabs(static_cast<double>(a[i]) - static_cast<double>(b[i])) <=
+                tolerance * largest)
+        << name << "[" << i << "]: " << a[i] << " and " << b[i];
+  }
+}
+
+void expect_near(const Values& a, const Values& b, double tolerance) {
+  ASSERT_EQ(a.size(), b.size());
+  for (const auto& [name, values] : a) {
+    ASSERT_TRUE(b.contains(name)) << name;
+    expect_near(values, b.at(name), tolerance, name);
+  }
+}
+
+class FusedModelTest : public testing::TestWithParam<std::string> {};
+
+TEST_P(FusedModelTest, ComputesWhatThePlainModelComputes) {
+  const Graph plain = load_model(
+      find_model(GetParam()), {.classes = 10, .size = 32, .dropout = 0.0, .stochastic_depth = 0.0});
+  const Graph fused = fuse(plain);
+  EXPECT_EQ(count_kind(fused, "batch_norm"), 0);
+  EXPECT_EQ(count_kind(fused, "add"), 0);
+  EXPECT_EQ(count_kind(fused, "shuffle_join"), 0);
+  EXPECT_EQ(count_kind(fused, "relu"), 0);
+  EXPECT_EQ(count_kind(fused, "relu6"), 0);
+  EXPECT_EQ(count_kind(fused, "conv_bn"), count_kind(plain, "batch_norm"));
+  EXPECT_EQ(fused.parameter_elements(), plain.parameter_elements());
+  EXPECT_EQ(fused.multiply_adds(), plain.multiply_adds());
+  const Batch batch(plain, 4, 5);
+  const StepValues a = run(plain, batch);
+  const StepValues b = run(fused, batch);
+  EXPECT_NEAR(a.loss, b.loss, 1e-4 * a.loss);
+  expect_near(a.logits, b.logits, 1e-4, "logits");
+  expect_near(a.evaluated, b.evaluated, 1e-4, "logits in evaluation");
+  expect_near(a.gradients, b.gradients, 2e-3);
+  expect_near(a.buffers, b.buffers, 1e-4);
+}
+
+INSTANTIATE_TEST_SUITE_P(Zoo, FusedModelTest,
+                         testing::Values("resnet8", "resnet20", "shufflenet_v2_x0_5",
+                                         "shufflenet_v2_x1_0", "mobilenet_v2", "efficientnet_b0"),
+                         [](const testing::TestParamInfo<std::string>& test) {
+                           return test.param;
+                         });
+
+}  // namespace
+}  // namespace tandem

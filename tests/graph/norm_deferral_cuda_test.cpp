@@ -1,0 +1,220 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdlib>
+#include <memory>
+#include <utility>
+
+#include "device/memory.h"
+#include "graph/device_batch.h"
+#include "graph/fusion.h"
+#include "graph/late_queue.h"
+#include "graph/model_file.h"
+#include "tensor/host_tensor.h"
+
+// Plans whose normalisations are left to the depthwise convolutions that read them against plans
+// that write every result.
+
+namespace tandem {
+namespace {
+
+/// Takes the way of statistics over ranks, on which no normalisation is one kernel, alone.
+class OneRank : public RankSum {
+ public:
+  int ranks() const override { return 1; }
+  void reserve(std::size_t /*count*/) override {}
+  void sum(std::span<double> /*values*/) override {}
+  void sum_on_device(double* /*values*/, std::size_t /*count*/) override {}
+};
+
+/// What a training step and an evaluation leave behind.
+struct Results {
+  std::vector<float> sums;
+  std::vector<float> gradients;
+  std::vector<float> statistics;
+  double evaluated_loss = 0.0;
+  std::vector<std::byte> evaluated_logits{};
+  std::ptrdiff_t deferred = 0;
+  std::ptrdiff_t evaluation_deferred = 0;
+  std::size_t bytes = 0;
+};
+
+struct Mode {
+  std::int64_t batch = 32;
+  Precision precision = Precision::bf16;
+  NamePrefixes freeze{};
+  std::int64_t groups = 1;
+  RankSum* rank_sum = nullptr;
+  SideWork side_work = SideWork::by_size;
+  bool accumulate = false;
+  bool late = false;  ///< side work is done as late as it may be
+};
+
+Results run(AnyContext& context, const Graph& graph, const Mode& mode, NormDeferral deferral) {
+  const auto values_of = [&](const Tensor& tensor) {
+    return copy_of(HostTensor(context, tensor).tensor());
+  };
+  ParameterStore store(graph, context, true, mode.freeze, mode.precision);
+  scatter_parameters(context, store, 1);
+  StepPlan training(graph, store, context,
+                    {.batch = mode.batch,
+                     .training = true,
+                     .precision = mode.precision,
+                     .accumulation = mode.accumulate,
+                     .rank_sum = mode.rank_sum,
+                     .batch_groups = mode.groups,
+                     .side_work = mode.side_work,
+                     .norm_deferral = deferral,
+                     .side_queue = mode.late ? std::make_shared<LateQueue>() : nullptr});
+  StepPlan evaluation(
+      graph, store, context,
+      {.batch = mode.batch, .precision = mode.precision, .norm_deferral = deferral});
+  const Arena sums_memory(context, 4 * sizeof(float), "a test");
+  const Tensor sums(sums_memory.data(), {4});
+  for (std::uint64_t pass = 0; pass < (mode.accumulate ? 2U : 1U); ++pass) {
+    const DeviceBatch batch(context, graph, mode.precision, mode.batch, pass + 1);
+    training.enqueue_forward(batch.images(), batch.targets(), {.seed = 1}, nullptr, sums);
+    training.backward(pass > 0, {});
+    synchronize(context);
+  }
+  Results results{.sums = values_of(sums),
+                  .gradients = values_of(store.all_gradients()),
+                  .statistics = values_of(store.all_buffers())};
+  const DeviceBatch batch(context, graph, mode.precision, mode.batch, 3);
+  results.evaluated_loss = evaluation.forward(batch.images(), batch.targets(), mode.batch).loss;
+  const HostTensor logits(context, evaluation.logits());
+  const auto* bytes = static_cast<const std::byte*>(logits.tensor().raw());
+  results.evaluated_logits.assign(bytes, bytes + logits.tensor().bytes());
+  results.deferred = std::ranges::count(training.deferred_norms(), true);
+  results.evaluation_deferred = std::ranges::count(evaluation.deferred_norms(), true);
+  results.bytes = training.activation_bytes();
+  return results;
+}
+
+Graph model_of(const std::string& name, std::int64_t size) {
+  return fuse(load_model(find_model(name),
+                         {.classes = 10, .size = size, .dropout = 0.0, .stochastic_depth = 0.0}));
+}
+
+class NormDeferralCudaTest : public testing::Test {
+ protected:
+  // The libraries' own first choices do, and are the same for both plans.
+  static void SetUpTestSuite() { ::setenv("TANDEM_TUNE", "off", 1); }
+  static void TearDownTestSuite() { ::unsetenv("TANDEM_TUNE"); }
+
+  /// Both plans give the same bits, and the one that leaves normalisations does so, `least` to
+  /// `most` times.
+  void expect_same(const Graph& graph, const Mode& mode, NormDeferral deferral,
+                   std::ptrdiff_t least, std::ptrdiff_t most) {
+    SCOPED_TRACE(graph.name() + " " + std::string(name_of(mode.precision)) + " in " +
+                 std::to_string(mode.groups) + " groups");
+    const Results own = run(context_, graph, mode, NormDeferral::never);
+    const Results left = run(context_, graph, mode, deferral);
+    EXPECT_EQ(own.deferred, 0);
+    EXPECT_EQ(own.evaluation_deferred, 0);
+    EXPECT_GE(left.deferred, least);
+    EXPECT_LE(left.deferred, most);
+    EXPECT_GE(left.evaluation_deferred, 16);
+    EXPECT_LT(left.bytes, own.bytes);
+    const auto finite = [](float value) { return std::isfinite(value); };
+    EXPECT_TRUE(std::ranges::all_of(own.gradients, finite));
+    EXPECT_TRUE(std::ranges::any_of(own.gradients, [](float value) { return value != 0.0F; }));
+    EXPECT_EQ(left.sums, own.sums);
+    EXPECT_TRUE(left.gradients == own.gradients);
+    EXPECT_TRUE(left.statistics == own.statistics);
+    EXPECT_TRUE(left.evaluated_logits == own.evaluated_logits);
+  }
+
+  AnyContext context_{std::in_place_type<CudaContext>, 0};
+};
+
+TEST_F(NormDeferralCudaTest, LeavesTheBits) {
+  // All windows, activations and strides, down to images of one pixel.
+  OneRank sum;
+  for (const auto& [name, count] : {std::pair{"mobilenet_v2", 17}, std::pair{"efficientnet_b0", 16},
+                                    std::pair{"shufflenet_v2_x1_0", 16}}) {
+    for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp16}) {
+      expect_same(model_of(name, 32), {.batch = 8, .precision = precision, .rank_sum = &sum},
+                  NormDeferral::always, count, count);
+    }
+  }
+}
+
+TEST_F(NormDeferralCudaTest, TakesLayersTooLargeForOneKernel) {
+  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+    for (const std::int64_t groups : {1, 2}) {
+      const Mode mode{.batch = 32 * groups, .precision = precision, .groups = groups};
+      // At least the stem and the first block that widens, and not what follows the last stride.
+      expect_same(model_of("mobilenet_v2", 64), mode, NormDeferral::by_size, 2, 12);
+      expect_same(model_of("efficientnet_b0", 64), mode, NormDeferral::by_size, 2, 12);
+    }
+  }
+}
+
+TEST_F(NormDeferralCudaTest, KeepsWhatSideWorkReads) {
+  OneRank sum;
+  for (const bool accumulate : {false, true}) {
+    for (const bool late : {false, true}) {
+      const Mode mode{.batch = 8,
+                      .rank_sum = &sum,
+                      .side_work = SideWork::always,
+                      .accumulate = accumulate,
+                      .late = late};
+      expect_same(model_of("mobilenet_v2", 32), mode, NormDeferral::always, 17, 17);
+    }
+  }
+}
+
+TEST_F(NormDeferralCudaTest, OfFewSamplesTellsWhatManyNeed) {
+  const Graph graph = model_of("mobilenet_v2", 32);
+  ParameterStore store(graph, context_, true, {}, Precision::bf16);
+  const auto bytes_of_one = [&](std::int64_t batch, NormDeferral deferral) {
+    const StepPlan plan(graph, store, context_,
+                        {.batch = batch,
+                         .training = true,
+                         .precision = Precision::bf16,
+                         .norm_deferral = deferral});
+    return static_cast<double>(plan.activation_bytes()) / static_cast<double>(batch);
+  };
+  const double wanted = bytes_of_one(4096, NormDeferral::by_size);
+  EXPECT_NEAR(bytes_of_one(64, NormDeferral::as_of_many), wanted, 0.15 * wanted);
+}
+
+TEST_F(NormDeferralCudaTest, WorksBesideFrozenLayers) {
+  // Makers frozen below everything that is trained, the reader of the last one among it; and makers
+  // frozen whose gradient passes on.
+  const NamePrefixes below({"features.0", "features.1", "features.2.conv.0"});
+  const NamePrefixes inside({"features.3.conv.0", "features.4.conv.0"});
+  for (const NamePrefixes& freeze : {below, inside}) {
+    OneRank sum;
+    expect_same(model_of("mobilenet_v2", 32), {.batch = 8, .freeze = freeze, .rank_sum = &sum},
+                NormDeferral::always, 17, 17);
+  }
+}
+
+TEST_F(NormDeferralCudaTest, RoundsAsElsewhereWhereOneKernelNormalises) {
+  // There the statistics' sums are taken in another order.
+  for (const char* name : {"mobilenet_v2", "efficientnet_b0", "shufflenet_v2_x1_0"}) {
+    SCOPED_TRACE(name);
+    const Graph graph = model_of(name, 32);
+    const Mode mode{.batch = 64, .precision = Precision::fp32};
+    const Results own = run(context_, graph, mode, NormDeferral::never);
+    const Results left = run(context_, graph, mode, NormDeferral::always);
+    EXPECT_GE(left.deferred, 16);
+    EXPECT_NEAR(left.sums[0], own.sums[0], 1e-4F * own.sums[0]);
+    EXPECT_NEAR(left.evaluated_loss, own.evaluated_loss, 1e-3 * own.evaluated_loss);
+    double difference = 0.0;
+    double norm = 0.0;
+    for (std::size_t i = 0; i < own.gradients.size(); ++i) {
+      const auto wanted = static_cast<double>(own.gradients[i]);
+      difference += std::pow(static_cast<double>(left.gradients[i]) - wanted, 2.0);
+      norm += wanted * wanted;
+    }
+    EXPECT_LT(std::sqrt(difference / norm), 1e-2);
+  }
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,133 @@
+#include "launch/mpi_folder.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "launch/holds_within.h"
+#include "launch/job_supervisor.h"
+
+namespace tandem {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* variable = "OMPI_MCA_btl_vader_backing_directory";
+
+const char* nothing(const char*) { return nullptr; }
+
+/// Of the job in /dev/shm.
+std::vector<fs::path> folders_of(const std::string& job) {
+  std::vector<fs::path> found;
+  for (const fs::directory_entry& each : fs::directory_iterator("/dev/shm")) {
+    if (each.path().filename().string().find(job) != std::string::npos) {
+      found.push_back(each.path());
+    }
+  }
+  return found;
+}
+
+/// As a rank that is killed leaves it.
+void write_segment(const fs::path& folder) { std::ofstream(folder / "vader_segment.0") << "x"; }
+
+TEST(MpiFolder, GoesWithTheLauncherAndAllThatIsInIt) {
+  const std::string job = new_job_name();
+  const std::string other = new_job_name();
+  const MpiFolder others(other);
+  {
+    const MpiFolder launcher(job);
+    ASSERT_EQ(folders_of(job).size(), 1U);
+    const fs::path folder = folders_of(job).front();
+    EXPECT_EQ(fs::status(folder).permissions(), fs::perms::owner_all);
+    {
+      const MpiFolderShare rank(job);
+      EXPECT_EQ(rank.variables(nothing), (EnvironmentChanges{{variable, folder.string()}}));
+    }
+    EXPECT_EQ(folders_of(job).size(), 1U) << "other ranks may still come";
+    write_segment(folder);
+  }
+  EXPECT_TRUE(folders_of(job).empty());
+  EXPECT_EQ(folders_of(other).size(), 1U);
+}
+
+TEST(MpiFolder, IsLeftToTheUsersEnvironment) {
+  const std::string job = new_job_name();
+  const MpiFolder launcher(job);
+  const MpiFolderShare rank(job);
+  EXPECT_TRUE(rank.variables([](const char* name) {
+                    return name == std::string(variable) ? "/tmp" : nullptr;
+                  })
+                  .empty());
+}
+
+TEST(MpiFolder, IsNoneOnOtherHosts) {
+  const std::string job = new_job_name();
+  const MpiFolderShare rank(job);
+  EXPECT_TRUE(rank.variables(nothing).empty());
+  EXPECT_TRUE(folders_of(job).empty());
+}
+
+TEST(MpiFolder, GoesWithTheLastRankWhereTheLauncherIsKilled) {
+  const std::string job = new_job_name();
+  const pid_t launcher = ::fork();
+  ASSERT_GE(launcher, 0);
+  if (launcher == 0) {
+    const MpiFolder folder(job);
+    ::raise(SIGSTOP);
+  }
+  ASSERT_EQ(::waitpid(launcher, nullptr, WUNTRACED), launcher);
+  auto first = std::make_unique<MpiFolderShare>(job);
+  auto last = std::make_unique<MpiFolderShare>(job);
+  ASSERT_EQ(::kill(launcher, SIGKILL), 0);
+  ASSERT_EQ(::waitpid(launcher, nullptr, 0), launcher);
+  const fs::path folder = folders_of(job).front();
+  write_segment(folder);
+  first.reset();
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_TRUE(fs::exists(folder));
+  last.reset();
+  EXPECT_TRUE(
+      holds_within(10.0, std::chrono::milliseconds(5), [&] { return !fs::exists(folder); }));
+}
+
+/// As a job leaves it whose last process is killed too.
+fs::path abandoned_folder(const std::string& job) {
+  fs::path folder;
+  {
+    const MpiFolder launcher(job);
+    folder = folders_of(job).front();
+  }
+  EXPECT_EQ(::mkdir(folder.c_str(), S_IRWXU), 0);
+  write_segment(folder);
+  return folder;
+}
+
+TEST(MpiFolder, ThatADeadJobLeftIsRemovedByTheNextLauncher) {
+  const std::string dead = new_job_name();
+  const std::string living = new_job_name();
+  const std::string young = new_job_name();
+  for (const std::string& job : {dead, living, young}) abandoned_folder(job);
+  const auto long_ago = fs::file_time_type::clock::now() - std::chrono::minutes(10);
+  for (const std::string& job : {dead, living}) {
+    fs::last_write_time(folders_of(job).front(), long_ago);
+  }
+  {
+    const MpiFolderShare rank(living);
+    const MpiFolder launcher(new_job_name());
+    EXPECT_TRUE(folders_of(dead).empty());
+    EXPECT_EQ(folders_of(living).size(), 1U);
+    EXPECT_EQ(folders_of(young).size(), 1U);
+  }
+  for (const std::string& job : {living, young}) fs::remove_all(folders_of(job).front());
+}
+
+}  // namespace
+}  // namespace tandem
