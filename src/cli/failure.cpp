@@ -19,6 +19,7 @@
 #include "base/last_words.h"
 #include "base/log.h"
 #include "base/process_place.h"
+#include "parallel/host_processes.h"
 
 namespace tandem {
 namespace {
@@ -96,6 +97,8 @@ void tell(const std::string& line) {
 /// a device is at may end, and then nothing has to be left as it is.
 void end_unreached(const MpiSession& session, const std::string& words) {
   constexpr std::chrono::seconds patience(2);
+  // The object that would say so when it is destroyed may be what is not reached.
+  explain_own_end();
   tell(words);
   std::this_thread::sleep_for(patience);
   if (!takes_the_end(Ender::last_words)) return;

@@ -22,7 +22,7 @@ constexpr std::size_t line = 64;
 // A handler reaches nothing but static storage, from which it finds this process's word. It counts
 // itself, so that the word's memory stays while a handler on another thread may write there.
 std::atomic<std::int32_t*> g_word{nullptr};
-std::atomic<bool> g_stop_requested{false};
+std::atomic<bool> g_end_explained{false};
 std::atomic<int> g_handlers{0};
 static_assert(std::atomic<std::int32_t*>::is_always_lock_free &&
               std::atomic_ref<std::int32_t>::is_always_lock_free);
@@ -75,7 +75,7 @@ HostProcesses::HostProcesses(Communicator& world, const RankTopology& topology)
     indices_.push_back(1 + static_cast<int>(i));
   }
   g_word = &word(own_word_);
-  if (g_stop_requested) note_stop_request();  // it may have come before there was a word
+  if (g_end_explained) explain_own_end();  // it may have come before there was a word
 }
 
 HostProcesses::~HostProcesses() {
@@ -127,9 +127,9 @@ void HostProcesses::require_alive(const Waited& waited) {
       ranks_text(ended), host_, what.empty() ? "" : ", waited for in ", what));
 }
 
-void note_stop_request() noexcept {
+void explain_own_end() noexcept {
   ++g_handlers;
-  g_stop_requested = true;
+  g_end_explained = true;
   std::int32_t* const word = g_word;
   if (word != nullptr) std::atomic_ref<std::int32_t>(*word).store(1);
   --g_handlers;

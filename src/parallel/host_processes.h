@@ -19,7 +19,7 @@ namespace tandem {
 /// one of the host's other ranks does.
 ///
 /// Ends that are explained already are not told: of a rank that destroyed this object (at the
-/// run's end, or because an error of its own unwinds it) or was told to stop (note_stop_request()),
+/// run's end, or because an error of its own unwinds it) or explained its end (explain_own_end()),
 /// and of one whose parent watches it (base/process_report.h). Where the kernel gives no file
 /// descriptors of processes (Linux before 5.3), and for ranks in other PID namespaces, nothing is
 /// seen.
@@ -67,8 +67,8 @@ class HostProcesses {
   int exceptions_;
 };
 
-/// For a signal's handler: this process was told to end, and its end is no fault of its own,
-/// whatever ends it.
-void note_stop_request() noexcept;
+/// Whatever ends this process from here on, others have nothing to tell: it was told to end, or has
+/// said itself why it must. A signal's handler may call it.
+void explain_own_end() noexcept;
 
 }  // namespace tandem

@@ -30,7 +30,7 @@ std::int64_t now() {
 void handle(int signal_number) {
   const int saved_errno = errno;
   // SIGUSR1 asks, and nobody is killed for it; after the others a launcher kills who is slow.
-  if (signal_number != SIGUSR1) note_stop_request();
+  if (signal_number != SIGUSR1) explain_own_end();
   std::int64_t first_time = 0;
   // The time goes first and by exchange: whichever thread's signal sets it is the first one.
   if (g_first_time.compare_exchange_strong(first_time, now())) {

@@ -85,9 +85,10 @@ class TwoHostsFault : public RunTest {
     for (int rank = 0; rank < ranks; ++rank) {
       processes_.push_back(job_->rank_process(rank));
       shared_memory_.push_back(fmt::format("tandem-{}-", id_on_hosts(processes_.back())));
-      add_shared_files(processes_.back(), shared_files_);
     }
+    for (const pid_t process : processes_) add_shared_files(process, shared_files_);
     ASSERT_FALSE(shared_files_.empty());
+    ASSERT_EQ(files_left(shared_on_hosts()), shared_on_hosts());
   }
 
   pid_t process(std::size_t rank) const { return processes_.at(rank); }
@@ -143,14 +144,25 @@ class TwoHostsFault : public RunTest {
     return false;
   }
 
+  /// The hosts have a /dev/shm of their own.
+  fs::path on_hosts(const fs::path& path) const {
+    return fs::path("/proc") / std::to_string(job_->id()) / "root" / path.relative_path();
+  }
+
+  std::set<fs::path> shared_on_hosts() const {
+    std::set<fs::path> files;
+    for (const fs::path& file : shared_files_) files.insert(on_hosts(file));
+    return files;
+  }
+
   bool has_shared_memory() const {
-    for (const fs::directory_entry& entry : fs::directory_iterator("/dev/shm")) {
+    for (const fs::directory_entry& entry : fs::directory_iterator(on_hosts("/dev/shm"))) {
       const std::string name = entry.path().filename().string();
       for (const std::string& begin : shared_memory_) {
         if (name.starts_with(begin)) return true;
       }
     }
-    return !files_left(shared_files_).empty();
+    return !files_left(shared_on_hosts()).empty();
   }
 
   std::unique_ptr<Program> job_;

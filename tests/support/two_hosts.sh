@@ -64,6 +64,10 @@ case ${TANDEM_TWO_HOSTS:-outside} in
 esac
 
 mount -t tmpfs tmpfs /run
+# Names there are made of host names and process ids, which are those of other runs too.
+mount -t tmpfs tmpfs /dev/shm
+export TMPDIR=/run/tmp
+mkdir "$TMPDIR"
 ip netns add tandem-a
 ip netns add tandem-b
 ip link add veth-a netns tandem-a type veth peer name veth-b netns tandem-b
