@@ -18,7 +18,12 @@ install(EXPORT tandemTargets NAMESPACE tandem:: DESTINATION ${package_folder})
 function(tandem_public_headers result)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/src
     ${PROJECT_SOURCE_DIR}/src/*.h)
-  set(internal "<(mpi|hwloc|omp|zlib|jpeglib|turbojpeg|cudnn|nccl|nvml|cublasLt|cuda_runtime|cuda_runtime_api|cudnn_frontend|immintrin)[.]h>|<(oneapi|toml[+][+]|nlohmann|CLI|spdlog|Eigen)/")
+  set(internal "<(mpi|hwloc|omp|zlib|jpeglib|turbojpeg|cudnn|nccl|nvml|cublasLt|cuda_runtime|cuda_runtime_api|cudnn_frontend|immintrin|xmmintrin)[.]h>|<(oneapi|toml[+][+]|nlohmann|CLI|spdlog|Eigen)/")
+  get_property(chosen GLOBAL PROPERTY TANDEM_INTERNAL_HEADERS)
+  foreach(header IN LISTS chosen)
+    string(REPLACE "." "[.]" pattern ${header})
+    string(APPEND internal "|\"${pattern}\"")
+  endforeach()
   set(settled FALSE)
   while(NOT settled)
     set(settled TRUE)
@@ -42,8 +47,8 @@ foreach(header IN LISTS headers)
   install(FILES ${PROJECT_SOURCE_DIR}/src/${header}
     DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem/${folder})
 endforeach()
-install(DIRECTORY ${PROJECT_BINARY_DIR}/generated/
-  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem FILES_MATCHING PATTERN "*.h")
+install(FILES ${PROJECT_BINARY_DIR}/generated/device/any_context.h
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tandem/device)
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/tandemConfig.cmake.in
   ${PROJECT_BINARY_DIR}/package/tandemConfig.cmake INSTALL_DESTINATION ${package_folder})

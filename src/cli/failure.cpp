@@ -123,6 +123,8 @@ void main_is_reached() {
   for (;;) ::pause();  // the other thread is ending this process
 }
 
+int failure_code() { return current_failure().code; }
+
 int end_failed(const MpiSession* session) {
   const Failure failure = current_failure();
   main_is_reached();

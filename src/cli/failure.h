@@ -19,4 +19,7 @@ void main_is_reached();
 /// tells it. Returns the exit code where there is no other process to end; `session` may be null.
 int end_failed(const MpiSession* session);
 
+/// The exit code of the exception that is being handled.
+int failure_code();
+
 }  // namespace tandem

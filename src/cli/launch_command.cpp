@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <filesystem>
+#include <exception>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -12,12 +12,12 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/exit_code.h"
 #include "base/log.h"
 #include "base/subprocess.h"
 #include "base/text.h"
 #include "cli/command_words.h"
 #include "cli/commands.h"
+#include "cli/failure.h"
 #include "cli/launched_config.h"
 #include "cli/resumed_command.h"
 #include "cli/tuned_placement.h"
@@ -215,14 +215,8 @@ int launch_rank(const RankRequest& request) {
     // As among ranks, the first one speaks of what meets them all.
     set_process_rank(read_launched_job(&variable).rank);
     return run_rank(request);
-  } catch (const InputError&) {
-    notify_failure_at_exit(request.job, ExitCode::bad_input);
-    throw;
-  } catch (const std::filesystem::filesystem_error&) {
-    notify_failure_at_exit(request.job, ExitCode::bad_input);
-    throw;
-  } catch (...) {
-    notify_failure_at_exit(request.job, ExitCode::failure);
+  } catch (const std::exception&) {
+    notify_failure_at_exit(request.job, failure_code());
     throw;
   }
 }

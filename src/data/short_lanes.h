@@ -2,52 +2,15 @@
 
 // Vectors of 16-bit values for this folder's own files: not a public header.
 
-#if defined(__AVX2__)
-#include <immintrin.h>
-#endif
-
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
+#include "data/short_lane_instructions.h"
+#include "data/short_vectors.h"
+
 namespace tandem {
-
-// GCC's and clang's portable vectors; a processor without the width gets several instructions.
-using Short8 = std::uint16_t __attribute__((vector_size(16)));
-using Short16 = std::uint16_t __attribute__((vector_size(32)));
-using Word8 = std::uint32_t __attribute__((vector_size(32)));
-using Float8 = float __attribute__((vector_size(32)));
-
-// What has instructions of its own that the compilers do not find reliably: with GCC 12 a crop
-// takes 1.8 times as long by the portable ways below.
-
-#if defined(__AVX2__)
-
-/// The upper 16 bits of each product.
-inline Short16 high_product(const Short16& a, const Short16& b) {
-  return std::bit_cast<Short16>(
-      _mm256_mulhi_epu16(std::bit_cast<__m256i>(a), std::bit_cast<__m256i>(b)));
-}
-
-inline Short16 joined(const Short8& low, const Short8& high) {
-  return std::bit_cast<Short16>(_mm256_inserti128_si256(
-      _mm256_castsi128_si256(std::bit_cast<__m128i>(low)), std::bit_cast<__m128i>(high), 1));
-}
-
-#else
-
-inline Short16 high_product(const Short16& a, const Short16& b) {
-  using Word16 = std::uint32_t __attribute__((vector_size(64)));
-  const Word16 product = __builtin_convertvector(a, Word16) * __builtin_convertvector(b, Word16);
-  return __builtin_convertvector(product >> 16, Short16);
-}
-
-inline Short16 joined(const Short8& low, const Short8& high) {
-  return __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-}
-
-#endif
 
 inline Float8 to_floats(const Word8& values) {
   using Int8 = std::int32_t __attribute__((vector_size(32)));

@@ -70,7 +70,7 @@ void remove_abandoned() {
   }
 }
 
-/// In the keeper, which the launcher forks while it has no threads.
+/// In the keeper, a fork of the launcher, where the C library keeps memory usable.
 [[noreturn]] void keep(const fs::path& path) {
   detach();
   const int folder = open_folder(path);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "layers/four_floats.h"
 #include "layers/streaming_store.h"
 
 namespace tandem {

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <cstdint>
+
+namespace tandem {
+
+// GCC's and clang's portable vectors; a processor without the width gets several instructions.
+using Short8 = std::uint16_t __attribute__((vector_size(16)));
+using Short16 = std::uint16_t __attribute__((vector_size(32)));
+using Word8 = std::uint32_t __attribute__((vector_size(32)));
+using Float8 = float __attribute__((vector_size(32)));
+
+}  // namespace tandem
