@@ -3,8 +3,7 @@
 
 For each case all variants are made ready, each in a process of its own, and then measured in turns,
 in rounds, so that a slow moment of the card hits all. A variant's figure is the median of its
-rounds, with the smallest and largest beside it, and its ratio to the first variant's. Last come the
-loss after the same number of steps, which tells variants that compute the same from others, and the
+rounds, with the smallest and largest beside it, and its ratio to the first variant's; last come the
 GiB of its own tensors. Every measurement is in the JSON file as soon as it is made. Builds nothing:
 
     bin=build/release/bin
@@ -54,39 +53,25 @@ def compare(report: Report, case: Case, args: argparse.Namespace) -> None:
         side.close()
 
 
-def losses(runs: list[dict]) -> dict[str, str]:
-    """Of each variant of a case, after the most steps that all of them have come to; a dash where
-    they do not tell it after the same number."""
-    told: dict[str, dict[int, float]] = {}
-    for run in runs:
-        mine = told.setdefault(run["side"], {})
-        mine[max(mine, default=0) + run["steps"]] = run["loss"]
-    common = set.intersection(*(set(mine) for mine in told.values())) if told else set()
-    if not common:
-        return dict.fromkeys(told, "–")
-    steps = max(common)
-    return {side: f"{mine[steps]:.6f} ({steps})" for side, mine in told.items()}
-
-
 def rows(reports: list[dict], case: Case) -> list[str]:
     runs = [run for report in reports for run in report["runs"] if Case(*run["case"]) == case]
     gib = {facts["side"]: tensor_gib(facts) for report in reports for facts in report["prepared"]
            if Case(*facts["case"]) == case}
-    sides = list(dict.fromkeys(run["side"] for run in runs))
-    first = rates(runs, case, sides[0])
-    after = losses(runs)
+    names = dict.fromkeys(name for report in reports for name in report["variants"])
+    medians = {name: statistics.median(mine) for name in names
+               if (mine := rates(runs, case, name))}
+    first = medians.get(next(iter(names)))
     lines = []
-    for side in sides:
-        mine = rates(runs, case, side)
-        ratio = statistics.median(mine) / statistics.median(first)
-        lines.append(f"| {case} | {side} | {thousands(mine)} | {ratio:.3f} | {after[side]} | "
-                     f"{gib[side]:.2f} |")
+    for name in medians:
+        ratio = "–" if first is None else f"{medians[name] / first:.3f}"
+        lines.append(f"| {case} | {name} | {thousands(rates(runs, case, name))} | {ratio} | "
+                     f"{gib[name]:.2f} |")
     return lines
 
 
 def table(reports: list[dict]) -> str:
-    lines = ["| model, px, batch, precision | variant | img/s | ratio | loss (steps) | GiB |",
-             "| --- | --- | --- | --- | --- | --- |"]
+    lines = ["| model, px, batch, precision | variant | img/s | ratio | GiB |",
+             "| --- | --- | --- | --- | --- |"]
     for case in dict.fromkeys(Case(*run["case"]) for report in reports for run in report["runs"]):
         lines += rows(reports, case)
     return "\n".join(lines + errors_of(reports))

@@ -36,13 +36,7 @@ const L* as(const Node& node) {
 
 class Fuser {
  public:
-  explicit Fuser(const Graph& graph) : graph_(graph), readers_(graph.nodes().size()) {
-    for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
-      for (const int input : graph.nodes()[i].inputs) {
-        if (input >= 0) readers_[static_cast<std::size_t>(input)].push_back(static_cast<int>(i));
-      }
-    }
-  }
+  explicit Fuser(const Graph& graph) : graph_(graph), readers_(only_readers(graph.nodes())) {}
 
   Graph run() {
     std::map<int, Chain> by_last;
@@ -77,10 +71,7 @@ class Fuser {
  private:
   const Node& at(int node) const { return graph_.nodes()[static_cast<std::size_t>(node)]; }
   /// The one node that reads `node`, or -1.
-  int only_reader(int node) const {
-    const auto& readers = readers_[static_cast<std::size_t>(node)];
-    return readers.size() == 1 ? readers.front() : -1;
-  }
+  int only_reader(int node) const { return readers_[static_cast<std::size_t>(node)]; }
 
   std::optional<Chain> find_chain(int conv, const std::vector<bool>& swallowed) const {
     const auto* convolution = as<Conv2d>(at(conv));
@@ -148,7 +139,7 @@ class Fuser {
   }
 
   const Graph& graph_;
-  std::vector<std::vector<int>> readers_;
+  std::vector<int> readers_;
 };
 
 }  // namespace

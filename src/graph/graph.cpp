@@ -30,6 +30,22 @@ void require_sensible_size(const Node& node, std::string_view what, const Shape&
 
 }  // namespace
 
+std::vector<int> only_readers(std::span<const Node> nodes) {
+  std::vector<int> readers(nodes.size(), -1);
+  std::vector<int> reads(nodes.size(), 0);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    for (const int input : nodes[i].inputs) {
+      if (input == Node::model_input) continue;
+      readers[static_cast<std::size_t>(input)] = static_cast<int>(i);
+      ++reads[static_cast<std::size_t>(input)];
+    }
+  }
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (reads[i] != 1) readers[i] = -1;
+  }
+  return readers;
+}
+
 int Graph::add(std::string name, LayerPtr layer, std::vector<int> inputs) {
   Node node{.name = std::move(name), .layer = std::move(layer), .inputs = std::move(inputs)};
   nodes_.push_back(node);

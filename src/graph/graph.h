@@ -24,6 +24,9 @@ struct Node {
   std::vector<std::string> buffers{};
 };
 
+/// Of each node the only one that reads it, and once, or -1. The nodes are a graph's, in its order.
+std::vector<int> only_readers(std::span<const Node> nodes);
+
 /// A model: nodes in topological order, the last one its output. Shapes here leave out the batch's
 /// size: they are for a batch of one.
 class Graph {

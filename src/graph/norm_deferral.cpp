@@ -13,23 +13,6 @@ const ConvBnOptions* conv_bn_options(const Node& node) {
   return layer == nullptr ? nullptr : &layer->options();
 }
 
-/// Of each node the only one that reads it, and once, or -1.
-std::vector<int> only_readers(std::span<const Node> nodes) {
-  std::vector<int> readers(nodes.size(), -1);
-  std::vector<int> reads(nodes.size(), 0);
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    for (const int input : nodes[i].inputs) {
-      if (input == Node::model_input) continue;
-      readers[static_cast<std::size_t>(input)] = static_cast<int>(i);
-      ++reads[static_cast<std::size_t>(input)];
-    }
-  }
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (reads[i] != 1) readers[i] = -1;
-  }
-  return readers;
-}
-
 bool is_chosen(NormDeferral which, const AnyContext& context, const ConvBnOptions& maker,
                const KernelRequest& maker_request, const ConvBnOptions& reader) {
   if (which == NormDeferral::always) return true;

@@ -105,7 +105,7 @@ Measurement BenchRunner::measure(const Candidate& candidate, double seconds) con
                                   .stop = stop_});
   if (end.stopped) throw Interrupted();
   if (end.timed_out) {
-    return {.problem = fmt::format("took longer than {:.3g} s", seconds), .timed_out = true};
+    return {.problem = fmt::format("took longer than {:.4g} s", seconds), .timed_out = true};
   }
   if (end.code == 0) return read_measurement(content(json));
   Measurement failure = read_failure(content(output));

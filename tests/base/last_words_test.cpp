@@ -20,7 +20,7 @@ using std::chrono::seconds;
 // A speaker that speaks is the last one of its process: so each test's is in a child, which ends
 // with what was spoken, or with silence.
 
-constexpr milliseconds patience(200);
+constexpr milliseconds patience(500);
 
 class Listener {
  public:

@@ -113,7 +113,7 @@ TEST_F(HungRankOf, BenchIsNamedAndEnded) { expect_told(benchmark, 1); }
 TEST_F(HungRankOf, BenchIsNamedAndEndedWhereItIsTheFirst) { expect_told(benchmark, 0); }
 
 // The other one has its own share to evaluate before it waits.
-TEST_F(HungRankOf, EvalIsNamedAndEnded) { expect_told({"Eval", samples_of(8.0)}, 1); }
+TEST_F(HungRankOf, EvalIsNamedAndEnded) { expect_told({"Eval", samples_of(20.0)}, 1); }
 
 }  // namespace
 }  // namespace tandem::cli

@@ -52,7 +52,8 @@ INSTANTIATE_TEST_SUITE_P(Signals, LaunchedRank,
 
 // It is stopped first, so that the others are sure to have come to where they miss it.
 TEST_F(LaunchedRank, ThatASignalEndsIsToldWithWhatTheOthersWaitIn) {
-  const auto job = started(shared_gpu(), set({"parallel.first_bucket_mib=0.01"}));
+  const auto job =
+      started(shared_gpu(), set({"parallel.first_bucket_mib=0.01", "parallel.check_every=0"}));
   const std::vector<pid_t> processes = processes_of(*job);
   hold(processes[1]);
   std::this_thread::sleep_for(std::chrono::seconds(1));

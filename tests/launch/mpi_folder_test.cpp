@@ -115,12 +115,12 @@ TEST(MpiFolder, ThatADeadJobLeftIsRemovedByTheNextLauncher) {
   const std::string living = new_job_name();
   const std::string young = new_job_name();
   for (const std::string& job : {dead, living, young}) abandoned_folder(job);
+  const MpiFolderShare rank(living);  // before it is old: others' launchers look too
   const auto long_ago = fs::file_time_type::clock::now() - std::chrono::minutes(10);
   for (const std::string& job : {dead, living}) {
     fs::last_write_time(folders_of(job).front(), long_ago);
   }
   {
-    const MpiFolderShare rank(living);
     const MpiFolder launcher(new_job_name());
     EXPECT_TRUE(folders_of(dead).empty());
     EXPECT_EQ(folders_of(living).size(), 1U);

@@ -20,6 +20,7 @@
 #include "train/device_input.h"
 #include "train/replica.h"
 #include "train/small_run.h"
+#include "train/values.h"
 
 namespace tandem {
 namespace {
@@ -93,19 +94,6 @@ struct GlobalBatch {
   }
 };
 
-/// The norm of the difference over the norm of `expected`.
-double distance(const std::vector<float>& found, const std::vector<float>& expected) {
-  double squares = 0.0;
-  double scale = 0.0;
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    const double x = found[i];
-    const double y = expected[i];
-    squares += (x - y) * (x - y);
-    scale += y * y;
-  }
-  return std::sqrt(squares / scale);
-}
-
 std::string bytes_of(const std::vector<float>& values) {
   std::string bytes(values.size() * sizeof(float), '\0');
   std::memcpy(bytes.data(), values.data(), bytes.size());
@@ -161,14 +149,9 @@ Trajectory train_together(const SmallRun& run, const ReplicaPlace& place) {
   }
   if (run.before_check) run.before_check(replica);
   replica.check_bits();
-  const auto values_of = [&](const Tensor& tensor) {
-    const HostTensor host(place.context, tensor);
-    const std::span<const float> values = host.tensor().span<float>();
-    return std::vector<float>(values.begin(), values.end());
-  };
-  result.weights = values_of(replica.store().all_values());
-  result.statistics = values_of(replica.store().all_buffers());
-  result.momentum = values_of(replica.optimizer().state().front().tensor);
+  result.weights = values_of(place.context, replica.store().all_values());
+  result.statistics = values_of(place.context, replica.store().all_buffers());
+  result.momentum = values_of(place.context, replica.optimizer().state().front().tensor);
   return result;
 }
 

@@ -1,10 +1,7 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -15,11 +12,11 @@
 #include "device/memory.h"
 #include "device/pinned_memory.h"
 #include "parallel/self_communicator.h"
-#include "tensor/host_tensor.h"
 #include "train/checkpoint.h"
 #include "train/device_input.h"
 #include "train/replica.h"
 #include "train/small_run.h"
+#include "train/values.h"
 
 namespace tandem {
 
@@ -31,30 +28,6 @@ inline RunConfig run_with(const std::vector<std::string>& settings) {
       small_run_text({}, adamw ? rate : rate + "momentum = 0.9\n"), "run.toml");
   for (const std::string& setting : settings) table.override_key(setting);
   return read_run_config(table);
-}
-
-inline std::vector<float> values_of(AnyContext& context, const Tensor& tensor) {
-  const HostTensor host(context, tensor);
-  const std::span<const float> values = host.tensor().span<float>();
-  return {values.begin(), values.end()};
-}
-
-inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
-
-/// The norm of the difference over the norm of `expected`.
-inline double distance(const std::vector<float>& found, const std::vector<float>& expected) {
-  if (found.size() != expected.size()) return INFINITY;
-  double squares = 0.0;
-  double scale = 0.0;
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    const double x = found[i];
-    const double y = expected[i];
-    squares += (x - y) * (x - y);
-    scale += y * y;
-  }
-  return squares == 0.0 ? 0.0 : std::sqrt(squares / scale);
 }
 
 /// One rank's training of smooth_graph() as a run does it: on a device with raw batches and results
