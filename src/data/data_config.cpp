@@ -108,8 +108,10 @@ Native read_folder(const ConfigTable& table, DataConfig& config) {
 }
 
 Native read_synthetic(const ConfigTable& table, DataConfig& config) {
-  config.train_size = table.get_int("train_size", 1, std::int64_t{1} << 40);
-  config.test_size = table.get_int("test_size", 1, std::int64_t{1} << 40);
+  // More would take minutes and gigabytes to deal before the first step.
+  constexpr std::int64_t most = 100'000'000;
+  config.train_size = table.get_int("train_size", 1, most);
+  config.test_size = table.get_int("test_size", 1, most);
   config.classes = get_small(table, "classes", 10, 1, 1'000'000);
   config.height = get_small(table, "height", 32, 1, largest_side);
   config.width = get_small(table, "width", 32, 1, largest_side);

@@ -117,7 +117,10 @@ TEST_F(KilledRank, IsNamedWithWhatItIsWaitedForIn) {
 }
 
 TEST_F(KilledRank, IsNotNamedWhereMpirunItselfIsKilled) {
-  const auto program = start(3, long_run());
+  // Where Open MPI may leave what it then leaves.
+  const auto program = start(
+      3, long_run(),
+      {{"TMPDIR", root().string()}, {"OMPI_MCA_btl_vader_backing_directory", root().string()}});
   const std::vector<pid_t> processes = processes_of(*program, 3);
   program->signal(SIGKILL);
   for (const pid_t process : processes) expect_gone(process);

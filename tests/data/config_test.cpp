@@ -56,6 +56,8 @@ TEST(DataConfig, HasDefaults) {
 TEST(DataConfig, NamesBadKeysAndValues) {
   expect_input_error([] { read("kind = 'sythetic'\n"); },
                      {"run.toml:2: data.kind", "did you mean 'synthetic'"});
+  expect_input_error([] { read("kind = 'synthetic'\ntrain_size = 100000001\ntest_size = 10\n"); },
+                     {"run.toml:3: data.train_size", "the most is 100000000"});
   expect_input_error([] { read(synthetic + "worker = 2\n"); },
                      {"run.toml:5: data.worker", "did you mean 'workers'"});
   expect_input_error([] { read(synthetic + "[data.augment]\nflipp = true\n"); },
