@@ -152,7 +152,7 @@ TEST(Search, SaysWhereTheFirstRunTakesAllOfTheTime) {
   MadeUpMachine machine;
   machine.first_run_seconds = 1e6;
   const std::string message = message_of<InputError>([&] { machine.search(ample_limits); });
-  EXPECT_NE(message.find("one rank with the whole batch was not measured within 116 s: give more "
+  EXPECT_NE(message.find("one rank with the whole batch was not measured within 116.4 s: give more "
                          "than --seconds 120"),
             std::string::npos)
       << message;
@@ -160,6 +160,13 @@ TEST(Search, SaysWhereTheFirstRunTakesAllOfTheTime) {
   EXPECT_LT(machine.now, ample_limits.seconds) << "a run needs a moment to end";
   EXPECT_GT(machine.now, 0.9 * ample_limits.seconds) << "it may choose kernels for long";
   EXPECT_EQ(machine.runs.size(), 1U);
+  auto long_limits = ample_limits;
+  long_limits.seconds = 1200.0;
+  MadeUpMachine another;
+  another.first_run_seconds = 1e6;
+  const std::string at_length = message_of<InputError>([&] { another.search(long_limits); });
+  EXPECT_NE(at_length.find("within 1164 s: give more than --seconds 1200"), std::string::npos)
+      << at_length;
 }
 
 TEST(Search, ASlowFirstRunLeavesNoMoreThanThereIs) {
