@@ -31,6 +31,13 @@ constexpr bool fuses_with_join(Activation activation) {
   return activation == Activation::none || activation == Activation::relu;
 }
 
+/// Whether depthwise convolutions can compute it, behind a normalisation, from what they load
+/// (layers/deferred_norm.h): those of the networks that have such layers.
+constexpr bool can_be_deferred(Activation activation) {
+  return activation == Activation::relu || activation == Activation::relu6 ||
+         activation == Activation::silu;
+}
+
 /// Calls `use(std::integral_constant<Activation, A>())` for A = activation: the choice is made
 /// once, outside the loops.
 template <typename Use>

@@ -28,12 +28,14 @@ std::vector<BufferSpec> batch_norm_buffers(std::int64_t channels) {
           {.name = "running_var", .shape = {channels}, .initial = 1.0F}};
 }
 
+bool has_statistics_of_rank(const KernelRequest& request) {
+  return request.training && !request.fixed_statistics && request.rank_sum == nullptr;
+}
+
 BatchNormShape batch_norm_shape(const KernelRequest& request) {
   const std::int64_t channels = request.output[request.output.rank() - 1];
   const std::int64_t rows = request.output.elements() / channels;
-  if (!request.training || request.fixed_statistics || request.rank_sum != nullptr) {
-    return {.rows = rows, .channels = channels};
-  }
+  if (!has_statistics_of_rank(request)) return {.rows = rows, .channels = channels};
   TANDEM_CHECK(request.output[0] % request.batch_groups == 0, "{} samples in {} groups",
                request.output[0], request.batch_groups);
   return {

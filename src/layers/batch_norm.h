@@ -24,6 +24,10 @@ struct BatchNormShape {
 /// with the result behind it, as ShuffleJoin joins its first input with its second.
 enum class SecondInput : std::uint8_t { none, residual, joined };
 
+/// Whether the statistics are those of the batch on this rank alone: in training, neither fixed nor
+/// summed over ranks.
+bool has_statistics_of_rank(const KernelRequest& request);
+
 /// The shape of what the request normalises: in several groups where the batch's statistics are
 /// taken over the samples of each of several ranks (KernelRequest::batch_groups), else in one.
 BatchNormShape batch_norm_shape(const KernelRequest& request);

@@ -1,6 +1,7 @@
 #pragma once
 
-// What becomes of the sums over the gradients.
+// The sums over the gradients behind an activation whose derivative is found from the normalised x,
+// and what becomes of them.
 
 #include "layers/batch_norm_finish_cuda.cuh"
 #include "layers/batch_norm_plan_cuda.cuh"
@@ -41,6 +42,41 @@ __device__ __forceinline__ void finish_channel(const GradientFinish& finish, int
 }
 
 }  // namespace gradient_sums
+
+/// Adds dz, the gradient behind the activation, and dz (x - mean) of a thread's pack of channels to
+/// `first` and `second`. Made for packs inside the tensor alone.
+template <int V, Activation A>
+class GradientAdder {
+ public:
+  __device__ __forceinline__ GradientAdder(const RowTiles& tiles, int pack,
+                                           const BatchNormTable& table, float (&first)[V],
+                                           float (&second)[V])
+      : first_(first), second_(second) {
+    load_channels<V>(tiles, pack, table.mean, mean_);
+    if constexpr (A != Activation::none) {
+      load_channels<V>(tiles, pack, table.scale, scale_);
+      load_channels<V>(tiles, pack, table.shift, shift_);
+    }
+  }
+
+  /// `value`: of x, in channel i of the pack. Returns dz.
+  __device__ __forceinline__ float operator()(int i, float value, float gradient) {
+    float dz = gradient;
+    if constexpr (A != Activation::none) {
+      dz = activation_gradient_at<A>(fmaf(value, scale_[i], shift_[i]), gradient);
+    }
+    first_[i] += dz;
+    second_[i] = fmaf(dz, value - mean_[i], second_[i]);
+    return dz;
+  }
+
+ private:
+  float (&first_)[V];
+  float (&second_)[V];
+  float mean_[V];
+  float scale_[V];
+  float shift_[V];
+};
 
 /// Ends a kernel of sum_threads threads that sums dz and dz (x - mean): the parameters' gradients
 /// and the coefficients of dx, or the sums of this rank.

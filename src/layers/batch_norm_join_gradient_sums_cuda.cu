@@ -24,23 +24,7 @@ __global__ void __launch_bounds__(sum_threads, 1)
   float first[V] = {};
   float second[V] = {};
   if (place.inside) {
-    const BatchNormTable table = table_of_group(finish.to.table);
-    float mean[V];
-    float scale[V];
-    float shift[V];
-    load_channels<V>(tiles, place.pack, table.mean, mean);
-    if constexpr (A != Activation::none) {
-      load_channels<V>(tiles, place.pack, table.scale, scale);
-      load_channels<V>(tiles, place.pack, table.shift, shift);
-    }
-    const auto add = [&](int i, float value, float dz) {
-      if constexpr (A != Activation::none) {
-        dz = activation_gradient_at<A>(fmaf(value, scale[i], shift[i]), dz);
-      }
-      first[i] += dz;
-      second[i] = fmaf(dz, value - mean[i], second[i]);
-      return dz;
-    };
+    GradientAdder<V, A> add(tiles, place.pack, table_of_group(finish.to.table), first, second);
     const int begin = place.pack * V;
     const OtherPlaces<T, V> places(tiles, begin, times);
     WaitingPack<T, V> in[unroll];

@@ -64,48 +64,41 @@ class GroupCount {
   unsigned before_ = 0;
 };
 
-/// Behind a residual the derivative is found from the result y, and dz, the gradient behind the
-/// activation, is stored where second_gradient is not null; else it is found from the normalised
-/// x. Of a joined result's gradient the other part is stored there, in `times` the channels. No
-/// __restrict__ for the gradients: they may be the same.
+/// What a thread keeps of the operands between the sums and the input's gradient. Behind a residual
+/// the derivative of the activation is found from the result y, else from the normalised x.
 template <typename T, int V, Activation A, SecondInput S>
-__global__ void __launch_bounds__(resident_threads, 1)
-    backward_kernel(ResidentTiles tiles, const T* __restrict__ x, const T* __restrict__ y,
-                    const T* output_gradient, T* second_gradient, int times, T* input_gradient,
-                    GradientFinish finish, unsigned* counters) {
-  constexpr int kept = resident_packs<T, V>;
-  constexpr bool residual = S == SecondInput::residual;
-  constexpr bool joined = S == SecondInput::joined;
-  constexpr bool from_result = residual && A != Activation::none;
-  constexpr bool from_input = !residual && A != Activation::none;
-  __shared__ Coefficients coefficients;
-  const BatchNormTable tables = table_of_group(finish.to.table);
-  x = in_group(tiles, x);
-  output_gradient = in_group(tiles, output_gradient, joined ? 2 : 1);
-  if constexpr (from_result) y = in_group(tiles, y);
-  const ResidentPlace place = resident_place(tiles);
-  const SummedChannel channel = summed_channel<V>(tiles);
-  ChannelTable owned{};
-  if (channel.owned) owned = load_table(tables, channel.number);
+struct Held {
+  static constexpr int kept = resident_packs<T, V>;
+  static constexpr bool residual = S == SecondInput::residual;
+  static constexpr bool joined = S == SecondInput::joined;
+  static constexpr bool from_result = residual && A != Activation::none;
+  static constexpr bool from_input = !residual && A != Activation::none;
 
   WaitingPack<T, V> in[kept];
   WaitingPack<T, V> gradient[kept];
   WaitingPack<T, V> result[from_result ? kept : 1];
   WaitingPack<T, V> other[joined ? kept : 1];
-  for_kept<kept, V>(tiles, place, [&](int k, int offset) {
-    in[k] = WaitingPack<T, V>::load(x + offset);
-    if constexpr (joined) {
-      const auto both = JoinedPack<T, V>::load(output_gradient + 2 * offset);
-      gradient[k] = both.result();
-      other[k] = both.other();
-    } else {
-      gradient[k] = WaitingPack<T, V>::load(output_gradient + offset);
-    }
-    if constexpr (from_result) result[k] = WaitingPack<T, V>::load(y + offset);
-  });
-  float first[V] = {};
-  float second[V] = {};
-  if (place.inside) {
+
+  __device__ __forceinline__ void load(const ResidentTiles& tiles, const ResidentPlace& place,
+                                       const T* x, const T* y, const T* output_gradient) {
+    for_kept<kept, V>(tiles, place, [&](int k, int offset) {
+      in[k] = WaitingPack<T, V>::load(x + offset);
+      if constexpr (joined) {
+        const auto both = JoinedPack<T, V>::load(output_gradient + 2 * offset);
+        gradient[k] = both.result();
+        other[k] = both.other();
+      } else {
+        gradient[k] = WaitingPack<T, V>::load(output_gradient + offset);
+      }
+      if constexpr (from_result) result[k] = WaitingPack<T, V>::load(y + offset);
+    });
+  }
+
+  /// Adds up dz and dz (x - mean) of the thread's rows; dz is kept where it is the residual's
+  /// gradient.
+  __device__ __forceinline__ void sum(const ResidentTiles& tiles, const ResidentPlace& place,
+                                      const BatchNormTable& tables, float (&first)[V],
+                                      float (&second)[V]) {
     float mean[V];
     float scale[V];
     float shift[V];
@@ -130,16 +123,11 @@ __global__ void __launch_bounds__(resident_threads, 1)
       if constexpr (residual) gradient[k] = WaitingPack<T, V>::of(dz);
     });
   }
-  const ChannelTotals totals = sum_over_rows<V>(tiles, first, second);
-  if (channel.owned) finish_channel(finish, tiles.channels, channel, owned, totals, coefficients);
-  __syncthreads();
-  sums_are_used(tiles);
-  GroupCount count(tiles, counters);
-  count.share_is_stored();
 
-  // No earlier, so that no sum waits for a store.
-  if (S != SecondInput::none && second_gradient != nullptr) {
-    second_gradient = in_group(tiles, second_gradient, times);
+  /// The residual's gradient, or the other part of a joined result's, in `times` the channels.
+  __device__ __forceinline__ void store_second(const ResidentTiles& tiles,
+                                               const ResidentPlace& place, T* second_gradient,
+                                               int times) const {
     for_kept<kept, V>(tiles, place, [&](int k, int offset) {
       if constexpr (joined) {
         T* to = second_gradient + other_offset<V>(place, offset, times);
@@ -153,8 +141,11 @@ __global__ void __launch_bounds__(resident_threads, 1)
       }
     });
   }
-  if (input_gradient != nullptr) {
-    input_gradient = in_group(tiles, input_gradient);
+
+  __device__ __forceinline__ void store_input_gradient(const ResidentTiles& tiles,
+                                                       const ResidentPlace& place,
+                                                       const Coefficients& coefficients,
+                                                       T* input_gradient) const {
     float scale[V];
     float shift[V];
     float slope[V];
@@ -176,6 +167,45 @@ __global__ void __launch_bounds__(resident_threads, 1)
       }
       WaitingPack<T, V>::of(dx).store(input_gradient + offset);
     });
+  }
+};
+
+/// What belongs to the second input is stored where second_gradient is not null. No __restrict__
+/// for the gradients: they may be the same.
+template <typename T, int V, Activation A, SecondInput S>
+__global__ void __launch_bounds__(resident_threads, 1)
+    backward_kernel(ResidentTiles tiles, const T* __restrict__ x, const T* __restrict__ y,
+                    const T* output_gradient, T* second_gradient, int times, T* input_gradient,
+                    GradientFinish finish, unsigned* counters) {
+  using Operands = Held<T, V, A, S>;
+  __shared__ Coefficients coefficients;
+  const BatchNormTable tables = table_of_group(finish.to.table);
+  x = in_group(tiles, x);
+  output_gradient = in_group(tiles, output_gradient, Operands::joined ? 2 : 1);
+  if constexpr (Operands::from_result) y = in_group(tiles, y);
+  const ResidentPlace place = resident_place(tiles);
+  const SummedChannel channel = summed_channel<V>(tiles);
+  ChannelTable owned{};
+  if (channel.owned) owned = load_table(tables, channel.number);
+
+  Operands held;
+  held.load(tiles, place, x, y, output_gradient);
+  float first[V] = {};
+  float second[V] = {};
+  if (place.inside) held.sum(tiles, place, tables, first, second);
+  const ChannelTotals totals = sum_over_rows<V>(tiles, first, second);
+  if (channel.owned) finish_channel(finish, tiles.channels, channel, owned, totals, coefficients);
+  __syncthreads();
+  sums_are_used(tiles);
+  GroupCount count(tiles, counters);
+  count.share_is_stored();
+
+  // No earlier, so that no sum waits for a store.
+  if (S != SecondInput::none && second_gradient != nullptr) {
+    held.store_second(tiles, place, in_group(tiles, second_gradient, times), times);
+  }
+  if (input_gradient != nullptr) {
+    held.store_input_gradient(tiles, place, coefficients, in_group(tiles, input_gradient));
   }
   leave_cluster(tiles);
   if (count.is_last(tiles) && channel.owned) {

@@ -7,7 +7,7 @@ namespace {
 
 /// Whether CudaBatchNorm does all of it in one kernel.
 bool takes_one_kernel(const KernelRequest& request, const ResidentClusters& clusters) {
-  if (!request.training || request.fixed_statistics || request.rank_sum != nullptr) return false;
+  if (!has_statistics_of_rank(request)) return false;
   const auto element_bytes = static_cast<int>(size_of(request.dtype()));
   return make_resident_tiles(batch_norm_shape(request), element_bytes, clusters).has_value();
 }
@@ -16,11 +16,8 @@ bool takes_one_kernel(const KernelRequest& request, const ResidentClusters& clus
 
 bool can_defer_norm(const ConvBnOptions& maker, const ConvBnOptions& reader,
                     std::int64_t channels) {
-  const Activation activation = maker.activation;
-  const bool known = activation == Activation::relu || activation == Activation::relu6 ||
-                     activation == Activation::silu;
   const bool depthwise = reader.conv.groups == channels && reader.conv.out_channels == channels;
-  return known && !maker.add && !maker.join && depthwise &&
+  return can_be_deferred(maker.activation) && !maker.add && !maker.join && depthwise &&
          cuda_depthwise::has_strips(reader.conv.window, channels);
 }
 

@@ -276,16 +276,13 @@ void with_kernel(int kernel, Use&& use) {
 /// compile-time constant.
 template <typename Use>
 void with_deferred_activation(Activation activation, Use&& use) {
-  switch (activation) {
-    case Activation::relu:
-      return use(std::integral_constant<Activation, Activation::relu>());
-    case Activation::relu6:
-      return use(std::integral_constant<Activation, Activation::relu6>());
-    case Activation::silu:
-      return use(std::integral_constant<Activation, Activation::silu>());
-    default:
+  with_activation(activation, [&](auto chosen) {
+    if constexpr (can_be_deferred(decltype(chosen)::value)) {
+      use(chosen);
+    } else {
       throw Error(fmt::format("no depthwise kernel reads through {}", name_of(activation)));
-  }
+    }
+  });
 }
 
 }  // namespace tandem::cuda_depthwise

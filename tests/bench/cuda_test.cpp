@@ -1,5 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "bench/bench_run.h"
 #include "parallel/self_communicator.h"
 #include "train/small_run.h"
@@ -32,6 +36,35 @@ TEST(BenchCudaTest, MeasuresACapturedStep) {
   }
   EXPECT_GT(result.device_bytes.value(), result.activation_bytes);
   EXPECT_TRUE(result.gpu);  // read over half a second or more
+}
+
+TEST(BenchCudaTest, SaysWhichNormalisationsAreLeftToTheirReaders) {
+  SelfCommunicator self;
+  const RunConfig config = read_run_config(ConfigTable::from_text(R"([model]
+name = "mobilenet_v2"
+[data]
+kind = "synthetic"
+train_size = 128
+test_size = 1
+height = 64
+width = 64
+channels = 3
+classes = 4
+[train]
+epochs = 1
+global_batch = 64
+device = "cuda"
+precision = "bf16"
+[optimizer]
+kind = "sgd"
+lr = 0.05
+)",
+                                                                  "run.toml"));
+  const BenchResult result = run_bench(config, {.seconds = 0.1}, self);
+  const auto left = [](const LayerTime& layer) { return layer.what.ends_with(" act deferred"); };
+  // Large ones alone; the last blocks' fit the registers.
+  EXPECT_GE(std::ranges::count_if(result.times.layers, left), 2);
+  EXPECT_LT(std::ranges::count_if(result.times.layers, left), 17);
 }
 
 }  // namespace

@@ -116,6 +116,7 @@ KernelResult run_cuda_kernel(AnyContext& context, const Layer& layer, const Kern
                                               .input_gradients = mode.wanted,
                                               .adds = mode.adds,
                                               .name = test_layer_name,
+                                              .fixed_statistics = mode.fixed_statistics,
                                               .batch_groups = mode.groups});
   const KernelMemory sizes = kernel->memory();
   std::vector<Tensor> inputs;

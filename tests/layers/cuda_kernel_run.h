@@ -8,6 +8,7 @@ namespace tandem {
 struct CudaMode {
   Precision precision = Precision::fp32;
   bool training = true;
+  bool fixed_statistics = false;
   std::int64_t groups = 1;
   std::vector<bool> wanted{};
   unsigned char content = 0xff;

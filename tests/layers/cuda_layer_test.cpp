@@ -178,8 +178,9 @@ std::vector<LayerCase> all_cases() {
 }
 
 struct Tolerances {
-  double output;    // of the norm of the difference, relative to the reference's
-  double gradient;  // more: rounding turns some ReLUs around
+  double output;  // of the norm of the difference, relative to the reference's
+  // More: rounding turns some ReLUs around, between the two layers of a pair, too.
+  double gradient;
 };
 
 Tolerances tolerances_of(Precision precision) {
@@ -187,13 +188,24 @@ Tolerances tolerances_of(Precision precision) {
     case Precision::fp32:
       return {2e-5, 1e-4};
     case Precision::tf32:
-      return {2e-3, 2e-2};
+      return {2e-3, 3e-2};
     case Precision::bf16:
       return {1.5e-2, 1.2e-1};
     case Precision::fp16:
       return {3e-3, 5e-2};
   }
   return {};
+}
+
+/// What a ReLU that rounding turned around makes of gradients: those of one of `wanted`'s elements
+/// come and go as a whole. Of three million elements one does that in fp32 now and then.
+double error_of_turned(const std::vector<float>& got, const std::vector<float>& wanted) {
+  std::size_t turned = 0;
+  for (std::size_t i = 0; i < wanted.size() && i < got.size(); ++i) {
+    if ((got[i] == 0.0F) != (wanted[i] == 0.0F)) ++turned;
+  }
+  // Half of the elements or more are zero, and gradients differ in size.
+  return 3.0 * std::sqrt(static_cast<double>(turned) / static_cast<double>(wanted.size()));
 }
 
 void expect_close(const std::vector<float>& got, const std::vector<float>& wanted, double tolerance,
@@ -248,36 +260,53 @@ class CudaLayerTest : public testing::TestWithParam<Case> {
             .wanted = all_wanted()};
   }
 
+  void expect_the_cpus(const CudaMode& how);
+
   LayerPtr layer_ = make_layer(std::get<0>(GetParam()));
   KernelData data_ = device_data(*layer_);
 };
 
 std::unique_ptr<AnyContext> CudaLayerTest::context_;
 
-TEST_P(CudaLayerTest, IsTheCpus) {
+void CudaLayerTest::expect_the_cpus(const CudaMode& how) {
+  SCOPED_TRACE(how.training ? "training" : "evaluation");
+  const KernelResult wanted = run_kernel(*layer_, data_,
+                                         {.threads = 1,
+                                          .training = how.training,
+                                          .fixed_statistics = how.fixed_statistics,
+                                          .groups = how.groups,
+                                          .wanted = how.wanted});
+  const KernelResult got = run_cuda_kernel(*context_, *layer_, data_, how);
+  EXPECT_TRUE(got.guards_intact);
+  EXPECT_TRUE(got.inputs_untouched);
   const Tolerances tolerances = tolerances_of(precision());
   const double large_mean = row().tolerance > 1e-3 ? 100.0 : 1.0;
-  for (const bool training : {true, false}) {
-    SCOPED_TRACE(training ? "training" : "evaluation");
-    const KernelResult wanted = run_kernel(
-        *layer_, data_,
-        {.threads = 1, .training = training, .groups = row().groups, .wanted = all_wanted()});
-    const KernelResult got = run_cuda_kernel(*context_, *layer_, data_, mode(training));
-    EXPECT_TRUE(got.guards_intact);
-    EXPECT_TRUE(got.inputs_untouched);
-    expect_close(got.output, wanted.output, tolerances.output * large_mean, "output");
-    for (std::size_t i = 0; i < wanted.buffers.size(); ++i) {
-      expect_close(got.buffers[i], wanted.buffers[i], tolerances.output, "running statistics");
-    }
-    for (std::size_t i = 0; i < wanted.input_gradients.size(); ++i) {
-      expect_close(got.input_gradients[i], wanted.input_gradients[i],
-                   tolerances.gradient * large_mean, "input gradient " + std::to_string(i));
-    }
-    for (std::size_t i = 0; i < wanted.parameter_gradients.size(); ++i) {
-      expect_close(got.parameter_gradients[i], wanted.parameter_gradients[i],
-                   tolerances.gradient * large_mean, "parameter gradient " + std::to_string(i));
-    }
+  const double of_gradients =
+      std::max(tolerances.gradient * large_mean, error_of_turned(got.output, wanted.output));
+  expect_close(got.output, wanted.output, tolerances.output * large_mean, "output");
+  for (std::size_t i = 0; i < wanted.buffers.size(); ++i) {
+    expect_close(got.buffers[i], wanted.buffers[i], tolerances.output, "running statistics");
   }
+  for (std::size_t i = 0; i < wanted.input_gradients.size(); ++i) {
+    expect_close(got.input_gradients[i], wanted.input_gradients[i], of_gradients,
+                 "input gradient " + std::to_string(i));
+  }
+  for (std::size_t i = 0; i < wanted.parameter_gradients.size(); ++i) {
+    expect_close(got.parameter_gradients[i], wanted.parameter_gradients[i], of_gradients,
+                 "parameter gradient " + std::to_string(i));
+  }
+}
+
+TEST_P(CudaLayerTest, IsTheCpus) {
+  expect_the_cpus(mode(true));
+  expect_the_cpus(mode(false));
+}
+
+TEST_P(CudaLayerTest, IsTheCpusWithFixedStatistics) {
+  if (layer_->buffers(row().inputs).empty()) return;
+  CudaMode how = mode(true);
+  how.fixed_statistics = true;
+  expect_the_cpus(how);
 }
 
 TEST_P(CudaLayerTest, RepeatsToTheBitWhateverMemoryHeld) {

@@ -99,6 +99,7 @@ KernelResult run_kernel(const Layer& layer, const KernelData& data, const Kernel
                                               .input_gradients = mode.wanted,
                                               .adds = mode.adds,
                                               .name = test_layer_name,
+                                              .fixed_statistics = mode.fixed_statistics,
                                               .batch_groups = mode.groups});
   const KernelMemory sizes = kernel->memory();
   std::vector<Tensor> inputs;

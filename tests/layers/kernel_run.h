@@ -55,9 +55,10 @@ constexpr const char* test_layer_name = "block.drop";
 struct KernelMode {
   int threads = 1;
   bool training = true;
-  std::int64_t groups = 1;       ///< KernelRequest::batch_groups
-  std::vector<bool> wanted{};    ///< input gradients
-  unsigned char content = 0xff;  ///< of all memory before it is written
+  bool fixed_statistics = false;  ///< KernelRequest::fixed_statistics
+  std::int64_t groups = 1;        ///< KernelRequest::batch_groups
+  std::vector<bool> wanted{};     ///< input gradients
+  unsigned char content = 0xff;   ///< of all memory before it is written
   /// By input: whether its gradient is gradient_before() before backward, which is to add to it.
   std::vector<bool> adds{};
 };
