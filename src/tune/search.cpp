@@ -31,9 +31,10 @@ class Search {
       : limits_(limits), measure_(measure), elapsed_(elapsed) {}
 
   TuneResult run() {
-    const Candidate one{.workers = limits_.workers};
+    Candidate one{.workers = limits_.workers};
     measure_one_rank(one);
-    try_counts();
+    add_workers(one);
+    try_counts(one.workers);
     try_sm_shares();
     std::vector<Candidate> finalists{one};
     std::ranges::copy(fastest_others(), std::back_inserter(finalists));
@@ -44,17 +45,28 @@ class Search {
   }
 
  private:
-  /// The first run chooses kernels and fills caches, so its time says little of the others'; before
-  /// there are others, a thirtieth of the budget.
-  double expected_seconds() const {
-    if (durations_.size() < 2) return limits_.seconds / 30.0;
-    return median({durations_.begin() + 1, durations_.end()});
+  /// What a run of the placement took last; of one that has not run, what most take. The first run
+  /// of all chooses kernels and fills caches, so its time says little; before there are others, a
+  /// thirtieth of the budget.
+  double expected_seconds(const Placement& placement) const {
+    if (runs_.size() < 2) return limits_.seconds / 30.0;
+    std::vector<double> all;
+    double own = 0.0;
+    for (auto run = runs_.begin() + 1; run != runs_.end(); ++run) {
+      all.push_back(run->seconds);
+      if (run->placement == placement) own = run->seconds;
+    }
+    return own > 0.0 ? own : median(std::move(all));
   }
 
   /// For runs to go on.
   double left() const { return (1.0 - ending_share) * limits_.seconds - elapsed_(); }
-  /// For two rounds of one rank and another.
-  double reserved() const { return 4.0 * expected_seconds(); }
+  /// For two rounds of one rank and the fastest other.
+  double reserved() const {
+    const Row* other = fastest(is_other);
+    const double one = expected_seconds({});
+    return 2.0 * (one + (other == nullptr ? one : expected_seconds(other->candidate.placement)));
+  }
 
   Row& row_of(const Candidate& candidate) {
     const auto found = std::ranges::find(result_.rows, candidate, &Row::candidate);
@@ -62,10 +74,16 @@ class Search {
     return result_.rows.emplace_back(Row{.candidate = candidate});
   }
 
+  /// Null where nothing was measured of it.
+  const Row* measured(const Candidate& candidate) const {
+    const auto found = std::ranges::find(result_.rows, candidate, &Row::candidate);
+    return found != result_.rows.end() && found->measured() ? &*found : nullptr;
+  }
+
   Measurement measure(const Candidate& candidate, double seconds) {
     const double before = elapsed_();
     const Measurement found = measure_(candidate, seconds);
-    durations_.push_back(elapsed_() - before);
+    runs_.push_back({candidate.placement, elapsed_() - before});
     Row& row = row_of(candidate);
     if (!found.rates) {
       row.problem = found.problem;
@@ -80,7 +98,7 @@ class Search {
 
   /// Measures the candidate once, where that leaves the time for the finals.
   void explore(const Candidate& candidate) {
-    if (left() < expected_seconds() + reserved()) {
+    if (left() < expected_seconds(candidate.placement) + reserved()) {
       result_.left_out.push_back(text_of(candidate) + ": no time left");
       return;
     }
@@ -103,12 +121,13 @@ class Search {
         most, limits_.seconds);
   }
 
-  void try_counts() {
+  /// `threads`: loader workers in all, where the config does not want more of each process.
+  void try_counts(int threads) {
     for (const int ranks : rank_counts(limits_, result_.devices)) {
       explore({.placement = {.ranks_per_device = ranks, .colocation = Colocation::folded},
-               .workers = limits_.workers});
+               .workers = threads});
       const Candidate processes{.placement = {.ranks_per_device = ranks},
-                                .workers = limits_.workers};
+                                .workers = std::max(limits_.workers, threads / ranks)};
       if (!result_.on_gpus && ranks > limits_.cores) {
         result_.left_out.push_back(
             fmt::format("{}: cores for them: {}", text_of(processes), limits_.cores));
@@ -116,6 +135,10 @@ class Search {
       }
       explore(processes);
     }
+  }
+
+  static bool is_other(const Candidate& candidate) {
+    return candidate.placement.ranks_per_device > 1;
   }
 
   const Row* fastest(const std::function<bool(const Candidate&)>& which) const {
@@ -144,17 +167,23 @@ class Search {
     }
   }
 
-  /// The two fastest placements beside one rank.
+  /// The two fastest placements beside one rank, and the one that trained fastest, where that is
+  /// another one: its loaders may do more than one process with as many workers.
   std::vector<Candidate> fastest_others() const {
     std::vector<const Row*> others;
     for (const Row& row : result_.rows) {
-      if (row.measured() && row.candidate.placement.ranks_per_device > 1) others.push_back(&row);
+      if (row.measured() && is_other(row.candidate)) others.push_back(&row);
     }
+    if (others.empty()) return {};
     std::ranges::stable_sort(others, std::greater<>(), &Row::one_batch);
+    const Row& trained_fastest = **std::ranges::max_element(others, {}, &Row::training);
+    others.resize(std::min<std::size_t>(others.size(), 2));
+    const bool beats_them = std::ranges::all_of(others, [&](const Row* row) {
+      return trained_fastest.training() > (1.0 + trained_fastest.spread()) * row->training();
+    });
+    if (beats_them) others.push_back(&trained_fastest);
     std::vector<Candidate> candidates;
-    for (std::size_t i = 0; i < std::min<std::size_t>(others.size(), 2); ++i) {
-      candidates.push_back(others[i]->candidate);
-    }
+    for (const Row* row : others) candidates.push_back(row->candidate);
     return candidates;
   }
 
@@ -175,26 +204,41 @@ class Search {
     }
   }
   void add_workers(Candidate& candidate) {
-    while (take_workers(candidate, 2 * candidate.workers)) {
+    while (take_workers(candidate, wanted_workers(candidate))) {
     }
+  }
+
+  int all_processes(const Candidate& candidate) const {
+    return processes_of(candidate.placement) * (result_.on_gpus ? result_.devices : 1);
+  }
+  bool has_cores(const Candidate& candidate, int workers) const {
+    const int processes = all_processes(candidate);
+    return workers * processes <= std::max(limits_.cores, limits_.workers * processes);
+  }
+
+  /// So many times two that loaders as good as these would keep up, as far as there are cores.
+  int wanted_workers(const Candidate& candidate) {
+    const Row& row = row_of(candidate);
+    if (!row.measured()) return candidate.workers;
+    int workers = 2 * candidate.workers;
+    while (workers * row.training() < candidate.workers * row.one_batch() &&
+           has_cores(candidate, 2 * workers)) {
+      workers *= 2;
+    }
+    return workers;
   }
 
   /// So many, if that is more, where the loader slows it down and they help. Whether it does so.
   bool take_workers(Candidate& candidate, int workers) {
-    const int processes =
-        processes_of(candidate.placement) * (result_.on_gpus ? result_.devices : 1);
-    const bool too_many =
-        workers * processes > std::max(limits_.cores, limits_.workers * processes);
-    if (workers <= candidate.workers || too_many) return false;
+    if (workers <= candidate.workers || !has_cores(candidate, workers)) return false;
     const Row& now = row_of(candidate);
     if (!now.measured() || now.training() >= loader_keeps_up * now.one_batch()) return false;
     const double before = now.training();
     Candidate more = candidate;
     more.workers = workers;
-    explore(more);
-    const auto found = std::ranges::find(result_.rows, more, &Row::candidate);
-    if (found == result_.rows.end() || !found->measured()) return false;
-    if (found->training() < worth_more_workers * before) return false;
+    if (measured(more) == nullptr) explore(more);
+    const Row* found = measured(more);
+    if (found == nullptr || found->training() < worth_more_workers * before) return false;
     candidate = more;
     return true;
   }
@@ -203,7 +247,7 @@ class Search {
     for (int round = 0; round < final_rounds; ++round) {
       for (const Candidate& candidate : finalists) {
         if (!row_of(candidate).measured()) continue;
-        if (left() < expected_seconds()) return;
+        if (left() < expected_seconds(candidate.placement)) return;
         const Measurement found = measure(candidate, left());
         if (found.rates) row_of(candidate).final_runs.push_back(*found.rates);
       }
@@ -215,7 +259,7 @@ class Search {
       const std::size_t index = static_cast<std::size_t>(&row_of(candidate) - result_.rows.data());
       const Row& row = result_.rows[index];
       if (!row.measured()) continue;
-      if (candidate.placement.ranks_per_device == 1) {
+      if (!is_other(candidate)) {
         result_.one_rank = index;
       } else if (!result_.best_other ||
                  row.training() > result_.rows[*result_.best_other].training()) {
@@ -233,7 +277,11 @@ class Search {
   const SearchLimits& limits_;
   const Measure& measure_;
   const Elapsed& elapsed_;
-  std::vector<double> durations_;
+  struct Run {
+    Placement placement;
+    double seconds;
+  };
+  std::vector<Run> runs_;
   TuneResult result_;
 };
 

@@ -56,14 +56,16 @@ std::vector<int> sm_shares(int processes);
 /// for what ending a run takes that was not done by then:
 ///
 /// 1. one rank on each device with the whole batch; the first time this may take most of the time,
-///    since a GPU's kernels are chosen, but no other run is expected to take as long;
-/// 2. 2, 4 and 8 ranks, folded and as processes, compared on one batch, so that a slow loader hides
-///    no difference;
+///    since a GPU's kernels are chosen, but no other run is expected to take as long. As long as the
+///    loader slows it down and more of them help, with more loader workers: as many as its rates
+///    let expect, up to the cores;
+/// 2. 2, 4 and 8 ranks, folded and as processes, with as many workers in all, compared on one batch,
+///    so that a slow loader hides no difference;
 /// 3. SM shares at the best number of processes;
-/// 4. for the fastest twice the loader workers, and so on, as long as the loader slows training
-///    down and more of them help; then as many, and more as far as they help, for one rank and for
-///    the other one of the two best placements;
-/// 5. one rank and those two again, in turns: their medians decide.
+/// 4. more workers, in the same way, for the two fastest of those; and as many in all for the rest
+///    of what comes last;
+/// 5. one rank, those two, and what else trained faster than any of them, in turns: their medians
+///    decide.
 ///
 /// Another placement is chosen only where it beats one rank by more than the spread. Throws
 /// InputError where one rank fails for another reason than memory or is not done within the time,

@@ -197,15 +197,18 @@ Tolerances tolerances_of(Precision precision) {
   return {};
 }
 
-/// What a ReLU that rounding turned around makes of gradients: those of one of `wanted`'s elements
-/// come and go as a whole. Of three million elements one does that in fp32 now and then.
+/// What a few ReLUs that rounding turned around make of gradients, for each comes and goes as a
+/// whole: of the millions of elements of the largest cases one does in fp32 now and then.
+/// Tolerances are made for many.
 double error_of_turned(const std::vector<float>& got, const std::vector<float>& wanted) {
+  constexpr std::size_t few = 10;
   std::size_t turned = 0;
   for (std::size_t i = 0; i < wanted.size() && i < got.size(); ++i) {
     if ((got[i] == 0.0F) != (wanted[i] == 0.0F)) ++turned;
   }
-  // Half of the elements or more are zero, and gradients differ in size.
-  return 3.0 * std::sqrt(static_cast<double>(turned) / static_cast<double>(wanted.size()));
+  if (turned > few) return 0.0;
+  // Down to a quarter of the elements have gradients, of which some are several times the usual.
+  return 5.0 * std::sqrt(static_cast<double>(turned) / static_cast<double>(wanted.size()));
 }
 
 void expect_close(const std::vector<float>& got, const std::vector<float>& wanted, double tolerance,
