@@ -74,12 +74,20 @@ TrainingPosition RunCheckpoints::start(Replica& replica, const TrainingPosition&
   return position;
 }
 
+std::int64_t RunCheckpoints::read_init(Replica& replica) const {
+  try {
+    return load_weights(
+        SafetensorsFile(config_.init), replica.store(),
+        {.skip = config_.init_skip,
+         .advice = "give weights of the same model and classes, or name what is to start anew in "
+                   "train.init_skip, as [\"fc\"]"});
+  } catch (const InputError& error) {
+    input_error("{}: {}", config_.init_place, error.what());
+  }
+}
+
 std::int64_t RunCheckpoints::load_init(Replica& replica) const {
-  const std::int64_t batches = load_weights(
-      SafetensorsFile(config_.init), replica.store(),
-      {.skip = config_.init_skip,
-       .advice = "give weights of the same model and classes, or name what is to start anew in "
-                 "train.init_skip, as [\"fc\"]"});
+  const std::int64_t batches = read_init(replica);
   std::vector<std::string> anew;
   for (const Parameter& parameter : replica.store().parameters()) {
     if (config_.init_skip.match(parameter.name)) anew.push_back(parameter.name);

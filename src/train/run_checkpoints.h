@@ -45,6 +45,7 @@ class RunCheckpoints {
  private:
   std::filesystem::path to_resume() const;
   std::int64_t load_init(Replica& replica) const;
+  std::int64_t read_init(Replica& replica) const;
 
   RunPlace place_;
   const RunConfig& config_;

@@ -21,7 +21,8 @@ std::optional<double> read_rate(const ConfigTable& table, std::string_view key) 
 void read_model(const ConfigTable& table, RunConfig& config) {
   config.model = table.get_string("name");
   try {
-    static_cast<void>(find_model(config.model));
+    // Built later, but only here is it known which key names what is no model file.
+    static_cast<void>(ConfigTable::from_file(find_model(config.model)));
   } catch (const InputError& error) {
     table.fail("name", error.what());
   }
@@ -36,6 +37,7 @@ NamePrefixes read_prefixes(const ConfigTable& table, const std::string& key) {
 /// What the weights start from and which of them move.
 void read_start(const ConfigTable& table, RunConfig& config) {
   if (!table.get_string("init", "").empty()) config.init = table.get_path("init").string();
+  config.init_place = table.where("init") + ": train.init";
   config.init_skip = read_prefixes(table, "init_skip");
   if (!config.init_skip.empty() && config.init.empty()) {
     table.fail("init_skip", "there is nothing to skip without init");

@@ -110,6 +110,7 @@ struct RunConfig {
   SideWork side_work = SideWork::by_size;
   bool tensorboard = true;
   std::string init;
+  std::string init_place;  ///< as global_batch_place
   NamePrefixes init_skip;
   NamePrefixes freeze;
   bool freeze_statistics = true;

@@ -1,4 +1,5 @@
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -13,19 +14,27 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The path, which is no folder's. For a run's folder the message names a file in it.
-fs::path expect_no_folder(fs::path path) {
+constexpr std::string_view expected = "give a checkpoint or a weights file (.safetensors)";
+
+/// The path, which is something's and no folder's. For a run's folder the message names a file in
+/// it.
+fs::path expect_file(fs::path path) {
   std::error_code code;
-  if (!fs::is_directory(path, code)) return path;
+  const fs::file_type type = fs::status(path, code).type();
+  if (type == fs::file_type::not_found) {
+    input_error("cannot read '{}': {}; {}", path.string(),
+                std::make_error_code(std::errc::no_such_file_or_directory).message(), expected);
+  }
+  if (type != fs::file_type::directory) return path;
   const fs::path best = path / "checkpoints" / "best.safetensors";
-  input_error("'{}' is a folder; give a checkpoint or a weights file (.safetensors){}",
-              path.string(), fs::exists(best, code) ? ", as " + best.string() : "");
+  input_error("'{}' is a folder; {}{}", path.string(), expected,
+              fs::exists(best, code) ? ", as " + best.string() : "");
 }
 
 }  // namespace
 
 SafetensorsFile::SafetensorsFile(std::filesystem::path path, ReadChecksum checksum)
-    : path_(expect_no_folder(std::move(path))), file_(path_) {
+    : path_(expect_file(std::move(path))), file_(path_) {
   SafetensorsHeader header = read_safetensors_header(file_.bytes(), path_);
   metadata_ = std::move(header.metadata);
   tensors_ = std::move(header.tensors);

@@ -95,6 +95,10 @@ std::vector<Case> cases() {
        {},
        {"run.toml:2: model.name: no model is called 'resnet9' (did you mean 'resnet8'?)"},
        [](const fs::path& root) { replace_in(root / "run.toml", "resnet8", "resnet9"); }},
+      {"ModelFileThatIsNotThere",
+       {},
+       {"run.toml:2: model.name: ./resnet9.toml: no such file; give the path of a TOML file"},
+       [](const fs::path& root) { replace_in(root / "run.toml", "resnet8", "./resnet9.toml"); }},
       {"ModelWithACycle",
        set({"model.name=./bad.toml"}),
        {"bad.toml:7: ", "a", "from", "the nodes form a cycle: "},
@@ -153,10 +157,19 @@ std::vector<Case> cases() {
       {"ResumeWithoutCheckpoint", {"--resume"}, {"--resume: no checkpoint in out/checkpoints"}},
       {"ResumeFromNowhere", {"--resume", "else"}, {"--resume: no checkpoint in else/checkpoints"}},
       {"ResumeFromNoCheckpoint", {"--resume", "run.toml"}, {"run.toml"}},
-      {"InitFromNowhere", set({"train.init=w.safetensors"}), {"w.safetensors"}},
-      {"InitOfAnotherModel",
+      {"InitFromNowhere",
+       {},
+       {"run.toml:19: train.init: cannot read 'w.safetensors': No such file or directory; give a "
+        "checkpoint or a weights file (.safetensors)"},
+       [](const fs::path& root) {
+         replace_in(root / "run.toml", "global_batch", "init = \"w.safetensors\"\nglobal_batch");
+       }},
+      {"InitFromAFolder",
+       set({"train.init=."}),
+       {"--set train.init=.: train.init: '.' is a folder; give a checkpoint or a weights file"}},
+      {"InitFromNoWeights",
        set({"train.init=w.safetensors"}),
-       {"w.safetensors"},
+       {"--set train.init=w.safetensors: train.init: 'w.safetensors' is no sound safetensors file"},
        [](const fs::path& root) { write_file(root / "w.safetensors", "no weights"); }},
   };
 }

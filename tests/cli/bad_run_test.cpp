@@ -141,9 +141,10 @@ TEST_P(BadRun, WeightsOfAnotherModelListTheFirstMismatches) {
   const Outcome outcome =
       train("out", set({"model.name=resnet20", "train.init=small/checkpoints/best.safetensors"}),
             GetParam());
-  expect_one_message(outcome, {"small/checkpoints/best.safetensors does not fit the model: "
-                               "'layer1.1.conv1.weight' is missing; ",
-                               " more; give weights of the same model and classes"});
+  expect_one_message(outcome,
+                     {"train.init: small/checkpoints/best.safetensors does not fit the model: "
+                      "'layer1.1.conv1.weight' is missing; ",
+                      " more; give weights of the same model and classes"});
   EXPECT_EQ(occurrences(outcome.err, "is missing"), 5U) << outcome.err;
 }
 

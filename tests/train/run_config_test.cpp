@@ -104,6 +104,7 @@ TEST(RunConfig, EveryKeyIsRead) {
   EXPECT_EQ(config.eval_batch, 14);
   EXPECT_EQ(config.threads, 15);
   EXPECT_EQ(config.init, "w.safetensors");
+  EXPECT_EQ(config.init_place, "run.toml:19: train.init");
   EXPECT_TRUE(config.init_skip.match("fc.bias"));
   EXPECT_EQ(config.init_skip.place(), "run.toml:20: train.init_skip");
   EXPECT_TRUE(config.freeze.match("layer1.0.conv1.weight"));

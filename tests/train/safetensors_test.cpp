@@ -140,7 +140,7 @@ TEST_F(Safetensors, MissingThingsAreNamed) {
             std::string::npos);
   EXPECT_NE(message_of<InputError>([&] {
               SafetensorsFile(path("none"));
-            }).find("none': No such file or directory"),
+            }).find("none': No such file or directory; give a checkpoint or a weights file"),
             std::string::npos);
   EXPECT_NE(message_of<InputError>([&] {
               SafetensorsFile{folder_};
