@@ -235,6 +235,17 @@ bool may_mean(const std::string& key, const std::string& wanted) {
 
 }  // namespace
 
+template <typename Fits>
+ConfigTable::Node* ConfigTable::only_other(const Fits& fits) const {
+  Node* found = nullptr;
+  for (const std::unique_ptr<Node>& other : document_->nodes) {
+    if (other.get() == node_ || other->parent == nullptr || !fits(*other)) continue;
+    if (found != nullptr) return nullptr;
+    found = other.get();
+  }
+  return found;
+}
+
 void ConfigTable::fail_missing(std::string_view key, std::string_view expected) const {
   const std::string message = fmt::format("missing; expected {}", expected);
   // Of a table that is not there its name may be the wrong one.
@@ -245,6 +256,14 @@ void ConfigTable::fail_missing(std::string_view key, std::string_view expected) 
     if (place.node_->known.contains(other) || !may_mean(other, wanted)) continue;
     fail(key, fmt::format("{}; is it '{}' of {} that is to be '{}'?", message, other,
                           place.where(other), wanted));
+  }
+  Node* elsewhere = only_other([key](const Node& other) {
+    return find(other.table, key) != nullptr && !other.known.contains(key);
+  });
+  if (elsewhere != nullptr) {
+    fail(key,
+         fmt::format("{}; is it '{}.{}' of {} that is to be '{}.{}'?", message, elsewhere->path,
+                     key, ConfigTable(document_, elsewhere).where(key), node_->path, key));
   }
   fail(key, message);
 }
@@ -451,13 +470,20 @@ std::vector<ConfigTable> ConfigTable::tables(std::string_view key) const {
   return all;
 }
 
+std::string ConfigTable::hint_for(std::string_view unknown) const {
+  const Node* elsewhere =
+      only_other([unknown](const Node& other) { return other.known.contains(unknown); });
+  if (elsewhere != nullptr)
+    return fmt::format(" (did you mean '{}.{}'?)", elsewhere->path, unknown);
+  return did_you_mean(unknown, std::vector(node_->known.begin(), node_->known.end()));
+}
+
 void ConfigTable::finish() const {
   if (node_->table == nullptr) return;
   for (const auto& [key, value] : *node_->table) {
     if (node_->known.contains(key.str())) continue;
-    const std::vector<std::string> known(node_->known.begin(), node_->known.end());
-    fail(key.str(), fmt::format("unknown key{}; known here: {}", did_you_mean(key.str(), known),
-                                join(known, ", ")));
+    fail(key.str(), fmt::format("unknown key{}; known here: {}", hint_for(key.str()),
+                                fmt::join(node_->known, ", ")));
   }
   for (const auto& [name, children] : node_->children) {
     for (Node* child : children) ConfigTable(document_, child).finish();

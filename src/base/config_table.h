@@ -13,7 +13,8 @@ namespace tandem {
 
 /// One table of a TOML file, read key by key. Every accessor checks the type and range and names
 /// file, line and key in its InputError. finish() rejects every key that nobody asked for, naming
-/// the nearest known one, so that a mistyped key never falls back to a default.
+/// the one of that name in another table, or the nearest known one, so that a mistyped or misplaced
+/// key never falls back to a default.
 ///
 /// Copies are cheap and share the record of which keys were read.
 class ConfigTable {
@@ -84,6 +85,12 @@ class ConfigTable {
   struct Document;
   struct Node;
   ConfigTable(std::shared_ptr<Document> document, Node* node);
+  /// The one other table for which `fits` holds, elements of arrays of tables left out; null where
+  /// there is none, or several.
+  template <typename Fits>
+  Node* only_other(const Fits& fits) const;
+  /// " (did you mean 'x'?)" for a key that nobody knows here.
+  std::string hint_for(std::string_view unknown) const;
   /// Throws InputError where the key is missing, naming a key that nobody asked for so far and that
   /// may be a wrong word for it.
   void require(std::string_view key, std::string_view expected) const;

@@ -70,7 +70,10 @@ DataConfig config_of(const VerifyArguments& arguments) {
   ConfigTable table =
       is_folder ? table_of_folder(arguments) : ConfigTable::from_file(arguments.target);
   for (const std::string& assignment : arguments.overrides) table.override_key(assignment);
-  return read_data_config(table.table("data"));
+  const ConfigTable data = table.table("data");
+  DataConfig config = read_data_config(data);
+  data.finish();
+  return config;
 }
 
 /// Without samples there are no labels to tell, and without readable ones no extents: null.

@@ -237,7 +237,6 @@ DataConfig read_data_config(const ConfigTable& data) {
   constexpr int most_workers = 1024;
   config.workers = get_small(data, "workers", 1, 1, most_workers);
   config.prefetch = get_small(data, "prefetch", 4, 1, most_workers);
-  data.finish();
   return config;
 }
 

@@ -82,7 +82,8 @@ struct DataConfig {
 /// As `data.kind` spells it.
 std::string_view name_of(DataKind kind);
 
-/// Reads and checks the table; files must exist. Throws InputError naming file, line and key.
+/// Reads and checks the table; files must exist. Keys that its kind does not know are left to
+/// ConfigTable::finish(). Throws InputError naming file, line and key.
 DataConfig read_data_config(const ConfigTable& data);
 
 struct Datasets {

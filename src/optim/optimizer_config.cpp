@@ -103,7 +103,6 @@ OptimizerConfig read_optimizer_config(const ConfigTable& table) {
   } else {
     config.rule = read_sgd(table);
   }
-  table.finish();
   return config;
 }
 

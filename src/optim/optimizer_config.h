@@ -42,7 +42,8 @@ struct OptimizerConfig {
   ParameterGroupSlice slice(std::int64_t offset, std::int64_t elements, bool norm_or_bias) const;
 };
 
-/// Reads the table and rejects keys that its kind does not know. Throws InputError.
+/// Reads the table; keys that its kind does not know are left to ConfigTable::finish(). Throws
+/// InputError.
 OptimizerConfig read_optimizer_config(const ConfigTable& table);
 
 /// The optimizer that `config` names. The slices are made by OptimizerConfig::slice(); the context

@@ -68,9 +68,7 @@ Schedule read_kind(const ConfigTable& table, double base_rate, double epochs) {
 }  // namespace
 
 Schedule read_schedule_config(const ConfigTable& table, double base_rate, double epochs) {
-  Schedule schedule = read_kind(table, base_rate, epochs);
-  table.finish();
-  return schedule;
+  return read_kind(table, base_rate, epochs);
 }
 
 }  // namespace tandem

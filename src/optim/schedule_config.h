@@ -6,8 +6,9 @@ namespace tandem {
 
 class ConfigTable;
 
-/// Reads the [schedule] table of a run of `epochs` epochs at learning rate `base_rate`, and rejects
-/// keys that the chosen kind does not know. Throws InputError. An absent table is a constant rate.
+/// Reads the [schedule] table of a run of `epochs` epochs at learning rate `base_rate`. Keys that
+/// the chosen kind does not know are left to ConfigTable::finish(). Throws InputError. An absent
+/// table is a constant rate.
 ///
 ///     kind = "constant"        # default; or "step", "cosine", "one-cycle"
 ///     warmup_epochs = 1.5      # default 0, below epochs; not for one-cycle

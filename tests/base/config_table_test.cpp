@@ -183,6 +183,44 @@ TEST(ConfigTable, FinishNamesTheUnknownKeyAndTheNearest) {
             "run.toml:1: epoch: unknown key (did you mean 'epochs'?); known here: epochs, name");
 }
 
+TEST(ConfigTable, AKeyOfAnotherTableIsNamedInFull) {
+  const auto message = [](std::string_view lines) {
+    const ConfigTable config = ConfigTable::from_text(lines, "run.toml");
+    config.table("train").get_int_or("batch", 1, 0, 9);
+    config.table("train").get_int_or("seed", 1, 0, 9);
+    config.table("data").get_int_or("seed", 1, 0, 9);
+    config.table("data").table("augment").get_int_or("flip", 1, 0, 9);
+    config.table("optimizer").get_int("lr");
+    return rejected([&] { config.finish(); });
+  };
+  EXPECT_EQ(message("[optimizer]\nlr = 1\n[train]\nlr = 1\n"),
+            "run.toml:4: train.lr: unknown key (did you mean 'optimizer.lr'?); known here: batch, "
+            "seed");
+  EXPECT_EQ(message("[optimizer]\nlr = 1\nflip = 1\n"),
+            "run.toml:3: optimizer.flip: unknown key (did you mean 'data.augment.flip'?); known "
+            "here: lr");
+  EXPECT_EQ(
+      message("[optimizer]\nlr = 1\n[train]\nbatsh = 1\n"),
+      "run.toml:4: train.batsh: unknown key (did you mean 'batch'?); known here: batch, seed");
+  EXPECT_EQ(message("[optimizer]\nlr = 1\nseed = 1\n"),
+            "run.toml:3: optimizer.seed: unknown key; known here: lr")
+      << "two tables have one";
+}
+
+TEST(ConfigTable, AMissingKeyMayStandInAnotherTable) {
+  const auto message = [](std::string_view lines) {
+    const ConfigTable config = ConfigTable::from_text(lines, "run.toml");
+    config.table("train").get_int_or("batch", 1, 0, 9);
+    config.table("data").get_int_or("workers", 1, 0, 9);
+    return rejected([&] { config.table("optimizer").get_int("lr"); });
+  };
+  const std::string missing = "run.toml:1: optimizer.lr: missing; expected an integer";
+  EXPECT_EQ(message("[optimizer]\n[train]\nlr = 1\n"),
+            missing + "; is it 'train.lr' of run.toml:3 that is to be 'optimizer.lr'?");
+  EXPECT_EQ(message("[optimizer]\n[train]\nlr = 1\n[data]\nlr = 1\n"), missing) << "either";
+  EXPECT_EQ(message("[optimizer]\n[schedule]\nlr = 1\n"), missing) << "it may be a right one";
+}
+
 TEST(ConfigTable, FinishReachesSubTablesAndArraysOfTables) {
   const ConfigTable config = sample();
   for (const char* key : {"name", "epochs", "lr", "fast", "when"}) config.has(key);

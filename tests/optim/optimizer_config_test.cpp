@@ -10,7 +10,10 @@ namespace tandem {
 namespace {
 
 OptimizerConfig read(std::string_view text) {
-  return read_optimizer_config(ConfigTable::from_text(text, "run.toml").table("optimizer"));
+  const ConfigTable root = ConfigTable::from_text(text, "run.toml");
+  OptimizerConfig config = read_optimizer_config(root.table("optimizer"));
+  root.finish();
+  return config;
 }
 
 std::string rejected(std::string_view text) {

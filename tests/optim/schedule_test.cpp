@@ -122,7 +122,10 @@ TEST(Schedule, RejectsNonsense) {
 }
 
 Schedule read(std::string_view text) {
-  return read_schedule_config(ConfigTable::from_text(text, "run.toml").table("schedule"), 0.5, 10);
+  const ConfigTable root = ConfigTable::from_text(text, "run.toml");
+  Schedule schedule = read_schedule_config(root.table("schedule"), 0.5, 10);
+  root.finish();
+  return schedule;
 }
 
 std::string rejected(std::string_view text) {

@@ -1,7 +1,9 @@
 #include "train/run_config.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
 #include <variant>
 
@@ -234,6 +236,16 @@ TEST(RunConfig, UnknownKeysAreNamedWithTheNearest) {
         std::string::npos)
         << found;
     EXPECT_TRUE(found.starts_with("run.toml:")) << found;
+  }
+  for (const auto& [table, key, meant] : {std::array{"[train]\n", "lr", "optimizer.lr"},
+                                          {"[data]\n", "lr", "optimizer.lr"},
+                                          {"[optimizer]\n", "pct_start", "schedule.pct_start"},
+                                          {"[schedule]\n", "epochs", "train.epochs"}}) {
+    const std::string found =
+        message(replaced(everything, table, std::string(table) + key + " = 1\n"));
+    EXPECT_NE(found.find(fmt::format(".{}: unknown key (did you mean '{}'?)", key, meant)),
+              std::string::npos)
+        << found;
   }
   const std::string table = message(replaced(everything, "[checkpoint]", "[checkpoints]"));
   EXPECT_NE(table.find("run.toml:38: checkpoints: unknown key (did you mean 'checkpoint'?)"),
