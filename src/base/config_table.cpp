@@ -223,18 +223,6 @@ void ConfigTable::fail(std::string_view key, std::string_view message) const {
   input_error("{}: {}: {}", where(key), full, message);
 }
 
-namespace {
-
-/// Whether `key` may be somebody's word for `wanted`: a longer or shorter one, or a mistyped one.
-/// Less is mistyped than nearest() allows, since the key may well be a right one of its own.
-bool may_mean(const std::string& key, const std::string& wanted) {
-  return key.starts_with(wanted) || wanted.starts_with(key) ||
-         edit_distance(key, wanted) <= std::clamp<std::size_t>(wanted.size() / 3, 1, 2) ||
-         std::ranges::is_permutation(key, wanted);
-}
-
-}  // namespace
-
 template <typename Fits>
 ConfigTable::Node* ConfigTable::only_other(const Fits& fits) const {
   Node* found = nullptr;
@@ -346,14 +334,25 @@ std::int64_t ConfigTable::get_int(std::string_view key, std::int64_t low, std::i
   return value;
 }
 
-double ConfigTable::get_real(std::string_view key, double low, double high) const {
+namespace {
+
+std::string text_of(double low, double high, Ends ends) {
+  if (ends == Ends::high) return fmt::format("more than {}, at most {}", low, high);
+  if (ends == Ends::low) return fmt::format("{} or more, less than {}", low, high);
+  return fmt::format("{} to {}", low, high);
+}
+
+}  // namespace
+
+double ConfigTable::get_real(std::string_view key, double low, double high, Ends ends) const {
   require(key, "a number");
   const double value =
       real_of(find(node_->table, key), [&](const std::string& m) { fail(key, m); });
-  if (!(value >= low && value <= high)) {
-    fail(key, fmt::format("{} is out of range; expected {} to {}", value, low, high));
+  const bool inside = value >= low && value <= high;
+  if (inside && (value != low || ends != Ends::high) && (value != high || ends != Ends::low)) {
+    return value;
   }
-  return value;
+  fail(key, fmt::format("{} is out of range; expected {}", value, text_of(low, high, ends)));
 }
 
 bool ConfigTable::get_bool(std::string_view key) const {
@@ -374,9 +373,9 @@ std::int64_t ConfigTable::get_int_or(std::string_view key, std::int64_t fallback
   return fallback < low || fallback > high ? fallback : record_default(*node_, key, fallback);
 }
 
-double ConfigTable::get_real_or(std::string_view key, double fallback, double low,
-                                double high) const {
-  if (has(key)) return get_real(key, low, high);
+double ConfigTable::get_real_or(std::string_view key, double fallback, double low, double high,
+                                Ends ends) const {
+  if (has(key)) return get_real(key, low, high, ends);
   return fallback < low || fallback > high ? fallback : record_default(*node_, key, fallback);
 }
 

@@ -11,6 +11,9 @@
 
 namespace tandem {
 
+/// Which ends of a range of values belong to it.
+enum class Ends : std::uint8_t { both, high, low };
+
 /// One table of a TOML file, read key by key. Every accessor checks the type and range and names
 /// file, line and key in its InputError. finish() rejects every key that nobody asked for, naming
 /// the one of that name in another table, or the nearest known one, so that a mistyped or misplaced
@@ -40,7 +43,7 @@ class ConfigTable {
   std::int64_t get_int(std::string_view key, std::int64_t low = INT64_MIN,
                        std::int64_t high = INT64_MAX) const;
   /// Integers are accepted as reals.
-  double get_real(std::string_view key, double low, double high) const;
+  double get_real(std::string_view key, double low, double high, Ends ends = Ends::both) const;
   bool get_bool(std::string_view key) const;
 
   /// Optional values: a missing key gives `fallback`, which is written into the table unless it is
@@ -48,7 +51,8 @@ class ConfigTable {
   std::string get_string(std::string_view key, std::string_view fallback) const;
   std::int64_t get_int_or(std::string_view key, std::int64_t fallback, std::int64_t low,
                           std::int64_t high) const;
-  double get_real_or(std::string_view key, double fallback, double low, double high) const;
+  double get_real_or(std::string_view key, double fallback, double low, double high,
+                     Ends ends = Ends::both) const;
   bool get_bool_or(std::string_view key, bool fallback) const;
 
   /// One of `choices`; anything else is an InputError that lists them.

@@ -42,6 +42,12 @@ std::string did_you_mean(std::string_view word, std::span<const std::string> can
   return best.empty() ? "" : fmt::format(" (did you mean '{}'?)", best);
 }
 
+bool may_mean(std::string_view key, std::string_view wanted) {
+  return key.starts_with(wanted) || wanted.starts_with(key) ||
+         edit_distance(key, wanted) <= std::clamp<std::size_t>(wanted.size() / 3, 1, 2) ||
+         std::ranges::is_permutation(key, wanted);
+}
+
 std::string format_bytes(std::uint64_t bytes) {
   constexpr std::array<std::string_view, 5> units{"B", "KiB", "MiB", "GiB", "TiB"};
   auto value = static_cast<double>(bytes);

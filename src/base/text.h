@@ -21,6 +21,10 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
 /// " (did you mean 'x'?)" for the nearest candidate, else "".
 std::string did_you_mean(std::string_view word, std::span<const std::string> candidates);
 
+/// Whether `key` may be somebody's word for `wanted`: a longer or shorter one, or a mistyped one.
+/// Less is mistyped than nearest() allows, since the key may well be a right one of its own.
+bool may_mean(std::string_view key, std::string_view wanted);
+
 /// "12.3 MiB", "640 B".
 std::string format_bytes(std::uint64_t bytes);
 

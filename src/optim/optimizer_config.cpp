@@ -10,17 +10,8 @@ namespace {
 
 constexpr double large = 1e6;
 
-double read_positive(const ConfigTable& table, std::string_view key, double fallback,
-                     std::string_view what) {
-  const double value = table.get_real_or(key, fallback, 0.0, large);
-  if (value == 0.0) table.fail(key, fmt::format("expected {} above 0", what));
-  return value;
-}
-
 float read_momentum(const ConfigTable& table, double fallback) {
-  const double momentum = table.get_real_or("momentum", fallback, 0.0, 1.0);
-  if (momentum == 1.0) table.fail("momentum", "expected a momentum below 1");
-  return static_cast<float>(momentum);
+  return static_cast<float>(table.get_real_or("momentum", fallback, 0.0, 1.0, Ends::low));
 }
 
 SgdOptions read_sgd(const ConfigTable& table) {
@@ -43,7 +34,7 @@ AdamWOptions read_adamw(const ConfigTable& table) {
   }
   options.beta1 = betas[0];
   options.beta2 = betas[1];
-  options.epsilon = read_positive(table, "epsilon", options.epsilon, "a number");
+  options.epsilon = table.get_real_or("epsilon", options.epsilon, 0.0, large, Ends::high);
   return options;
 }
 
@@ -51,7 +42,7 @@ LarsOptions read_lars(const ConfigTable& table, OptimizerConfig& config) {
   LarsOptions options;
   options.momentum = read_momentum(table, 0.9);
   options.trust_coefficient =
-      static_cast<float>(read_positive(table, "trust_coefficient", 0.001, "a coefficient"));
+      static_cast<float>(table.get_real_or("trust_coefficient", 0.001, 0.0, large, Ends::high));
   config.adapt_norm_and_bias = table.get_bool_or("adapt_norm_and_bias", true);
   return options;
 }
@@ -90,8 +81,7 @@ OptimizerConfig read_optimizer_config(const ConfigTable& table) {
   constexpr double adamw_decay = 0.01;
   OptimizerConfig config;
   const std::string kind = table.get_choice("kind", kinds);
-  config.learning_rate = table.get_real("lr", 0.0, large);
-  if (config.learning_rate == 0.0) table.fail("lr", "expected a learning rate above 0");
+  config.learning_rate = table.get_real("lr", 0.0, large, Ends::high);
   config.weight_decay =
       table.get_real_or("weight_decay", kind == "adamw" ? adamw_decay : 0.0, 0.0, 1.0);
   config.decay_norm_and_bias = table.get_bool_or("decay_norm_and_bias", true);

@@ -84,8 +84,7 @@ void read_train(const ConfigTable& table, RunConfig& config) {
   config.tensorboard = table.get_bool_or("tensorboard", true);
   read_start(table, config);
   config.sync_batch_norm = table.get_bool_or("sync_batch_norm", false);
-  config.average.decay = table.get_real_or("ema_decay", 0.0, 0.0, 1.0);
-  if (config.average.decay == 1.0) table.fail("ema_decay", "expected a decay below 1, as 0.999");
+  config.average.decay = table.get_real_or("ema_decay", 0.0, 0.0, 1.0, Ends::low);
   config.average.warmup = table.get_bool_or("ema_warmup", false);
   config.early_stop = EarlyStopConfig::read(table);
 }

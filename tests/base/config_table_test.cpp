@@ -175,6 +175,25 @@ TEST(ConfigTable, RangesAndChoicesAreChecked) {
   EXPECT_EQ(config.get_choice_or("nothing", "folder", kinds), "folder");
 }
 
+// One message says what is allowed: who mends -1 by it does not meet another about 0.
+TEST(ConfigTable, RangesMayBeOpenAtOneEnd) {
+  const auto message = [](const std::string& value, Ends ends) {
+    const ConfigTable config = ConfigTable::from_text("lr = " + value + "\n", "run.toml");
+    return rejected([&] { config.get_real_or("lr", 0.5, 0, 1, ends); });
+  };
+  for (const char* value : {"0", "-1", "1.5", "nan"}) {
+    EXPECT_EQ(message(value, Ends::high), std::string("run.toml:1: lr: ") + value +
+                                              " is out of range; expected more than 0, at most 1");
+  }
+  for (const char* value : {"1", "-1", "1.5", "nan"}) {
+    EXPECT_EQ(message(value, Ends::low), std::string("run.toml:1: lr: ") + value +
+                                             " is out of range; expected 0 or more, less than 1");
+  }
+  const ConfigTable config = ConfigTable::from_text("zero = 0\none = 1\n", "run.toml");
+  EXPECT_EQ(config.get_real("one", 0, 1, Ends::high), 1.0);
+  EXPECT_EQ(config.get_real("zero", 0, 1, Ends::low), 0.0);
+}
+
 TEST(ConfigTable, FinishNamesTheUnknownKeyAndTheNearest) {
   const ConfigTable config = ConfigTable::from_text("epoch = 3\nname = 'x'\n", "run.toml");
   config.get_string("name");

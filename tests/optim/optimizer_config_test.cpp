@@ -85,19 +85,21 @@ TEST(OptimizerConfig, NamesWhatIsWrong) {
   EXPECT_EQ(rejected("[optimizer]\nkind = 'sgd'\n"),
             "run.toml:1: optimizer.lr: missing; expected a number");
   EXPECT_EQ(rejected("[optimizer]\nkind = 'sgd'\nlr = 0\n"),
-            "run.toml:3: optimizer.lr: expected a learning rate above 0");
+            "run.toml:3: optimizer.lr: 0 is out of range; expected more than 0, at most 1000000");
   EXPECT_EQ(rejected("[optimizer]\nkind = 'sgd'\nlr = 0.1\nmomentum = 1\n"),
-            "run.toml:4: optimizer.momentum: expected a momentum below 1");
+            "run.toml:4: optimizer.momentum: 1 is out of range; expected 0 or more, less than 1");
   EXPECT_EQ(rejected("[optimizer]\nkind = 'sgd'\nlr = 0.1\nnesterov = true\n"),
             "run.toml:4: optimizer.nesterov: Nesterov's rule needs momentum; set momentum = 0.9 or "
             "leave this out");
   EXPECT_EQ(rejected("[optimizer]\nkind = 'adamw'\nlr = 0.1\nbetas = [0.9, 1]\n"),
             "run.toml:4: optimizer.betas: expected two numbers, at least 0 and below 1, as [0.9, "
             "0.999]");
-  EXPECT_EQ(rejected("[optimizer]\nkind = 'adamw'\nlr = 0.1\nepsilon = 0\n"),
-            "run.toml:4: optimizer.epsilon: expected a number above 0");
+  EXPECT_EQ(
+      rejected("[optimizer]\nkind = 'adamw'\nlr = 0.1\nepsilon = 0\n"),
+      "run.toml:4: optimizer.epsilon: 0 is out of range; expected more than 0, at most 1000000");
   EXPECT_EQ(rejected("[optimizer]\nkind = 'lars'\nlr = 0.1\ntrust_coefficient = 0\n"),
-            "run.toml:4: optimizer.trust_coefficient: expected a coefficient above 0");
+            "run.toml:4: optimizer.trust_coefficient: 0 is out of range; expected more than 0, at "
+            "most 1000000");
   EXPECT_EQ(rejected("[optimizer]\nkind = 'lars'\nlr = 0.1\nnesterov = true\n"),
             "run.toml:4: optimizer.nesterov: unknown key; known here: adapt_norm_and_bias, "
             "clip_norm, decay_norm_and_bias, kind, lr, momentum, trust_coefficient, weight_decay");

@@ -280,7 +280,7 @@ TEST(RunConfig, WrongValuesAreNamed) {
   EXPECT_EQ(with("label_smoothing = 0.125", "label_smoothing = 1"),
             "run.toml:14: train.label_smoothing: 1 is out of range; expected 0 to 0.99");
   EXPECT_EQ(with("ema_decay = 0.75", "ema_decay = 1"),
-            "run.toml:24: train.ema_decay: expected a decay below 1, as 0.999");
+            "run.toml:24: train.ema_decay: 1 is out of range; expected 0 or more, less than 1");
   EXPECT_EQ(with("init = \"w.safetensors\"\n", ""),
             "run.toml:19: train.init_skip: there is nothing to skip without init");
   const std::string missing = with("global_batch = 10\n", "");
