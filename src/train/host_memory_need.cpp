@@ -101,10 +101,12 @@ void require_host_memory(const RunConfig& config, const HostPlaces& places, std:
                       format_bytes(available));
   const int fits = several ? fitting_processes(config, places, available) : 0;
   if (fits > 0) {
-    text += fmt::format("; {} with the same train.global_batch: lower --ranks-per-gpu",
-                        fits == 1 ? "one process fits" : fmt::format("{} processes fit", fits));
+    text += fmt::format(
+        "; {} with the same train.global_batch: lower --ranks-per-gpu, or "
+        "mpirun -n",
+        fits == 1 ? "one process fits" : fmt::format("{} processes fit", fits));
   } else {
-    text += "; lower train.global_batch or raise train.accumulate";
+    text += "; lower train.global_batch or data.size, or raise train.accumulate";
   }
   throw InputError(text);
 }

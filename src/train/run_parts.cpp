@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "device/host_memory.h"
 #include "device/memory.h"
 #include "device/open_context.h"
 #include "device/pinned_memory.h"
@@ -13,6 +14,7 @@
 #include "parallel/device_communicator.h"
 #include "parallel/replica_check.h"
 #include "train/device_input.h"
+#include "train/host_memory_need.h"
 #include "train/run_device.h"
 
 namespace tandem {
@@ -34,8 +36,21 @@ void check_same_run(const RunConfig& config, const RunParts& parts, Communicator
   check_same_plan(communicator, entries);
 }
 
-Datasets open_data(const RunConfig& config, Communicator& communicator) {
+/// One rank of each host, which looks before any has memory of its own: what the others take would
+/// count twice. GPUs are looked at before the first step.
+void check_host_memory(const RunConfig& config, const RunParts& parts) {
+  const RankTopology& topology = parts.topology;
+  const HostPlaces places{.processes = topology.local_size(), .hosts = topology.hosts()};
+  const bool alike = places.processes * places.hosts == topology.size();
+  if (!is_host(parts.context) || topology.local_rank() != 0 || !alike) return;
+  const std::optional<std::size_t> available = available_host_memory();
+  if (available) require_host_memory(config, places, *available);
+}
+
+/// The ranks meet once the data is open, so that none goes on before the memory was looked at.
+Datasets open_data(const RunConfig& config, const RunParts& parts, Communicator& communicator) {
   Datasets sets;
+  check_host_memory(config, parts);
   run_announced(communicator, [&] { sets = open_datasets(config.data); });
   return sets;
 }
@@ -100,7 +115,7 @@ RunParts::RunParts(const RunConfig& config, Communicator& communicator)
       context(open_run_device(config, machine, topology, communicator)),
       places(RankTopology::gather(communicator, this_place(device_uuid(context)))),
       reduction(make_reduction(config, context, topology, communicator)),
-      datasets(open_data(config, communicator)),
+      datasets(open_data(config, *this, communicator)),
       train_data(fingerprint_of(*datasets.train)),
       train_transform(make_transform(config.data, true)),
       sampler(make_sampler(config, *this, communicator)),

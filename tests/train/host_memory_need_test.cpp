@@ -104,13 +104,14 @@ TEST(HostMemoryNeed, SaysWhatIsNeededWhatIsThereAndWhatFits) {
         " of activations for 2 samples at once and ", " of gradients, and all together ",
         " of parameters and optimizer state; of ",
         " are available; 4 processes fit with the same train.global_batch: ",
-        ": lower --ranks-per-gpu"}) {
+        ": lower --ranks-per-gpu, or mpirun -n"}) {
     EXPECT_NE(fewer.find(part), std::string::npos) << fewer << "\nwanted: " << part;
   }
   const std::string none = message({.processes = 8, .hosts = 2}, 1000);
   EXPECT_TRUE(none.starts_with("training does not fit the memory of each host: ")) << none;
   EXPECT_TRUE(
-      none.ends_with(", 1000 B are available; lower train.global_batch or raise train.accumulate"))
+      none.ends_with(", 1000 B are available; lower train.global_batch or data.size, or raise "
+                     "train.accumulate"))
       << none;
   EXPECT_NE(message({}, 1000).find("this host: it needs at least "), std::string::npos);
 }
