@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -12,6 +13,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "launch/mpi_folder.h"
 #include "launch/mps_folder.h"
 
 namespace tandem {
@@ -91,10 +93,11 @@ std::string variables_text(const LaunchPlan& plan, const Slot& slot) {
     pipes = folder.pipe_directory(slot.daemon).string();
     logs = folder.log_directory(slot.daemon).string();
   }
+  EnvironmentChanges changes = slot_environment(slot, plan.rank.slot, pipes, logs);
+  const ReadEnvironment read = [](const char* name) { return std::getenv(name); };
+  for (const auto& each : mpi_folder_variables(plan.rank.job, read)) changes.push_back(each);
   std::string text;
-  for (const auto& [name, value] : slot_environment(slot, plan.rank.slot, pipes, logs)) {
-    text += fmt::format(" {}={}", name, value);
-  }
+  for (const auto& [name, value] : changes) text += fmt::format(" {}={}", name, value);
   return text;
 }
 

@@ -105,8 +105,15 @@ MpiFolder::~MpiFolder() {
   if (!removed) remove_whole(path_);
 }
 
-MpiFolderShare::MpiFolderShare(const std::string& job) : path_(path_of(job)) {
-  if (is_own_folder(path_)) lock_ = open_shared(path_);
+EnvironmentChanges mpi_folder_variables(const std::string& job,
+                                        const ReadEnvironment& environment) {
+  if (environment(open_mpi_variable) != nullptr) return {};
+  return {{open_mpi_variable, path_of(job).string()}};
+}
+
+MpiFolderShare::MpiFolderShare(const std::string& job) : job_(job) {
+  const fs::path path = path_of(job);
+  if (is_own_folder(path)) lock_ = open_shared(path);
 }
 
 MpiFolderShare::~MpiFolderShare() {
@@ -114,8 +121,7 @@ MpiFolderShare::~MpiFolderShare() {
 }
 
 EnvironmentChanges MpiFolderShare::variables(const ReadEnvironment& environment) const {
-  if (lock_ < 0 || environment(open_mpi_variable) != nullptr) return {};
-  return {{open_mpi_variable, path_.string()}};
+  return lock_ < 0 ? EnvironmentChanges{} : mpi_folder_variables(job_, environment);
 }
 
 }  // namespace tandem

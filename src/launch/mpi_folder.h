@@ -33,6 +33,10 @@ class MpiFolder {
   pid_t keeper_ = -1;  // which removes it; -1: none
 };
 
+/// By which the MPI library of this host's ranks uses the job's folder, once there is one; nothing
+/// where the user's environment says which to use.
+EnvironmentChanges mpi_folder_variables(const std::string& job, const ReadEnvironment& environment);
+
 /// The hold of what starts a rank and watches it.
 class MpiFolderShare {
  public:
@@ -42,12 +46,11 @@ class MpiFolderShare {
   MpiFolderShare(const MpiFolderShare&) = delete;
   MpiFolderShare& operator=(const MpiFolderShare&) = delete;
 
-  /// By which a rank's MPI library uses the folder; nothing where there is none, or where the
-  /// user's environment says which to use.
+  /// mpi_folder_variables() where there is a folder, else nothing.
   EnvironmentChanges variables(const ReadEnvironment& environment) const;
 
  private:
-  std::filesystem::path path_;
+  std::string job_;
   int lock_ = -1;
 };
 

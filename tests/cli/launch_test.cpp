@@ -186,6 +186,17 @@ TEST_F(LaunchTest, RefusesAGpuThatAProcessHoldsAlone) {
   EXPECT_EQ(other.code, 0) << other.err;
 }
 
+TEST_F(LaunchTest, ADryRunTellsTheVariablesOfRanksOnTheCpu) {
+  constexpr const char* backing = "OMPI_MCA_btl_vader_backing_directory";
+  const Words options{"--gpus", "none", "--dry-run"};
+  const Outcome outcome = run(launch(options));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const std::string told = fmt::format("    {}=/dev/shm/tandem-mpi-{}-", backing, ::geteuid());
+  EXPECT_NE(outcome.out.find(told), std::string::npos) << outcome.out;
+  const Outcome own = run(with(launch(options), backing, "/tmp"));
+  EXPECT_EQ(own.out.find(backing), std::string::npos) << "the user's: " << own.out;
+}
+
 TEST_F(LaunchTest, WarnsOfOtherUsersOnItsGpus) {
   // Process 1 is root's; root itself starts one of somebody else.
   std::unique_ptr<Program> program;

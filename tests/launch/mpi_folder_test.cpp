@@ -50,6 +50,7 @@ TEST(MpiFolder, GoesWithTheLauncherAndAllThatIsInIt) {
     {
       const MpiFolderShare rank(job);
       EXPECT_EQ(rank.variables(nothing), (EnvironmentChanges{{variable, folder.string()}}));
+      EXPECT_EQ(rank.variables(nothing), mpi_folder_variables(job, nothing));
     }
     EXPECT_EQ(folders_of(job).size(), 1U) << "other ranks may still come";
     write_segment(folder);
