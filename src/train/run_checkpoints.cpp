@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <exception>
 #include <optional>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -44,15 +45,19 @@ void RunCheckpoints::require_fresh_folder() const {
 }
 
 fs::path RunCheckpoints::to_resume() const {
-  fs::path from = place_.resume_from.empty() ? place_.folder : place_.resume_from;
+  const bool named = !place_.resume_from.empty();
+  fs::path from = named ? place_.resume_from : place_.folder;
   std::error_code code;
   if (fs::is_regular_file(from, code)) return from;
-  const std::optional<StepCheckpoint> newest = CheckpointStore(from / "checkpoints").newest();
-  if (!newest) {
-    input_error("--resume: no checkpoint in {}; give a checkpoint or a run's folder",
-                (from / "checkpoints").string());
+  constexpr std::string_view advice =
+      "give a checkpoint or the folder of a run that has one, or leave --resume out to start anew";
+  if (named && !fs::exists(from, code)) {
+    input_error("--resume {}: no such file or folder; {}", from.string(), advice);
   }
-  return newest->path;
+  const std::optional<StepCheckpoint> newest = CheckpointStore(from / "checkpoints").newest();
+  if (newest) return newest->path;
+  input_error("--resume{}: no checkpoint in {}; {}", named ? " " + from.string() : "",
+              (from / "checkpoints").string(), advice);
 }
 
 TrainingPosition RunCheckpoints::start(Replica& replica, const TrainingPosition& fresh) const {
