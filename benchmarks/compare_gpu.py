@@ -11,7 +11,7 @@ A side that fails is noted, and the rest goes on. Builds nothing:
 
     cmake --preset release -DTANDEM_BUILD_BENCHMARKS=ON && cmake --build build/release
     benchmarks/compare_gpu.py --program build/release/bin/training_step_gpu --out results.json
-    benchmarks/compare_gpu.py --table results.json more.json      # only prints what is there
+    benchmarks/compare_gpu.py --table results.json later.json     # only prints what is there
 """
 
 import argparse
@@ -147,13 +147,12 @@ def row(runs: list[dict], prepared: list[dict], case: Case) -> str:
 
 
 def table(reports: list[dict]) -> str:
-    runs = [run for report in reports for run in report["runs"]]
-    prepared = [facts for report in reports for facts in report["prepared"]]
+    """Each case of the last report that has it."""
+    last = {Case(*run["case"]): report for report in reports for run in report["runs"]}
     lines = ["| model, px, batch, precision | Tandem, img/s | PyTorch's fastest | its other modes | "
              "Tandem, GiB tensors / card | PyTorch, GiB | ratio |",
              "| --- | --- | --- | --- | --- | --- | --- |"]
-    seen = list(dict.fromkeys(Case(*run["case"]) for run in runs))
-    lines += [row(runs, prepared, case) for case in seen]
+    lines += [row(report["runs"], report["prepared"], case) for case, report in last.items()]
     lines += errors_of(reports)
     return "\n".join(lines)
 

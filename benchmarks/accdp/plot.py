@@ -200,7 +200,8 @@ def draw_bars(axes, panel: Panel, names: list[str]) -> None:
         axes.bar(places, [v.median for v in values], width, yerr=errors_of(values), label=name,
                  color=GRAYS[i % len(GRAYS)], hatch=HATCHES[i % len(HATCHES)], edgecolor="black",
                  linewidth=0.6, error_kw={"elinewidth": 0.8})
-    axes.set_xticks(range(len(xs)), [str(x) for x in xs], rotation=20 if len(xs) > 3 else 0)
+    slope = 0 if len(xs) <= 3 else 20 if len(xs) <= 6 else 60
+    axes.set_xticks(range(len(xs)), [str(x) for x in xs], rotation=slope)
 
 
 def draw_lines(axes, panel: Panel, names: list[str]) -> None:

@@ -8,6 +8,7 @@ from placements import BATCH, Figure, Placement, Point, controls
 
 RANKS = 4
 SIZE = 32
+LARGEST = 4  # GPUs
 
 
 def scaling_figure(number: int, model: str) -> Figure:
@@ -22,7 +23,7 @@ def scaling_points(model: str, gpu_counts: list[int]) -> list[Point]:
                             Placement(gpus=gpus), "weak scaling"))
         points += [Point(name, gpus, model, SIZE, RANKS * batch * gpus, placement,
                          "weak scaling") for name, placement in controls(RANKS, gpus).items()]
-    whole = RANKS * batch * max(gpu_counts)
+    whole = RANKS * batch * LARGEST
     for gpus in gpu_counts:
         points += [Point(name, gpus, model, SIZE, whole, placement, "strong scaling")
                    for name, placement in controls(RANKS, gpus).items()]

@@ -56,14 +56,14 @@ std::vector<int> sm_shares(int processes);
 /// for what ending a run takes that was not done by then:
 ///
 /// 1. one rank on each device with the whole batch; the first time this may take most of the time,
-///    since a GPU's kernels are chosen, but no other run is expected to take as long. As long as the
-///    loader slows it down and more of them help, with more loader workers: as many as its rates
-///    let expect, up to the cores;
-/// 2. 2, 4 and 8 ranks, folded and as processes, with as many workers in all, compared on one batch,
-///    so that a slow loader hides no difference;
+///    since a GPU's kernels are chosen, but no other run is expected to take as long. As long as
+///    the loader slows it down and more of them help, with more loader workers: as many as its
+///    rates let expect, up to the cores;
+/// 2. 2, 4 and 8 ranks, folded and as processes, with as many workers in all, compared on one
+///    batch, so that a slow loader hides no difference;
 /// 3. SM shares at the best number of processes;
-/// 4. more workers, in the same way, for the two fastest of those; and as many in all for the rest
-///    of what comes last;
+/// 4. more workers, in the same way, for the fastest of all; then for one rank and the two fastest
+///    others as many as that one has in all, and more as far as they help;
 /// 5. one rank, those two, and what else trained faster than any of them, in turns: their medians
 ///    decide.
 ///
