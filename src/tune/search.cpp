@@ -82,7 +82,7 @@ class Search {
 
   Measurement measure(const Candidate& candidate, double seconds) {
     const double before = elapsed_();
-    const Measurement found = measure_(candidate, seconds);
+    Measurement found = measure_(candidate, seconds);
     runs_.push_back({candidate.placement, elapsed_() - before});
     Row& row = row_of(candidate);
     if (!found.rates) {
@@ -183,6 +183,7 @@ class Search {
     });
     if (beats_them) others.push_back(&trained_fastest);
     std::vector<Candidate> candidates;
+    candidates.reserve(others.size());
     for (const Row* row : others) candidates.push_back(row->candidate);
     return candidates;
   }
@@ -256,7 +257,7 @@ class Search {
 
   void decide(const std::vector<Candidate>& finalists) {
     for (const Candidate& candidate : finalists) {
-      const std::size_t index = static_cast<std::size_t>(&row_of(candidate) - result_.rows.data());
+      const auto index = static_cast<std::size_t>(&row_of(candidate) - result_.rows.data());
       const Row& row = result_.rows[index];
       if (!row.measured()) continue;
       if (!is_other(candidate)) {
