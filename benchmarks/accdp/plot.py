@@ -186,6 +186,13 @@ def errors_of(values: list[Value]) -> list[list[float]]:
     return [[v.median - v.least for v in values], [v.most - v.median for v in values]]
 
 
+def rotation_for(labels: int) -> int:
+    """Degrees by which so many names do not meet."""
+    if labels <= 3:
+        return 0
+    return 20 if labels <= 6 else 60
+
+
 def draw_bars(axes, panel: Panel, names: list[str]) -> None:
     xs = panel.xs()
     width = 0.8 / max(len(panel.series), 1)
@@ -200,8 +207,7 @@ def draw_bars(axes, panel: Panel, names: list[str]) -> None:
         axes.bar(places, [v.median for v in values], width, yerr=errors_of(values), label=name,
                  color=GRAYS[i % len(GRAYS)], hatch=HATCHES[i % len(HATCHES)], edgecolor="black",
                  linewidth=0.6, error_kw={"elinewidth": 0.8})
-    slope = 0 if len(xs) <= 3 else 20 if len(xs) <= 6 else 60
-    axes.set_xticks(range(len(xs)), [str(x) for x in xs], rotation=slope)
+    axes.set_xticks(range(len(xs)), [str(x) for x in xs], rotation=rotation_for(len(xs)))
 
 
 def draw_lines(axes, panel: Panel, names: list[str]) -> None:

@@ -61,6 +61,7 @@ std::optional<std::size_t> left_in(const fs::path& group) {
 
 std::optional<std::size_t> available_host_memory(const fs::path& root) {
   std::optional<std::size_t> least = entry_of(root / "proc/meminfo", "MemAvailable:");
+  if (least) *least += entry_of(root / "proc/meminfo", "SwapFree:").value_or(0);
   if (least) *least *= 1024;
   for (const fs::path& group : control_group_folders("memory", root)) {
     const auto left = left_in(group);

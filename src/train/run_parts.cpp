@@ -36,21 +36,8 @@ void check_same_run(const RunConfig& config, const RunParts& parts, Communicator
   check_same_plan(communicator, entries);
 }
 
-/// One rank of each host, which looks before any has memory of its own: what the others take would
-/// count twice. GPUs are looked at before the first step.
-void check_host_memory(const RunConfig& config, const RunParts& parts) {
-  const RankTopology& topology = parts.topology;
-  const HostPlaces places{.processes = topology.local_size(), .hosts = topology.hosts()};
-  const bool alike = places.processes * places.hosts == topology.size();
-  if (!is_host(parts.context) || topology.local_rank() != 0 || !alike) return;
-  const std::optional<std::size_t> available = available_host_memory();
-  if (available) require_host_memory(config, places, *available);
-}
-
-/// The ranks meet once the data is open, so that none goes on before the memory was looked at.
-Datasets open_data(const RunConfig& config, const RunParts& parts, Communicator& communicator) {
+Datasets open_data(const RunConfig& config, Communicator& communicator) {
   Datasets sets;
-  check_host_memory(config, parts);
   run_announced(communicator, [&] { sets = open_datasets(config.data); });
   return sets;
 }
@@ -63,11 +50,20 @@ std::unique_ptr<Communicator> make_reduction(const RunConfig& config, AnyContext
   return make_device_communicator(context, communicator, config.device_link, config.reduction);
 }
 
-DistributedSampler make_sampler(const RunConfig& config, const RunParts& parts,
-                                Communicator& communicator) {
-  check_same_run(config, parts, communicator);
+/// By one rank of each host. GPUs are looked at before the first step.
+void check_host_memory(const RunConfig& config, const RunParts& parts) {
+  const RankTopology& topology = parts.topology;
+  const HostPlaces places{.processes = topology.local_size(), .hosts = topology.hosts()};
+  const bool alike = places.processes * places.hosts == topology.size();
+  if (!is_host(parts.context) || topology.local_rank() != 0 || !alike) return;
+  const std::optional<std::size_t> available = available_host_memory();
+  if (available) require_host_memory(config, places, *available);
+}
+
+DistributedSampler make_sampler(const RunConfig& config, const Dataset& data,
+                                const Communicator& communicator) {
   try {
-    return DistributedSampler({.size = parts.datasets.train->size(),
+    return DistributedSampler({.size = data.size(),
                                .global_batch = config.global_batch,
                                .world = communicator.size(),
                                .rank = communicator.rank(),
@@ -77,6 +73,15 @@ DistributedSampler make_sampler(const RunConfig& config, const RunParts& parts,
   } catch (const InputError& error) {
     input_error("{}: {}", config.global_batch_place, error.what());
   }
+}
+
+/// What the ranks agree on and can do before any takes memory for the model.
+DistributedSampler check_run(const RunConfig& config, const RunParts& parts,
+                             Communicator& communicator) {
+  check_same_run(config, parts, communicator);
+  DistributedSampler sampler = make_sampler(config, *parts.datasets.train, communicator);
+  check_host_memory(config, parts);
+  return sampler;
 }
 
 DataLoader::Options loader_options(const RunConfig& config, RunParts& parts,
@@ -115,10 +120,10 @@ RunParts::RunParts(const RunConfig& config, Communicator& communicator)
       context(open_run_device(config, machine, topology, communicator)),
       places(RankTopology::gather(communicator, this_place(device_uuid(context)))),
       reduction(make_reduction(config, context, topology, communicator)),
-      datasets(open_data(config, *this, communicator)),
+      datasets(open_data(config, communicator)),
       train_data(fingerprint_of(*datasets.train)),
       train_transform(make_transform(config.data, true)),
-      sampler(make_sampler(config, *this, communicator)),
+      sampler(check_run(config, *this, communicator)),
       loader(*datasets.train, train_transform, training_batches(sampler),
              loader_options(config, *this, communicator)),
       replica(config, build_model(config, datasets), sampler.micro_batch(), context, communicator,

@@ -37,8 +37,9 @@ class Search {
     try_counts(one.workers);
     try_sm_shares();
     std::vector<Candidate> finalists{one};
-    std::ranges::copy(fastest_others(), std::back_inserter(finalists));
+    std::ranges::copy(last_others(), std::back_inserter(finalists));
     add_workers(finalists);
+    leave_out_what_is_too_long(finalists);
     repeat(finalists);
     decide(finalists);
     return std::move(result_);
@@ -46,26 +47,35 @@ class Search {
 
  private:
   /// What a run of the placement took last; of one that has not run, what most take. The first run
-  /// of all chooses kernels and fills caches, so its time says little; before there are others, a
-  /// thirtieth of the budget.
+  /// of all chooses kernels and fills caches, so its time says little; before there are two others,
+  /// a thirtieth of the budget.
   double expected_seconds(const Placement& placement) const {
-    if (runs_.size() < 2) return limits_.seconds / 30.0;
     std::vector<double> all;
     double own = 0.0;
-    for (auto run = runs_.begin() + 1; run != runs_.end(); ++run) {
-      all.push_back(run->seconds);
-      if (run->placement == placement) own = run->seconds;
+    for (std::size_t i = 1; i < runs_.size(); ++i) {
+      all.push_back(runs_[i].seconds);
+      if (runs_[i].placement == placement) own = runs_[i].seconds;
     }
-    return own > 0.0 ? own : median(std::move(all));
+    if (own > 0.0) return own;
+    return all.size() < 2 ? limits_.seconds / 30.0 : median(std::move(all));
+  }
+  double expected_seconds(const std::vector<Candidate>& candidates) const {
+    double sum = 0.0;
+    for (const Candidate& each : candidates) sum += expected_seconds(each.placement);
+    return sum;
   }
 
   /// For runs to go on.
   double left() const { return (1.0 - ending_share) * limits_.seconds - elapsed_(); }
-  /// For two rounds of one rank and the fastest other.
+  /// For two rounds of one rank and whichever other is left of those that would come last by what
+  /// is known now.
   double reserved() const {
-    const Row* other = fastest(is_other);
-    const double one = expected_seconds({});
-    return 2.0 * (one + (other == nullptr ? one : expected_seconds(other->candidate.placement)));
+    const double one = expected_seconds(Placement{});
+    double other = one;
+    for (const Candidate& each : last_others()) {
+      other = std::max(other, expected_seconds(each.placement));
+    }
+    return 2.0 * (one + other);
   }
 
   Row& row_of(const Candidate& candidate) {
@@ -74,6 +84,9 @@ class Search {
     return result_.rows.emplace_back(Row{.candidate = candidate});
   }
 
+  bool was_tried(const Candidate& candidate) const {
+    return std::ranges::find(result_.rows, candidate, &Row::candidate) != result_.rows.end();
+  }
   /// Null where nothing was measured of it.
   const Row* measured(const Candidate& candidate) const {
     const auto found = std::ranges::find(result_.rows, candidate, &Row::candidate);
@@ -83,13 +96,13 @@ class Search {
   Measurement measure(const Candidate& candidate, double seconds) {
     const double before = elapsed_();
     Measurement found = measure_(candidate, seconds);
-    runs_.push_back({candidate.placement, elapsed_() - before});
     Row& row = row_of(candidate);
     if (!found.rates) {
       row.problem = found.problem;
       row.does_not_fit = found.does_not_fit;
       return found;
     }
+    runs_.push_back({candidate.placement, elapsed_() - before});
     result_.device = found.device;
     result_.devices = found.devices;
     result_.on_gpus = found.on_gpus;
@@ -167,9 +180,9 @@ class Search {
     }
   }
 
-  /// The two fastest placements beside one rank, and the one that trained fastest, where that is
-  /// another one: its loaders may do more than one process with as many workers.
-  std::vector<Candidate> fastest_others() const {
+  /// The two fastest placements beside one rank, and the one that trained fastest, where it beats
+  /// both by more than its spread: its loaders may do more than one process with as many workers.
+  std::vector<Candidate> last_others() const {
     std::vector<const Row*> others;
     for (const Row& row : result_.rows) {
       if (row.measured() && is_other(row.candidate)) others.push_back(&row);
@@ -205,7 +218,17 @@ class Search {
     }
   }
   void add_workers(Candidate& candidate) {
-    while (take_workers(candidate, wanted_workers(candidate))) {
+    int workers = wanted_workers(candidate);
+    while (workers > candidate.workers) {
+      const int before = candidate.workers;
+      if (take_workers(candidate, workers)) {
+        give_back_workers(candidate, before);
+        workers = wanted_workers(candidate);
+      } else if (workers > 2 * before) {
+        workers = 2 * before;  // so many did not run, or got in each other's way
+      } else {
+        return;
+      }
     }
   }
 
@@ -229,26 +252,57 @@ class Search {
     return workers;
   }
 
+  bool is_slowed_down(const Row& row) const {
+    return row.training() < loader_keeps_up * row.one_batch();
+  }
+
+  /// What it trains at with so many workers, measured where it was not tried yet; 0 where it does
+  /// not run, or no time is left.
+  double training_with(Candidate candidate, int workers) {
+    candidate.workers = workers;
+    if (!was_tried(candidate)) explore(candidate);
+    const Row* row = measured(candidate);
+    return row == nullptr ? 0.0 : row->training();
+  }
+
   /// So many, if that is more, where the loader slows it down and they help. Whether it does so.
   bool take_workers(Candidate& candidate, int workers) {
     if (workers <= candidate.workers || !has_cores(candidate, workers)) return false;
-    const Row& now = row_of(candidate);
-    if (!now.measured() || now.training() >= loader_keeps_up * now.one_batch()) return false;
-    const double before = now.training();
-    Candidate more = candidate;
-    more.workers = workers;
-    if (measured(more) == nullptr) explore(more);
-    const Row* found = measured(more);
-    if (found == nullptr || found->training() < worth_more_workers * before) return false;
-    candidate = more;
+    const Row* now = measured(candidate);
+    if (now == nullptr || !is_slowed_down(*now)) return false;
+    const double wanted = worth_more_workers * now->training();
+    if (training_with(candidate, workers) < wanted) return false;
+    candidate.workers = workers;
     return true;
   }
 
+  /// Half of those that still do not keep up, and so on, as long as that is no slower, and more
+  /// than `least`.
+  void give_back_workers(Candidate& candidate, int least) {
+    while (candidate.workers / 2 > least && is_slowed_down(row_of(candidate))) {
+      const double now = row_of(candidate).training();
+      if (worth_more_workers * training_with(candidate, candidate.workers / 2) < now) return;
+      candidate.workers /= 2;
+    }
+  }
+
+  /// Where not even two rounds fit: the slowest others, down to one.
+  void leave_out_what_is_too_long(std::vector<Candidate>& finalists) {
+    const auto training = [this](const Candidate& candidate) {
+      const Row* row = measured(candidate);
+      return row == nullptr ? 0.0 : row->training();
+    };
+    while (finalists.size() > 2 && 2.0 * expected_seconds(finalists) > left()) {
+      finalists.erase(
+          std::ranges::min_element(finalists.begin() + 1, finalists.end(), {}, training));
+    }
+  }
+
+  /// Whole rounds alone, so that all are measured equally often.
   void repeat(const std::vector<Candidate>& finalists) {
-    for (int round = 0; round < final_rounds; ++round) {
+    for (int round = 0; round < final_rounds && expected_seconds(finalists) <= left(); ++round) {
       for (const Candidate& candidate : finalists) {
         if (!row_of(candidate).measured()) continue;
-        if (left() < expected_seconds(candidate.placement)) return;
         const Measurement found = measure(candidate, left());
         if (found.rates) row_of(candidate).final_runs.push_back(*found.rates);
       }

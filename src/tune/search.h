@@ -57,15 +57,15 @@ std::vector<int> sm_shares(int processes);
 ///
 /// 1. one rank on each device with the whole batch; the first time this may take most of the time,
 ///    since a GPU's kernels are chosen, but no other run is expected to take as long. As long as
-///    the loader slows it down and more of them help, with more loader workers: as many as its
-///    rates let expect, up to the cores;
+///    the loader slows it down, with more loader workers: as many as its rates let expect, up to
+///    the cores, or as many of them as help;
 /// 2. 2, 4 and 8 ranks, folded and as processes, with as many workers in all, compared on one
 ///    batch, so that a slow loader hides no difference;
 /// 3. SM shares at the best number of processes;
 /// 4. more workers, in the same way, for the fastest of all; then for one rank and the two fastest
 ///    others as many as that one has in all, and more as far as they help;
-/// 5. one rank, those two, and what else trained faster than any of them, in turns: their medians
-///    decide.
+/// 5. one rank, those two, and what trained faster than both by more than its spread, in turns:
+///    their medians decide. Where not even two rounds fit, the slowest others are left out.
 ///
 /// Another placement is chosen only where it beats one rank by more than the spread. Throws
 /// InputError where one rank fails for another reason than memory or is not done within the time,

@@ -30,6 +30,8 @@ TEST_F(HostMemory, IsWhatTheKernelCallsAvailable) {
   write("proc/meminfo",
         "MemTotal:       16000000 kB\nMemFree:         1000000 kB\nMemAvailable:    3000000 kB\n");
   EXPECT_EQ(available(), 3'000'000U * 1024);
+  write("proc/meminfo", "MemAvailable:    3000000 kB\nSwapTotal: 500 kB\nSwapFree: 200 kB\n");
+  EXPECT_EQ(available(), 3'000'200U * 1024);
   EXPECT_GT(available_host_memory().value_or(0), std::size_t{1} << 20U) << "of this host";
 }
 

@@ -16,6 +16,8 @@ struct MadeUpMachine {
   std::function<std::string(const Candidate&)> problem = [](const Candidate&) { return ""; };
   double noise = 0.0;  ///< runs are alternately so much faster and slower, as a share
   double run_seconds = 4.0;
+  /// What a run of it takes more.
+  std::function<double(const Candidate&)> more_seconds = [](const Candidate&) { return 0.0; };
   double first_run_seconds = 4.0;
   bool on_gpus = true;
   int devices = 1;
@@ -24,7 +26,7 @@ struct MadeUpMachine {
   std::vector<Candidate> runs{};
 
   Measurement measure(const Candidate& candidate, double seconds) {
-    const double takes = runs.empty() ? first_run_seconds : run_seconds;
+    const double takes = (runs.empty() ? first_run_seconds : run_seconds) + more_seconds(candidate);
     runs.push_back(candidate);
     if (takes > seconds) {
       now += seconds;

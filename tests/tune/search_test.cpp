@@ -260,21 +260,76 @@ TEST(Search, FeedsOneRankBeforeItComparesOthersWithIt) {
 }
 
 TEST(Search, TakesWhatTrainsFastestAmongTheFinalists) {
-  // However many workers one process has, it is fed by one at a time.
+  // However many workers one process has, it is fed by one at a time; processes take long.
+  for (const double seconds : {110.0, 120.0, 240.0}) {
+    MadeUpMachine machine;
+    machine.more_seconds = [](const Candidate& candidate) {
+      return processes_of(candidate.placement) > 1 ? 7.0 : 0.0;
+    };
+    machine.one_batch = [](const Candidate& candidate) {
+      return candidate == processes(8) ? 900.0 : 1000.0;
+    };
+    const auto fed_by_processes = [&](const Candidate& candidate, double most) {
+      Measurement found = machine.measure(candidate, most);
+      if (found.rates) found.rates->training = 100.0 * processes_of(candidate.placement);
+      return found;
+    };
+    SearchLimits limits = ample_limits;
+    limits.seconds = seconds;
+    const TuneResult result =
+        search_placement(limits, fed_by_processes, [&] { return machine.now; });
+    EXPECT_EQ(choice_of(result), processes(8)) << seconds;
+    EXPECT_NEAR(result.gain(), 7.0, 1e-9);
+    EXPECT_GE(row_of(result, processes(8)).final_runs.size(), 2U) << seconds;
+    EXPECT_EQ(row_of(result, processes(8)).final_runs.size(),
+              row_of(result, Candidate{}).final_runs.size());
+    EXPECT_LE(machine.now, seconds);
+  }
+}
+
+TEST(Search, GivesBackWorkersThatGetInEachOthersWay) {
   MadeUpMachine machine;
-  const auto fed_by_processes = [&](const Candidate& candidate, double seconds) {
-    Measurement found = machine.measure(candidate, seconds);
-    if (found.rates) found.rates->training = 100.0 * processes_of(candidate.placement);
-    return found;
+  machine.loader = [](int threads) {
+    return 100.0 * std::min(threads, 8) * (1.0 - 0.005 * std::max(threads - 8, 0));
   };
-  machine.one_batch = [](const Candidate& candidate) {
-    return candidate == processes(8) ? 900.0 : 1000.0;
+  SearchLimits limits = ample_limits;
+  limits.cores = 64;
+  const TuneResult result = machine.search(limits);
+  EXPECT_EQ(choice_of(result), Candidate{.workers = 8});
+  EXPECT_TRUE(has_run(machine, {.workers = 16})) << "as many as its rates let expect";
+}
+
+TEST(Search, TriesFewerWorkersWhereSoManyDoNotRun) {
+  MadeUpMachine machine;
+  machine.loader = [](int threads) { return 100.0 * threads; };
+  machine.problem = [](const Candidate& candidate) {
+    return candidate.workers * processes_of(candidate.placement) > 4 ? "too many threads" : "";
   };
-  const TuneResult result =
-      search_placement(ample_limits, fed_by_processes, [&] { return machine.now; });
-  EXPECT_EQ(choice_of(result), processes(8));
-  EXPECT_NEAR(result.gain(), 7.0, 1e-9);
-  EXPECT_GE(row_of(result, processes(8)).final_runs.size(), 2U);
+  const TuneResult result = machine.search(ample_limits);
+  EXPECT_EQ(choice_of(result), Candidate{.workers = 4});
+  EXPECT_NEAR(result.gain(), 0.0, 1e-9);
+  for (const Row& row : result.rows) {
+    if (row.problem.empty()) continue;
+    EXPECT_EQ(std::ranges::count(machine.runs, row.candidate), 1) << text_of(row.candidate);
+  }
+}
+
+TEST(Search, ARunThatStallsSaysNothingOfTheOthers) {
+  for (const double stalls : {14.0, 1e6}) {
+    MadeUpMachine machine;
+    machine.loader = [](int threads) { return 200.0 * threads; };
+    machine.more_seconds = [&](const Candidate& candidate) {
+      return candidate == Candidate{.workers = 8} ? stalls : 0.0;
+    };
+    const TuneResult result = machine.search(ample_limits);
+    for (const int ranks : {2, 4, 8}) {
+      const auto ran = [ranks](const Candidate& run) {
+        return run.placement.ranks_per_device == ranks;
+      };
+      EXPECT_TRUE(std::ranges::any_of(machine.runs, ran)) << ranks << " ranks, " << stalls;
+    }
+    EXPECT_LE(machine.now, ample_limits.seconds);
+  }
 }
 
 /// What a search and the sweep behind it measured on an H200: ResNet-18, 32 px, global batch 512,
