@@ -101,8 +101,9 @@ void add_override(std::vector<std::string>& command, const std::string& assignme
 Placement tuned(const DeviceSet& devices, std::vector<std::string>& command) {
   const std::optional<TunedPlacement> choice = tuned_placement(command, devices);
   if (!choice) {
-    log_warning("not tuned yet: one rank on each device; run tandem tune {}",
-                command.size() > 1 ? command[1] : "CONFIG");
+    std::vector<std::string> words{command.size() > 1 ? command[1] : "CONFIG"};
+    for (const std::string& setting : values_of(command, "--set")) add_override(words, setting);
+    log_warning("not tuned yet: one rank on each device; run tandem tune {}", shell_line(words));
     return {};
   }
   log_info("tuned on {}: {}, {} loader worker{} each", choice->date, text_of(choice->placement),
@@ -121,6 +122,19 @@ Placement requested(const LaunchArguments& arguments) {
     input_error("--ranks-per-gpu {}: give a number from 1 on, or auto", arguments.ranks_per_gpu);
   }
   return {.ranks_per_device = *ranks};
+}
+
+/// Options that mean nothing without GPUs.
+void require_no_gpu_options(const SlotRequest& slot) {
+  if (slot.sm_percent > 0) {
+    input_error(
+        "--sm-percent {}: the ranks compute on CPUs, whose share it does not limit; leave it "
+        "out",
+        slot.sm_percent);
+  }
+  if (slot.reuse_mps) {
+    input_error("--reuse-mps: the ranks compute on CPUs, which need no MPS daemon; leave it out");
+  }
 }
 
 /// Settles how the ranks of a device lie on it.
@@ -191,6 +205,7 @@ int launch(const LaunchArguments& arguments) {
     check_config(plan.rank.command);
     const GpuList gpus = gpus_of_host(arguments);
     const std::vector<GpuInfo> used = choose_gpus(arguments.slot.gpus, gpus);
+    if (used.empty()) require_no_gpu_options(arguments.slot);
     place_ranks(arguments, devices_of(used, plan.host_count), plan.rank);
     slots = deal_slots(plan.rank.slot, gpus, usable_cores());
     plan.processes_per_host = static_cast<int>(slots.slots.size());
@@ -198,6 +213,7 @@ int launch(const LaunchArguments& arguments) {
     warn_of_other_users(used);
     warn_of_backend(slots);
   } else {
+    if (arguments.slot.gpus == "none") require_no_gpu_options(arguments.slot);
     place_ranks(arguments, {}, plan.rank);
     plan.processes_per_host = processes_of_other_hosts(plan.rank.slot);
   }

@@ -12,6 +12,7 @@
 #include "base/exit_code.h"
 #include "base/log.h"
 #include "base/subprocess.h"
+#include "base/text.h"
 #include "launch/mpi_folder.h"
 #include "launch/mps_folder.h"
 #include "launch/mps_guard.h"
@@ -74,6 +75,25 @@ JobEnd run_plan(const LaunchPlan& plan, const SignalQueue& signals) {
   return end;
 }
 
+/// Where no rank could say it.
+void tell_why(const LaunchPlan& plan, const JobEnd& end, const SupervisorOptions& options) {
+  if (end.rank_failed) return;
+  const char* starter = plan.starter == Starter::srun ? "srun" : "mpirun";
+  if (end.killed_by != 0) {
+    log_error("{} was ended by signal {} ({}), and the ranks with it; the run can go on {}",
+              starter, end.killed_by, strsignal(end.killed_by),
+              options.go_on(plan.rank.command).text);
+  }
+  // Open MPI's own, where a host has not started its part.
+  constexpr int not_started = 255;
+  if (end.code == not_started && plan.starter == Starter::mpirun && !plan.hosts.empty()) {
+    log_error(
+        "{} did not start the job on {}, for the reason above; every one of them must let you in "
+        "without a password (ssh HOST true) and have Open MPI",
+        starter, join(plan.hosts, ", "));
+  }
+}
+
 }  // namespace
 
 int supervise(LaunchPlan plan, const SupervisorOptions& options) {
@@ -86,6 +106,7 @@ int supervise(LaunchPlan plan, const SupervisorOptions& options) {
     if (end.code == 0 || end.code == ExitCode::stopped || end.code == ExitCode::bad_input) {
       return end.code;
     }
+    tell_why(plan, end, options);
     if (end.stop_signal != 0) return 128 + end.stop_signal;
     if (restarts >= options.max_restarts) {
       if (options.max_restarts > 0) {

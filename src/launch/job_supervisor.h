@@ -17,7 +17,7 @@ struct Continuation {
 
 struct SupervisorOptions {
   int max_restarts = 0;
-  /// What to start instead of a command that failed. Only called where restarts are left.
+  /// What to start instead of a command that failed. Only called once a job has failed.
   std::function<Continuation(const std::vector<std::string>& command)> go_on;
 };
 
@@ -25,7 +25,8 @@ struct SupervisorOptions {
 /// with new MPS daemons, after a second. A job that was stopped, one that ended by the user's
 /// mistake (exit code 2), and one that a signal to this process ended are not started again.
 /// Returns the exit code: that of the last job, 128 + the signal where a signal to this process
-/// ended a job that has no code for it, or 75 where one called a restart off.
+/// ended a job that has no code for it, or 75 where one called a restart off. Says why mpirun ended
+/// where no rank could.
 int supervise(LaunchPlan plan, const SupervisorOptions& options);
 
 /// A new job's name: letters and digits that no other job of this user has.

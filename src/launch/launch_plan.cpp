@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -51,6 +52,16 @@ void expect_no_path(const std::string& text) {
   const bool there = std::filesystem::exists(text, code);
   input_error("--hosts {}: {}; give a file with one host a line, or names with commas between",
               text, there ? "no ordinary file" : "no such file");
+}
+
+/// Anything else would be options, or a shell's business, to what starts the processes.
+void expect_host_name(const std::string& text, const std::string& name) {
+  const auto belongs = [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_';
+  };
+  if (name.front() != '-' && std::ranges::all_of(name, belongs)) return;
+  input_error("--hosts {}: '{}' is no host's name; give letters, digits, '.', '-' and '_'", text,
+              name);
 }
 
 std::vector<std::string> mpirun_command(const LaunchPlan& plan, bool as_root) {
@@ -116,6 +127,7 @@ std::vector<std::string> read_hosts(const std::string& text) {
     }
   }
   if (names.empty()) input_error("--hosts {}: no host is named there", text);
+  for (const std::string& name : names) expect_host_name(text, name);
   for (std::size_t at = 0; at < names.size(); ++at) {
     if (std::find(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(at), names[at]) !=
         names.begin() + static_cast<std::ptrdiff_t>(at)) {

@@ -166,11 +166,18 @@ int run_rank(const RankRequest& request) {
   if (place.rank >= slots || (place.size > 0 && place.size != slots)) {
     std::array<char, 256> name{};
     static_cast<void>(::gethostname(name.data(), name.size() - 1));  // for the message alone
+    const int started = std::max(place.size, place.rank + 1);
+    if (gpus.gpus.empty()) {
+      input_error(
+          "host {} holds {} processes, but {} were started there; has the job this host under two "
+          "names?",
+          name.data(), slots, started);
+    }
     input_error(
         "host {} holds {} processes ({} GPUs, {} on each), but {} were started there; the hosts of "
         "a job need as many GPUs each: say which with --gpus",
         name.data(), slots, slots / request.slot.processes_per_gpu, request.slot.processes_per_gpu,
-        std::max(place.size, place.rank + 1));
+        started);
   }
   const Slot& slot = host.slots[static_cast<std::size_t>(place.rank)];
   EnvironmentChanges environment = environment_of(request, host, place, slot);

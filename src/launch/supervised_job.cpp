@@ -69,6 +69,7 @@ class StopRequests {
     }
   }
   int first() const { return first_; }
+  bool insisted() const { return insisted_; }
 
  private:
   pid_t process_;
@@ -130,7 +131,11 @@ JobEnd run_job(const std::vector<std::string>& words, const std::string& job,
   report.require_started(command[0]);
   if (WIFSIGNALED(status)) remove_mpirun_folder(process);
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return {.code = stuck.ended() ? failures.code() : code, .stop_signal = requests.first()};
+  const bool by_others = WIFSIGNALED(status) && !stuck.ended() && !requests.insisted();
+  return {.code = stuck.ended() ? failures.code() : code,
+          .stop_signal = requests.first(),
+          .rank_failed = failures.code() != 0,
+          .killed_by = by_others ? WTERMSIG(status) : 0};
 }
 
 }  // namespace tandem

@@ -14,7 +14,9 @@ struct JobEnd {
   /// did not end the job after a failure: the code of this host's ranks that failed, 2 where one of
   /// them ended with that, else the first one's.
   int code = 0;
-  int stop_signal = 0;  ///< the signal by which this process was asked to stop it; 0: none
+  int stop_signal = 0;       ///< the signal by which this process was asked to stop it; 0: none
+  bool rank_failed = false;  ///< one of this host, which said why
+  int killed_by = 0;  ///< the signal that ended mpirun, where that was not this process's; 0: none
 };
 
 /// Runs mpirun or srun in a session of its own, away from the terminal's signals, and waits for its

@@ -327,6 +327,31 @@ TEST_F(LaunchFault, LauncherThatIsKilledTakesRanksAndDaemonAlong) {
   expect_clean_end(processes);
 }
 
+TEST_F(LaunchFault, MpirunThatIsKilledIsToldWithTheWayOn) {
+  const auto job = started(shared_gpu());
+  const std::vector<pid_t> processes = processes_of(*job);
+  Program::signal(mpirun_of(*job), SIGKILL);
+  const Outcome outcome = end_after_fault(*job);
+  EXPECT_EQ(outcome.code, 128 + SIGKILL) << outcome.err;
+  const std::string line = only_error(outcome);
+  EXPECT_TRUE(
+      line.starts_with("error: mpirun was ended by signal 9 (Killed), and the ranks with "
+                       "it; the run can go on from step "))
+      << outcome.err;
+  expect_clean_end(processes);
+}
+
+TEST_F(LaunchFault, HostThatCannotBeReachedIsTold) {
+  const Outcome outcome = run(with_script(launch({"--gpus", "none", "--hosts", "localhost,node-b"}),
+                                          "mpirun", "#!/bin/bash\nexit 255\n"));
+  EXPECT_NE(outcome.code, 0);
+  const std::string line = only_error(outcome);
+  EXPECT_TRUE(line.starts_with("error: mpirun did not start the job on localhost, node-b, "))
+      << outcome.err;
+  EXPECT_NE(line.find("(ssh HOST true)"), std::string::npos) << line;
+  expect_nothing_left();
+}
+
 TEST_F(LaunchFault, RestartsAndGoesOnBitExactly) {
   Launch command = launch(shared_gpu({"--max-restarts", "1"}), endless_job());
   command.timeout = 2.0 * device().start_seconds + 60.0;
@@ -478,6 +503,12 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"AShareOfOneRankAlone",
                 {"--sm-percent", "50"},
                 "--sm-percent 50: only processes that share a GPU can be limited"},
+        Refused{"AShareOfNoGpu",
+                {"--gpus", "none", "--ranks-per-gpu", "2", "--sm-percent", "50"},
+                "--sm-percent 50: the ranks compute on CPUs"},
+        Refused{"ADaemonOfNoGpu",
+                {"--gpus", "none", "--reuse-mps"},
+                "--reuse-mps: the ranks compute on CPUs"},
         Refused{"OtherHosts", {"--hosts", "node-a"}, "this host is none of the job's"},
         Refused{"NoHost", {"--hosts", ","}, "no host is named there"}),
     [](const auto& each) { return each.param.name; });

@@ -88,6 +88,14 @@ TEST(ReadHosts, TakesAListOrAHostfile) {
             std::string::npos);
   EXPECT_THROW(read_hosts(","), InputError);
   EXPECT_THROW(read_hosts("a,b,a"), InputError);
+  EXPECT_EQ(read_hosts("10.0.0.7,node-1.x_y"), (Texts{"10.0.0.7", "node-1.x_y"}));
+  for (const char* name : {"-x", "a b", "a;b", "$(id)", "a:4"}) {
+    EXPECT_NE(message_of<InputError>([&] {
+                read_hosts(std::string("c,") + name);
+              }).find(std::string("'") + name + "' is no host's name"),
+              std::string::npos)
+        << name;
+  }
   EXPECT_NE(message_of<InputError>([] { read_hosts("./hosts"); }).find("./hosts: no such file"),
             std::string::npos);
   EXPECT_NE(message_of<InputError>([] { read_hosts("/dev/null"); }).find("no ordinary file"),
