@@ -38,7 +38,7 @@ Continuation resumed_command(const std::vector<std::string>& command) {
   if (!newest) return {command, "from the start: there is no checkpoint yet"};
   std::vector<std::string> words = without_resume(command);
   words.emplace_back("--resume");
-  return {words, fmt::format("from step {} ({})", newest->step, newest->path.string())};
+  return {words, fmt::format("from step {} ({})", newest->step, newest->path.string()), true};
 }
 
 }  // namespace tandem

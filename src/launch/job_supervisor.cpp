@@ -94,6 +94,13 @@ void tell_why(const LaunchPlan& plan, const JobEnd& end, const SupervisorOptions
   }
 }
 
+/// Of a job that has something to go on from.
+void tell_way_on(const LaunchPlan& plan, const SupervisorOptions& options) {
+  const Continuation next = options.go_on(plan.rank.command);
+  if (!next.from_checkpoint) return;
+  log_warning("the run can go on {}: start it again with --resume", next.text);
+}
+
 }  // namespace
 
 int supervise(LaunchPlan plan, const SupervisorOptions& options) {
@@ -113,6 +120,7 @@ int supervise(LaunchPlan plan, const SupervisorOptions& options) {
         log_error("the job ended with code {}, and all {} restarts are used up", end.code,
                   options.max_restarts);
       }
+      if (end.killed_by == 0) tell_way_on(plan, options);
       return end.code;
     }
     const Continuation next = options.go_on(plan.rank.command);

@@ -13,6 +13,7 @@ namespace tandem {
 struct Continuation {
   std::vector<std::string> command;  ///< `tandem`'s arguments
   std::string text;                  ///< "from step 200 (PATH)", for the message
+  bool from_checkpoint = false;      ///< else it starts anew
 };
 
 struct SupervisorOptions {
@@ -26,7 +27,7 @@ struct SupervisorOptions {
 /// mistake (exit code 2), and one that a signal to this process ended are not started again.
 /// Returns the exit code: that of the last job, 128 + the signal where a signal to this process
 /// ended a job that has no code for it, or 75 where one called a restart off. Says why mpirun ended
-/// where no rank could.
+/// where no rank could, and from where a job that failed can go on.
 int supervise(LaunchPlan plan, const SupervisorOptions& options);
 
 /// A new job's name: letters and digits that no other job of this user has.

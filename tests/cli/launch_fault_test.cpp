@@ -46,6 +46,8 @@ TEST_P(LaunchedRank, ThatASignalEndsIsNamedAndTakesTheJobAlong) {
   EXPECT_NE(line.find(fmt::format(" was ended by signal {} (", GetParam().signal)),
             std::string::npos)
       << line;
+  EXPECT_NE(outcome.err.find("warning: the run can go on from step "), std::string::npos)
+      << outcome.err;
   expect_clean_end(processes);
 }
 
