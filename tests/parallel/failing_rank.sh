@@ -4,7 +4,10 @@ program=$1
 shift
 status=0
 
-for case in "abort:3:this rank fails on purpose" "unwind:5:this rank fails on purpose" \
+# KIND:CODE:TEXT, a pattern of what the rank itself says. mpirun's own box is not looked for: it may
+# lose one while it ends a job.
+for case in "abort:3:this rank fails on purpose [[]*, rank 2]" \
+  "unwind:5:this rank fails on purpose [[]*, rank 2]" \
   "absent:3:waited 2 s for all ranks to meet: one hangs"; do
   kind=${case%%:*}
   rest=${case#*:}
@@ -18,8 +21,8 @@ for case in "abort:3:this rank fails on purpose" "unwind:5:this rank fails on pu
     status=1
   fi
   case $output in
-    *"$text"*"rank"*) ;;
-    *) echo "$kind: the error does not say '$text' and its rank: $output"; status=1 ;;
+    *$text*) ;;
+    *) echo "$kind: the error does not say '$text': $output"; status=1 ;;
   esac
 done
 exit $status
