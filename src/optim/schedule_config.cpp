@@ -56,19 +56,15 @@ OneCycleSchedule read_one_cycle(const ConfigTable& table) {
   return schedule;
 }
 
-Schedule read_kind(const ConfigTable& table, double base_rate, double epochs) {
+}  // namespace
+
+Schedule read_schedule_config(const ConfigTable& table, double base_rate, double epochs) {
   const std::vector<std::string> kinds{"constant", "step", "cosine", "one-cycle"};
   const std::string kind = table.get_choice_or("kind", "constant", kinds);
   if (kind == "step") return read_step(table, epochs);
   if (kind == "cosine") return read_cosine(table, base_rate, epochs);
   if (kind == "one-cycle") return read_one_cycle(table);
   return ConstantSchedule{.warmup_epochs = read_warmup(table, epochs)};
-}
-
-}  // namespace
-
-Schedule read_schedule_config(const ConfigTable& table, double base_rate, double epochs) {
-  return read_kind(table, base_rate, epochs);
 }
 
 }  // namespace tandem

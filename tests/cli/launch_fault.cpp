@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <csignal>
+#include <sstream>
+#include <stdexcept>
 
 #include "cli/fault_check.h"
 
@@ -10,7 +12,6 @@ namespace tandem::cli {
 namespace {
 
 constexpr int ranks = 4;
-constexpr int stopped = 75;
 
 }  // namespace
 
@@ -23,6 +24,14 @@ std::vector<pid_t> LaunchFault::processes_of(const Program& job) {
   std::vector<pid_t> processes;
   for (int rank = 0; rank < ranks; ++rank) processes.push_back(job.rank_process(rank));
   return processes;
+}
+
+pid_t LaunchFault::mpirun_of(const Program& job) {
+  std::istringstream children(read_file(fmt::format("/proc/{0}/task/{0}/children", job.id())));
+  for (pid_t child = 0; children >> child;) {
+    if (read_file(fmt::format("/proc/{}/comm", child)) == "mpirun\n") return child;
+  }
+  throw std::runtime_error("no mpirun");
 }
 
 void LaunchFault::expect_clean_end(const std::vector<pid_t>& processes) const {

@@ -12,6 +12,7 @@ class LaunchFault : public LaunchedJob {
   /// Options of `tandem launch` for it.
   static Words shared_gpu(Words more = {});
   static std::vector<pid_t> processes_of(const Program& job);
+  static pid_t mpirun_of(const Program& job);
 
   /// No process, MPS daemon, folder or shared memory is left of the job, and the next one goes on
   /// from its newest checkpoint.

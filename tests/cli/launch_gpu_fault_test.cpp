@@ -16,8 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int stopped = 75;
-
 using DeviceFault = LaunchFault;
 
 // How far a fault of one MPS client reaches is the driver's business, and both are right: it may

@@ -12,6 +12,9 @@
 
 namespace tandem::cli {
 
+/// The exit code of a run that a signal stopped, with a checkpoint written.
+constexpr int stopped = 75;
+
 /// How a command ended.
 struct Outcome {
   int code = 0;  ///< exit code; 128 + signal where a signal ended it

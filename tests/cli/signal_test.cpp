@@ -12,8 +12,6 @@
 namespace tandem::cli {
 namespace {
 
-constexpr int stopped = 75;
-
 /// Whom the signal reaches.
 enum class Target { process, first_rank, second_rank, mpirun };
 
