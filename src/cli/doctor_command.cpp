@@ -120,7 +120,7 @@ int diagnose(const MpiSession& session) {
           ? fmt::format("CPU (oneDNN), CUDA (cuDNN, NCCL): {} GPUs can be used{}{}", usable_gpus(),
                         problem.empty() ? "" : ": ", problem)
           : "CPU (oneDNN). This build has no CUDA backend: GPUs, CUDA, cuDNN, NCCL and MPS, where "
-            "listed above, stay unused");
+            "listed above, stay unused; TANDEM_CUDA=ON ./quickstart.sh builds one");
   report("model zoo", true,
          fmt::format("{} models in {}", zoo_models().size(), model_zoo().string()));
   // Open MPI's mpirun wants to be told where the user is root.

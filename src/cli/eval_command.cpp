@@ -4,6 +4,7 @@
 #include <iostream>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -38,8 +39,17 @@ fs::path weights_of_run(const fs::path& folder) {
   return newest->path;
 }
 
-/// As the config is asked for, and weights alone say nothing of the data.
-void expect_no_weights(const fs::path& target) {
+/// A run's folder or a config: weights alone say nothing of the data.
+void expect_run_or_config(const fs::path& target) {
+  constexpr std::string_view wanted = "give a run's folder, or a config with --weights FILE";
+  std::error_code code;
+  if (fs::is_directory(target, code)) {
+    if (fs::exists(target / "config.toml", code)) return;
+    input_error("eval {}: a folder without config.toml, so no run's; {}", target.string(), wanted);
+  }
+  if (!fs::exists(target, code)) {
+    input_error("eval {}: no such file or folder; {}", target.string(), wanted);
+  }
   if (!is_of_kind(target, safetensors_kind)) return;
   input_error(
       "eval {0}: a checkpoint or a weights file; give its run's folder, or a config with --weights "
@@ -51,13 +61,7 @@ int evaluate(const EvalArguments& arguments, const MpiSession& session) {
   std::error_code code;
   const bool is_run = fs::is_directory(arguments.target, code);
   const fs::path target(arguments.target);
-  if (is_run && !fs::exists(target / "config.toml", code)) {
-    input_error(
-        "eval {}: a folder without config.toml, so no run's; give a run's folder, or a config with "
-        "--weights FILE",
-        arguments.target);
-  }
-  if (!is_run) expect_no_weights(target);
+  expect_run_or_config(target);
   ConfigTable table = ConfigTable::from_file(is_run ? target / "config.toml" : target);
   for (const std::string& assignment : arguments.overrides) table.override_key(assignment);
   const RunConfig config = read_run_config(table);

@@ -75,6 +75,12 @@ JobEnd run_plan(const LaunchPlan& plan, const SignalQueue& signals) {
   return end;
 }
 
+/// Whether a host has not started its part: Open MPI ends with this code of its own then.
+bool did_not_start(const LaunchPlan& plan, const JobEnd& end) {
+  return end.code == 255 && !end.rank_failed && plan.starter == Starter::mpirun &&
+         !plan.hosts.empty();
+}
+
 /// Where no rank could say it.
 void tell_why(const LaunchPlan& plan, const JobEnd& end, const SupervisorOptions& options) {
   if (end.rank_failed) return;
@@ -84,9 +90,7 @@ void tell_why(const LaunchPlan& plan, const JobEnd& end, const SupervisorOptions
               starter, end.killed_by, strsignal(end.killed_by),
               options.go_on(plan.rank.command).text);
   }
-  // Open MPI's own, where a host has not started its part.
-  constexpr int not_started = 255;
-  if (end.code == not_started && plan.starter == Starter::mpirun && !plan.hosts.empty()) {
+  if (did_not_start(plan, end)) {
     log_error(
         "{} did not start the job on {}, for the reason above; every one of them must let you in "
         "without a password (ssh HOST true) and have Open MPI",
@@ -114,17 +118,18 @@ int supervise(LaunchPlan plan, const SupervisorOptions& options) {
       return end.code;
     }
     tell_why(plan, end, options);
+    const int code = did_not_start(plan, end) ? ExitCode::failure : end.code;
     if (end.stop_signal != 0) return 128 + end.stop_signal;
     if (restarts >= options.max_restarts) {
       if (options.max_restarts > 0) {
-        log_error("the job ended with code {}, and all {} restarts are used up", end.code,
+        log_error("the job ended with code {}, and all {} restarts are used up", code,
                   options.max_restarts);
       }
       if (end.killed_by == 0) tell_way_on(plan, options);
-      return end.code;
+      return code;
     }
     const Continuation next = options.go_on(plan.rank.command);
-    log_warning("the job ended with code {}; restart {} of {}, {}", end.code, restarts + 1,
+    log_warning("the job ended with code {}; restart {} of {}, {}", code, restarts + 1,
                 options.max_restarts, next.text);
     plan.rank.command = next.command;
     if (stop == 0) stop = pause_before_restart(signals);

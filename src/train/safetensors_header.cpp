@@ -62,11 +62,14 @@ class HeaderReader {
       fail("it has {} bytes, fewer than the header's length takes", file_.size());
     std::uint64_t length = 0;
     std::memcpy(&length, file_.data(), 8);
+    if (length > max_header_bytes) {
+      fail("its header would have {} bytes, more than allowed (it may be a file of another kind)",
+           length);
+    }
     if (length > file_.size() - 8) {
       fail("its header should have {} bytes, but the file ends after {} (it may be cut short)",
            length, file_.size() - 8);
     }
-    if (length > max_header_bytes) fail("its header has {} bytes, more than allowed", length);
     const std::string_view text(reinterpret_cast<const char*>(file_.data()) + 8,
                                 static_cast<std::size_t>(length));
     if (!text.starts_with('{')) fail("its header does not begin with '{{'");

@@ -78,7 +78,8 @@ TEST_F(Commands, VersionAndMisuse) {
             "tandem launch: unknown option '--max-restart' (did you mean '--max-restarts'?)"},
            {{"launch", "train", "run.toml", "--set", "a=b"},
             "tandem launch: unknown option '--set'; options of what is launched stand behind --: "
-            "tandem launch -- train CONFIG --set; see tandem launch --help\n"}}) {
+            "tandem launch -- train CONFIG --set; see tandem launch --help\n"},
+           {{"launch", "--"}, "tandem launch: COMMAND is required; see tandem launch --help\n"}}) {
     const Outcome outcome = command(each.arguments);
     EXPECT_EQ(outcome.code, 2) << outcome.err;
     EXPECT_EQ(outcome.err.rfind("error: " + each.message, 0), 0U)
@@ -115,6 +116,9 @@ TEST_F(Commands, AFolderInAFilesPlaceIsSaidToBeOne) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> expected{
       {{"train", "empty"}, "empty: a folder; give the path of a TOML file\n"},
       {{"bench", "out"}, "out: a folder; give the path of a TOML file, as out/config.toml\n"},
+      {{"eval", "nosuch"},
+       "eval nosuch: no such file or folder; give a run's folder, or a config with --weights "
+       "FILE\n"},
       {{"eval", "empty"}, "eval empty: a folder without config.toml, so no run's; "},
       {{"eval", "out", "--weights", "empty"}, "'empty' is a folder; give a checkpoint or "},
       {{"weights", "export", "out", "w"},

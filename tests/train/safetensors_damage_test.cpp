@@ -59,8 +59,10 @@ TEST_F(SafetensorsDamage, HeaderLength) {
   EXPECT_SAYS(rejected_bytes("1234567"), "it has 7 bytes");
   EXPECT_SAYS(rejected_bytes(std::string(8, '\0')), "does not begin with '{'");
   EXPECT_SAYS(rejected_bytes(std::string("\x03\0\0\0\0\0\0\0{}", 10)), "cut short");
-  EXPECT_SAYS(rejected_bytes(std::string(8, '\xff') + "{}"), "cut short");
-  EXPECT_SAYS(rejected_bytes(std::string("\xf8\xff\xff\xff\xff\xff\xff\xff{}", 10)), "cut short");
+  EXPECT_SAYS(rejected_bytes(std::string(8, '\xff') + "{}"), "of another kind");
+  EXPECT_SAYS(rejected_bytes("# Not weights, but some text."), "of another kind");
+  EXPECT_SAYS(rejected_bytes(std::string("\xf8\xff\xff\xff\xff\xff\xff\xff{}", 10)),
+              "of another kind");
 }
 
 TEST_F(SafetensorsDamage, Json) {
