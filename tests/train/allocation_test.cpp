@@ -7,13 +7,17 @@
 #include "graph/model_file.h"
 #include "graph/step_plan.h"
 #include "layers/batch_norm.h"
+#include "parallel/mpi_communicator.h"
 #include "parallel/mpi_test.h"
 #include "support/allocations.h"
 #include "train/communicator_sum.h"
 #include "train/weight_average.h"
 
 // What a training step does beside the plan, the optimizer and the buckets, which have such tests
-// of their own. MPI's messages come from its own memory, which operator new knows nothing of.
+// of their own. MPI's messages come from its own memory, which operator new knows nothing of. A
+// rank that waits for more than a moment says for what, in memory that it takes then; so the ranks
+// here, which may have to wait for a core, wait without a time-out, where there is nothing to be
+// told.
 
 namespace tandem {
 namespace {
@@ -33,7 +37,8 @@ TEST(TrainAllocation, TheWeightsAverageFollowsWithoutAny) {
 }
 
 TEST(TrainAllocation, SumsOverRanksAreReservedOnce) {
-  CommunicatorSum sum(world());
+  MpiCommunicator patient({.timeout_seconds = 0.0});
+  CommunicatorSum sum(patient);
   sum.reserve(200);
   std::vector<double> values(200, 1.0);
   for (const std::size_t count : {200U, 3U, 200U}) {
@@ -52,7 +57,8 @@ TEST(TrainAllocation, AStepWithSynchronisedNormalisationNeedsNone) {
   AnyContext context(std::in_place_type<CpuContext>, 1);
   ParameterStore store(graph, context, true);
   store.initialize(1);
-  CommunicatorSum sum(world());
+  MpiCommunicator patient({.timeout_seconds = 0.0});
+  CommunicatorSum sum(patient);
   StepPlan plan(graph, store, context, {.batch = 4, .training = true, .rank_sum = &sum});
   std::vector<float> rows(4 * 24, 0.5F);
   rows[5] = static_cast<float>(world().rank());
