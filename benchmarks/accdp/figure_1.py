@@ -12,7 +12,7 @@ BATCHES = {32: [BATCH[32], 512, 2048, 8192], 224: [BATCH[224], 256, 1024]}
 
 def points(options) -> list[Point]:
     chosen = {size: [batches[0], batches[-2]] if options.quick else batches
-              for size, batches in BATCHES.items()}
+              for size, batches in BATCHES.items() if size in options.sizes}
     return [Point(f"batch {batch}", model, model, size, batch, panel=f"{size} px")
             for size, batches in chosen.items() for model in options.models for batch in batches]
 

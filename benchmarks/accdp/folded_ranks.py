@@ -13,13 +13,13 @@ FIGURE = Figure("folded", f"{RANKS} folded ranks over one rank with the whole ba
 
 def points(options) -> list[Point]:
     found = []
-    for size, batch in BATCH.items():
+    for size in options.sizes:
         for model in options.models:
             if size > 64 and model in SMALL_ONLY:
                 continue
             for name, placement in {WHOLE: Placement(),
                                     FOLDED: Placement(RANKS, "folded")}.items():
-                found.append(Point(name, model, model, size, RANKS * batch, placement,
+                found.append(Point(name, model, model, size, RANKS * BATCH[size], placement,
                                    panel=f"{size} px"))
     return found
 

@@ -290,6 +290,8 @@ def parse_options(figure: Figure, models: list[str]) -> argparse.Namespace:
                         help="seconds after which no further run is begun")
     parser.add_argument("--models", nargs="+", choices=models, default=models,
                         help="where models are compared: these alone")
+    parser.add_argument("--sizes", type=int, nargs="+", choices=list(BATCH), default=list(BATCH),
+                        help="where image sizes are compared: these alone")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",
                         help="of every run, for instance train.side_stream=\"never\"; repeatable")
     parser.add_argument("--photos", type=pathlib.Path, metavar="FOLDER",

@@ -18,29 +18,30 @@ MpiWatch::MpiWatch(double timeout_seconds, double meeting_seconds)
   check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
   int size = 0;
   check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
-  meet(timeout_ == Seconds::zero() ? Seconds::max() : std::max(timeout_, Seconds(meeting_seconds)));
-  check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
-  last_sign_ = Clock::now();
   heard_.assign(static_cast<std::size_t>(size), last_sign_);
   sends_.assign(static_cast<std::size_t>(size), MPI_REQUEST_NULL);
+  meet(std::max(timeout_, Seconds(meeting_seconds)));
+  check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  heard_.assign(heard_.size(), last_sign_);
 }
 
 // Not MPI_Comm_dup(), which waits for ever: for a rank that hangs, and for one whose MPI had no
-// memory to share with the others and went on without, while they wait for it there.
+// memory to share with the others and went on without, while they wait for it there. The signs of
+// life until all have met go through MPI's world, which nothing else sends messages in.
 void MpiWatch::meet(Seconds patience) {
+  comm_ = MPI_COMM_WORLD;
+  MPI_Comm own = MPI_COMM_NULL;
   MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(MPI_Comm_idup(MPI_COMM_WORLD, &comm_, &request), "MPI_Comm_idup");
-  const Clock::time_point start = Clock::now();
-  for (int done = 0;;) {
+  check_mpi(MPI_Comm_idup(comm_, &own, &request), "MPI_Comm_idup");
+  const auto test = [&] {
+    int done = 0;
     check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
-    if (done != 0) return;
-    if (Clock::now() - start > patience) break;
-  }
-  leave_speech_to(0);
-  throw CommunicationTimeout(
-      fmt::format("waited {:g} s for all ranks to meet:", patience.count()),
-      "one hangs, or has no memory for what MPI shares between the processes "
-      "of a host");
+    return done != 0;
+  };
+  poll(
+      test, [] { return std::string("the first meeting of all ranks"); }, patience);
+  receive();
+  comm_ = own;
 }
 
 void MpiWatch::free() {

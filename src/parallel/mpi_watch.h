@@ -54,7 +54,7 @@ class MpiWatch {
   using Seconds = std::chrono::duration<double>;
   enum Sign : int { waiting, working };  // the tags of the messages
 
-  /// Duplicates MPI's world.
+  /// Duplicates MPI's world, which ends its use for signs of life.
   void meet(Seconds patience);
   /// Asks `done()`, whose failure may be the consequence of another process's end.
   template <typename Done, typename What>
