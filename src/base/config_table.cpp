@@ -150,6 +150,25 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
 }
 
+/// Puts what is nested in `setting`, one key alone, in its place in `root`.
+void merge(toml::table& root, toml::table& setting) {
+  toml::table* into = &root;
+  toml::table* from = &setting;
+  for (;;) {
+    const auto entry = from->begin();
+    const std::string name(entry->first.str());
+    toml::table* inner = entry->second.as_table();
+    toml::node* existing = into->get(name);
+    if (inner == nullptr || inner->is_inline() || inner->size() != 1 || existing == nullptr ||
+        !existing->is_table()) {
+      into->insert_or_assign(name, std::move(entry->second));
+      return;
+    }
+    from = inner;
+    into = existing->as_table();
+  }
+}
+
 }  // namespace
 
 std::string ConfigTable::key_of(std::string_view assignment) {
@@ -165,34 +184,24 @@ void ConfigTable::override_key(std::string_view assignment) {
       assignment.find_first_of("\r\n") != std::string_view::npos) {
     input_error("--set {}: expected key=value, for instance optimizer.lr=0.1", assignment);
   }
-  const std::string value(trimmed(assignment.substr(equals + 1)));
+  const std::string_view value = trimmed(assignment.substr(equals + 1));
   const std::string origin = fmt::format("--set {}", assignment);
   toml::table parsed;
   try {
     parsed = parse(fmt::format("{} = {}", key, value), origin);
   } catch (const InputError&) {
-    std::string quoted = value;
-    for (std::size_t at = 0; (at = quoted.find_first_of("\\\"", at)) != std::string::npos;
-         at += 2) {
-      quoted.insert(at, "\\");
-    }
-    parsed = parse(fmt::format("{} = \"{}\"", key, quoted), origin);
+    return set_string(key, value, origin);
   }
-  toml::table* into = &document_->root;
-  toml::table* from = &parsed;
-  for (;;) {
-    const auto entry = from->begin();
-    const std::string name(entry->first.str());
-    toml::table* inner = entry->second.as_table();
-    toml::node* existing = into->get(name);
-    if (inner == nullptr || inner->is_inline() || inner->size() != 1 || existing == nullptr ||
-        !existing->is_table()) {
-      into->insert_or_assign(name, std::move(entry->second));
-      return;
-    }
-    from = inner;
-    into = existing->as_table();
-  }
+  merge(document_->root, parsed);
+}
+
+void ConfigTable::set_string(std::string_view key, std::string_view value,
+                             std::string_view origin) {
+  std::ostringstream text;  // parsed, so that it has an origin
+  const toml::value<std::string> quoted{std::string(value)};
+  text << key << " = " << toml::toml_formatter(quoted, toml::format_flags::none);
+  toml::table parsed = parse(text.str(), origin);
+  merge(document_->root, parsed);
 }
 
 bool ConfigTable::has(std::string_view key) const {
@@ -491,7 +500,11 @@ void ConfigTable::finish() const {
 
 std::string ConfigTable::to_toml() const {
   std::ostringstream text;
-  if (node_->table != nullptr) text << *node_->table << '\n';
+  // toml++ does not read back all strings that it writes as literal ones or over several lines.
+  constexpr auto flags = toml::toml_formatter::default_flags &
+                         ~toml::format_flags::allow_literal_strings &
+                         ~toml::format_flags::allow_multi_line_strings;
+  if (node_->table != nullptr) text << toml::toml_formatter(*node_->table, flags) << '\n';
   return text.str();
 }
 

@@ -35,14 +35,15 @@ struct VerifyArguments {
 
 /// Keys of [data] for a bare folder; MNIST's files have the names that they are published under.
 ConfigTable table_of_folder(const VerifyArguments& arguments) {
+  const std::string origin = "data verify " + arguments.target;
   ConfigTable table = ConfigTable::from_text("", "command line");
   const auto set = [&](const std::string& key, const std::string& value) {
-    table.override_key("data." + key + "=" + value);
+    table.set_string("data." + key, value, origin);
   };
   set("kind", arguments.kind);
   if (arguments.kind != "idx") {
     set("path", arguments.target);
-    if (arguments.kind == "folder") set("size", "1");  // nothing is resized here
+    if (arguments.kind == "folder") table.override_key("data.size=1");  // nothing is resized here
     return table;
   }
   const std::array<std::array<const char*, 2>, 4> files{{{"train_images", "train-images-idx3"},

@@ -289,6 +289,20 @@ TEST(ConfigTable, OverridesReplaceAndAdd) {
   EXPECT_EQ(config.table("data").get_ints("sizes"), (std::vector<std::int64_t>{4}));
 }
 
+TEST(ConfigTable, StringsAreSetAsTheyAre) {
+  for (const std::string value :
+       {"5", "true", "[1]", "a\"b\\c", "'x' \"", "", " a\nb\t\x01", "\n"}) {
+    ConfigTable config = sample();
+    config.set_string("data.kind", value, "an option");
+    EXPECT_EQ(config.table("data").get_string("kind"), value);
+    EXPECT_EQ(config.table("data").get_int("one"), 7) << "what was there stays";
+    const ConfigTable again = ConfigTable::from_text(config.to_toml(), "again.toml");
+    EXPECT_EQ(again.table("data").get_string("kind"), value);
+    EXPECT_EQ(rejected([&] { config.table("data").get_int("kind"); }),
+              "an option: data.kind: expected an integer, found a string");
+  }
+}
+
 TEST(ConfigTable, OverridesNameTheArgumentInErrors) {
   ConfigTable config = sample();
   config.override_key("data.crop.padding=much");
