@@ -178,7 +178,7 @@ TEST(RunConfig, DefaultsAreThoseOfTheTableAndAreRecorded) {
   for (const char* line :
        {"accumulate = 1", "seed = 1", "log_every = 50", "eval_every = 1", "keep = 3",
         "every_epochs = 1", "first_bucket_mib = 1.0", "check_every = 500", "max_steps = 0",
-        "kind = 'constant'", "workers = 1", "weight_decay = 0.0", "decay_norm_and_bias = true"}) {
+        "kind = \"constant\"", "workers = 1", "weight_decay = 0.0", "decay_norm_and_bias = true"}) {
     EXPECT_NE(config.text.find(std::string(line) + "\n"), std::string::npos) << line;
   }
 }
