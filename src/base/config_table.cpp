@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "base/toml_parser.h"
+#include "base/toml_text.h"
 
 namespace tandem {
 
@@ -80,15 +80,6 @@ std::string_view type_name(const toml::node& node) {
   }
 }
 
-toml::table parse(std::string_view text, std::string_view origin) {
-  try {
-    return toml::parse(text, origin);
-  } catch (const toml::parse_error& error) {
-    input_error("{}:{}: not valid TOML: {}", origin, error.source().begin.line,
-                error.description());
-  }
-}
-
 }  // namespace
 
 ConfigTable::ConfigTable(std::shared_ptr<Document> document, Node* node)
@@ -96,7 +87,7 @@ ConfigTable::ConfigTable(std::shared_ptr<Document> document, Node* node)
 
 ConfigTable ConfigTable::from_text(std::string_view text, std::string_view origin) {
   auto document = std::make_shared<Document>();
-  document->root = parse(text, origin);
+  document->root = parse_toml(text, origin);
   document->origin = origin;
   Node* node = document->make_node();
   node->table = &document->root;
@@ -150,25 +141,6 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
 }
 
-/// Puts what is nested in `setting`, one key alone, in its place in `root`.
-void merge(toml::table& root, toml::table& setting) {
-  toml::table* into = &root;
-  toml::table* from = &setting;
-  for (;;) {
-    const auto entry = from->begin();
-    const std::string name(entry->first.str());
-    toml::table* inner = entry->second.as_table();
-    toml::node* existing = into->get(name);
-    if (inner == nullptr || inner->is_inline() || inner->size() != 1 || existing == nullptr ||
-        !existing->is_table()) {
-      into->insert_or_assign(name, std::move(entry->second));
-      return;
-    }
-    from = inner;
-    into = existing->as_table();
-  }
-}
-
 }  // namespace
 
 std::string ConfigTable::key_of(std::string_view assignment) {
@@ -186,22 +158,16 @@ void ConfigTable::override_key(std::string_view assignment) {
   }
   const std::string_view value = trimmed(assignment.substr(equals + 1));
   const std::string origin = fmt::format("--set {}", assignment);
-  toml::table parsed;
   try {
-    parsed = parse(fmt::format("{} = {}", key, value), origin);
+    set_toml(document_->root, key, value, origin);
   } catch (const InputError&) {
-    return set_string(key, value, origin);
+    set_string(key, value, origin);
   }
-  merge(document_->root, parsed);
 }
 
 void ConfigTable::set_string(std::string_view key, std::string_view value,
                              std::string_view origin) {
-  std::ostringstream text;  // parsed, so that it has an origin
-  const toml::value<std::string> quoted{std::string(value)};
-  text << key << " = " << toml::toml_formatter(quoted, toml::format_flags::none);
-  toml::table parsed = parse(text.str(), origin);
-  merge(document_->root, parsed);
+  set_toml(document_->root, key, quoted_toml(value), origin);
 }
 
 bool ConfigTable::has(std::string_view key) const {
@@ -499,13 +465,7 @@ void ConfigTable::finish() const {
 }
 
 std::string ConfigTable::to_toml() const {
-  std::ostringstream text;
-  // toml++ does not read back all strings that it writes as literal ones or over several lines.
-  constexpr auto flags = toml::toml_formatter::default_flags &
-                         ~toml::format_flags::allow_literal_strings &
-                         ~toml::format_flags::allow_multi_line_strings;
-  if (node_->table != nullptr) text << toml::toml_formatter(*node_->table, flags) << '\n';
-  return text.str();
+  return node_->table == nullptr ? std::string() : toml_text(*node_->table);
 }
 
 std::filesystem::path ConfigTable::folder() const { return document_->folder; }

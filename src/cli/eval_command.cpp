@@ -39,18 +39,20 @@ fs::path weights_of_run(const fs::path& folder) {
   return newest->path;
 }
 
-/// A run's folder or a config: weights alone say nothing of the data.
-void expect_run_or_config(const fs::path& target) {
+/// The config of a run's folder, or `target` itself where it is one: weights alone say nothing of
+/// the data.
+fs::path config_file_of(const fs::path& target) {
   constexpr std::string_view wanted = "give a run's folder, or a config with --weights FILE";
   std::error_code code;
   if (fs::is_directory(target, code)) {
-    if (fs::exists(target / "config.toml", code)) return;
+    fs::path inside = target / "config.toml";
+    if (fs::exists(inside, code)) return inside;
     input_error("eval {}: a folder without config.toml, so no run's; {}", target.string(), wanted);
   }
   if (!fs::exists(target, code)) {
     input_error("eval {}: no such file or folder; {}", target.string(), wanted);
   }
-  if (!is_of_kind(target, safetensors_kind)) return;
+  if (!is_of_kind(target, safetensors_kind)) return target;
   input_error(
       "eval {0}: a checkpoint or a weights file; give its run's folder, or a config with --weights "
       "{0}",
@@ -58,11 +60,10 @@ void expect_run_or_config(const fs::path& target) {
 }
 
 int evaluate(const EvalArguments& arguments, const MpiSession& session) {
-  std::error_code code;
-  const bool is_run = fs::is_directory(arguments.target, code);
   const fs::path target(arguments.target);
-  expect_run_or_config(target);
-  ConfigTable table = ConfigTable::from_file(is_run ? target / "config.toml" : target);
+  const fs::path config_file = config_file_of(target);
+  const bool is_run = config_file != target;
+  ConfigTable table = ConfigTable::from_file(config_file);
   for (const std::string& assignment : arguments.overrides) table.override_key(assignment);
   const RunConfig config = read_run_config(table);
   if (!is_run && arguments.weights.empty()) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <thread>
 
 #include "base/process_report.h"
@@ -38,9 +39,11 @@ void MpiWatch::meet(Seconds patience) {
     check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
     return done != 0;
   };
-  poll(
-      test, [] { return std::string("the first meeting of all ranks"); }, patience);
-  receive();
+  const auto what = [](Text& text) {
+    text.append(std::string_view("the first meeting of all ranks"));
+  };
+  poll(test, what, patience);
+  receive();  // what has arrived there by now
   comm_ = own;
 }
 
@@ -69,25 +72,24 @@ void MpiWatch::wait(std::span<MPI_Request> requests, std::string_view operation,
     check_mpi(code, "MPI_Testall");
     return done != 0;
   };
-  poll(
-      test,
-      [&] {
-        return fmt::format("{}{}{} ({} elements)", operation, label.empty() ? "" : " of ", label,
-                           format_count(elements));
-      },
-      timeout_);
+  const auto what = [&](Text& text) {
+    fmt::format_to(std::back_inserter(text), "{}{}{} ({} elements)", operation,
+                   label.empty() ? "" : " of ", label, format_count(elements));
+  };
+  poll(test, what, timeout_);
 }
 
 void MpiWatch::wait_until(const std::function<bool()>& done,
                           const std::function<std::string()>& what) {
   const bool alone = heard_.size() == 1;
   const Clock::time_point start = Clock::now();
-  poll(done, what, alone ? patience_.limit() : timeout_);
+  const auto append = [&](Text& text) { text.append(what()); };
+  poll(done, append, alone ? patience_.limit() : timeout_);
   if (alone) patience_.waited(Clock::now() - start);
 }
 
-template <typename Done, typename What>
-bool MpiWatch::ask(const Done& done, const What& what) const {
+template <typename Done>
+bool MpiWatch::ask(const Done& done, const HostProcesses::Waited& what) const {
   if (!processes_) return done();
   try {
     return done();
@@ -99,21 +101,28 @@ bool MpiWatch::ask(const Done& done, const What& what) const {
 
 template <typename Done, typename What>
 void MpiWatch::poll(const Done& done, const What& what, Seconds limit) {
+  const HostProcesses::Waited told = [&what] {
+    Text text;
+    what(text);
+    return fmt::to_string(text);
+  };
   const Seconds poll_interval = std::min(Seconds(0.1), timeout_ / 16);
   Clock::time_point start = Clock::now();
   Clock::time_point polled = start;
   bool reported = false;
-  while (!ask(done, what)) {
+  while (!ask(done, told)) {
     const Clock::time_point now = Clock::now();
-    if (processes_) processes_->check(now, std::cref(what));
+    if (processes_) processes_->check(now, told);
     if (timeout_ == Seconds::zero() || now - polled < poll_interval) continue;
     // It is this process that stood still: the others had no chance to be heard.
     if (now - polled > timeout_ / 2) start = now;
     polled = now;
-    own_report().set_wait(what());
+    Text text;
+    what(text);
+    own_report().set_wait({text.data(), text.size()});
     reported = true;
     if (receive()) start = now;
-    if (now - start > limit) fail(what(), limit);
+    if (now - start > limit) fail(told(), limit);
     if (now - start > timeout_ / 4 && now - last_sign_ > timeout_ / 4) send(waiting);
   }
   if (reported) own_report().set_wait({});
@@ -178,9 +187,12 @@ void MpiWatch::fail(std::string_view operation, Seconds waited) const {
   leave_speech_to(speaker);
   const std::string what = fmt::format("waited {:g} s in {}", waited.count(), operation);
   if (silent.empty()) {
-    throw CommunicationTimeout(what,
-                               "though all ranks give signs of life: they wait for one another in "
-                               "different operations");
+    const bool met = comm_ != MPI_COMM_WORLD;
+    throw CommunicationTimeout(
+        what, fmt::format("though all ranks give signs of life: {}",
+                          met ? "they wait for one another in different operations"
+                              : "the MPI of one does not reach the others in every way, as where "
+                                "it has no memory to share with those of its host"));
   }
   throw CommunicationTimeout(what,
                              fmt::format("for {}, which {} no sign of life", ranks_text(silent),

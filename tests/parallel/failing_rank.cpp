@@ -1,15 +1,18 @@
+#include <mpi.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <stdexcept>
 #include <string_view>
+#include <thread>
 
 #include "base/error.h"
 #include "parallel/mpi_session.h"
 
 // A job whose last rank fails while the others wait for it; failing_rank.sh checks that it ends,
 // and how. "abort": the error reaches main(). "unwind": it ends the session on its way. "absent":
-// it does not come to where all ranks meet.
+// it does not come to where all ranks meet. "apart": nor does it then, but gives signs of life.
 
 namespace tandem {
 namespace {
@@ -17,8 +20,19 @@ namespace {
 constexpr int last_rank = 2;
 constexpr MpiOptions options{.timeout_seconds = 1.0, .meeting_seconds = 2.0};
 
+void give_signs_of_life() {
+  constexpr int sign = 0;  // the tag of a rank that waits
+  for (int count = 0; count < 600; ++count) {
+    for (int to = 0; to < last_rank; ++to) {
+      MPI_Send(nullptr, 0, MPI_BYTE, to, sign, MPI_COMM_WORLD);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+}
+
 void fail_on_the_last_rank(const MpiSession& session, std::string_view kind) {
   if (kind == "absent" && process_rank() == last_rank) ::sleep(60);
+  if (kind == "apart" && process_rank() == last_rank) give_signs_of_life();
   const auto world = session.make_world(options);
   if (world->rank() == last_rank) throw Error("this rank fails on purpose");
   world->barrier();

@@ -8,7 +8,8 @@ status=0
 # lose one while it ends a job.
 for case in "abort:3:this rank fails on purpose [[]*, rank 2]" \
   "unwind:5:this rank fails on purpose [[]*, rank 2]" \
-  "absent:3:waited 2 s in the first meeting of all ranks for rank 2, which gives no sign of life"; do
+  "absent:3:waited 2 s in the first meeting of all ranks for rank 2, which gives no sign of life" \
+  "apart:3:in the first meeting of all ranks though all ranks give signs of life: the MPI of one"; do
   kind=${case%%:*}
   rest=${case#*:}
   expected=${rest%%:*}

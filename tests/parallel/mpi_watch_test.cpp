@@ -17,7 +17,7 @@ void sleep(double seconds) { std::this_thread::sleep_for(std::chrono::duration<d
 TEST(MpiWatch, NamesTheSilentRankAndTheOperation) {
   if (world().size() > 1) {
     auto& group = outliving_operations<MpiCommunicator>(with_timeout);
-    auto& values = outliving_operations<std::vector<float>>(1234);
+    auto& values = outliving_operations<std::vector<float>>(1234U);
     const int silent = group.size() - 1;
     if (group.rank() == silent) {
       sleep(2.5 * timeout);
@@ -32,7 +32,19 @@ TEST(MpiWatch, NamesTheSilentRankAndTheOperation) {
   }
 }
 
-// The others have sent signs of life by then, which are no part of what follows.
+TEST(MpiWatch, TellsOfRanksThatWaitForOneAnother) {
+  if (world().size() > 1) {
+    auto& group = outliving_operations<MpiCommunicator>(with_timeout);
+    auto& values = outliving_operations<std::vector<float>>(1234U);
+    const int next = (group.rank() + 1) % group.size();
+    EXPECT_EQ(message_of<CommunicationTimeout>([&] { group.recv(view(values), next); }),
+              "waited 1.5 s in recv (1,234 elements) though all ranks give signs of life: they "
+              "wait for one another in different operations");
+    world().barrier();
+  }
+}
+
+// The others have sent signs of life by then.
 TEST(MpiWatch, MeetsARankThatComesLate) {
   if (world().rank() == world().size() - 1) sleep(1.2 * timeout);
   MpiCommunicator group(with_timeout);
@@ -92,7 +104,7 @@ TEST(MpiWatch, NamesWhatItWasAskedToWaitFor) {
 TEST(MpiWatch, NamesTheLabelOfAnOperation) {
   if (world().size() > 1) {
     auto& group = outliving_operations<MpiCommunicator>(with_timeout);
-    auto& values = outliving_operations<std::vector<float>>(1234);
+    auto& values = outliving_operations<std::vector<float>>(1234U);
     const auto reduce = [&] {
       group.all_reduce_async(view(values), ReduceOp::sum, "gradient bucket 1 of 3")->wait();
     };

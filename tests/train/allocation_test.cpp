@@ -1,23 +1,21 @@
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "graph/fusion.h"
 #include "graph/model_file.h"
 #include "graph/step_plan.h"
 #include "layers/batch_norm.h"
-#include "parallel/mpi_communicator.h"
 #include "parallel/mpi_test.h"
 #include "support/allocations.h"
 #include "train/communicator_sum.h"
 #include "train/weight_average.h"
 
 // What a training step does beside the plan, the optimizer and the buckets, which have such tests
-// of their own. MPI's messages come from its own memory, which operator new knows nothing of. A
-// rank that waits for more than a moment says for what, in memory that it takes then; so the ranks
-// here, which may have to wait for a core, wait without a time-out, where there is nothing to be
-// told.
+// of their own. MPI's messages come from its own memory, which operator new knows nothing of.
 
 namespace tandem {
 namespace {
@@ -37,8 +35,7 @@ TEST(TrainAllocation, TheWeightsAverageFollowsWithoutAny) {
 }
 
 TEST(TrainAllocation, SumsOverRanksAreReservedOnce) {
-  MpiCommunicator patient({.timeout_seconds = 0.0});
-  CommunicatorSum sum(patient);
+  CommunicatorSum sum(world());
   sum.reserve(200);
   std::vector<double> values(200, 1.0);
   for (const std::size_t count : {200U, 3U, 200U}) {
@@ -46,6 +43,19 @@ TEST(TrainAllocation, SumsOverRanksAreReservedOnce) {
     EXPECT_EQ(allocations_of([&] { sum.sum(part); }), 0) << count;
   }
   EXPECT_EQ(values[0], world().size() * world().size() * world().size());
+}
+
+/// After a moment ranks that wait tell their launcher what for.
+TEST(TrainAllocation, AWaitForALateRankNeedsNone) {
+  CommunicatorSum sum(world());
+  sum.reserve(1);
+  double value = 1.0;
+  const long found = allocations_of([&] {
+    if (world().rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    sum.sum({&value, 1});
+  });
+  EXPECT_EQ(found, 0);
+  EXPECT_EQ(value, world().size());
 }
 
 /// The plan reserves what its steps need, so the first one needs nothing either.
@@ -57,8 +67,7 @@ TEST(TrainAllocation, AStepWithSynchronisedNormalisationNeedsNone) {
   AnyContext context(std::in_place_type<CpuContext>, 1);
   ParameterStore store(graph, context, true);
   store.initialize(1);
-  MpiCommunicator patient({.timeout_seconds = 0.0});
-  CommunicatorSum sum(patient);
+  CommunicatorSum sum(world());
   StepPlan plan(graph, store, context, {.batch = 4, .training = true, .rank_sum = &sum});
   std::vector<float> rows(4 * 24, 0.5F);
   rows[5] = static_cast<float>(world().rank());
