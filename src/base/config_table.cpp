@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <map>
 #include <set>
-#include <sstream>
 #include <system_error>
 #include <type_traits>
 
@@ -167,7 +166,12 @@ void ConfigTable::override_key(std::string_view assignment) {
 
 void ConfigTable::set_string(std::string_view key, std::string_view value,
                              std::string_view origin) {
-  set_toml(document_->root, key, quoted_toml(value), origin);
+  const std::string quoted = quoted_toml(value);
+  // toml++ writes something else for bytes that are not UTF-8.
+  if (parse_toml("text = " + quoted, origin)["text"].value_or(std::string()) != value) {
+    input_error("{}: {}: not UTF-8, as all text of a config must be", origin, key);
+  }
+  set_toml(document_->root, key, quoted, origin);
 }
 
 bool ConfigTable::has(std::string_view key) const {

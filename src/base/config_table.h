@@ -30,7 +30,8 @@ class ConfigTable {
   /// Applies `key=value` with a dotted key, as given on a command line. The value is read as a TOML
   /// value; what is no TOML value is taken as a string. Intermediate tables are made as needed.
   void override_key(std::string_view assignment);
-  /// Sets a dotted key to a string; `origin` stands for the file name in messages.
+  /// Sets a dotted key, known to be one, to a string; `origin` stands for the file name in
+  /// messages. Throws InputError where the string is not UTF-8.
   void set_string(std::string_view key, std::string_view value, std::string_view origin);
   /// The key of such an assignment, which may stand as in a file, with blanks around the sign.
   static std::string key_of(std::string_view assignment);

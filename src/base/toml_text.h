@@ -16,11 +16,11 @@ toml::table parse_toml(std::string_view text, std::string_view origin);
 /// Text that parse_toml() takes for the same table.
 std::string toml_text(const toml::table& table);
 
-/// A string as TOML has it between quotes.
+/// A string as TOML has it, with quotes. What is not UTF-8 becomes something else.
 std::string quoted_toml(std::string_view text);
 
-/// Sets a dotted key to a value in TOML's text; tables between are made as needed. `root` is as it
-/// was where parse_toml() throws.
+/// Sets a dotted key, known to be one, to a value in TOML's text; tables between are made as
+/// needed. `root` stays as it was where parse_toml() throws.
 void set_toml(toml::table& root, std::string_view key, std::string_view value,
               std::string_view origin);
 

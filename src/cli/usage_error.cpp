@@ -30,9 +30,10 @@ Words subcommands_of(const CLI::App& command) {
 }
 
 /// What is wrong with words that nothing took; empty where there are none.
-std::string stray_text(const CLI::App& command, const Words& stray) {
-  const auto option = std::ranges::find_if(
-      stray, [](const std::string& word) { return word.starts_with('-') && word != "--"; });
+std::string stray_text(const CLI::App& command, Words stray) {
+  std::erase(stray, "--");
+  const auto option =
+      std::ranges::find_if(stray, [](const std::string& word) { return word.starts_with('-'); });
   if (option != stray.end()) {
     const std::string name = option->substr(0, option->find('='));
     std::string meant = did_you_mean(name, options_of(command));
@@ -42,8 +43,7 @@ std::string stray_text(const CLI::App& command, const Words& stray) {
     }
     return fmt::format("unknown option '{}'{}", name, meant);
   }
-  // "--" behind which nothing stands: what is missing says more.
-  if (stray.empty() || stray.front() == "--") return {};
+  if (stray.empty()) return {};
   const Words subcommands = subcommands_of(command);
   if (subcommands.empty()) return fmt::format("unexpected argument '{}'", stray.front());
   return fmt::format("no subcommand is called '{}'{}", stray.front(),

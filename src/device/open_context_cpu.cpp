@@ -13,8 +13,8 @@ std::string gpu_problem() { return {}; }
 
 AnyContext open_gpu(int /*index*/) {
   input_error(
-      "this Tandem was built without CUDA; build it anew with TANDEM_CUDA=ON ./quickstart.sh, "
-      "or set train.device = \"cpu\"");
+      "this Tandem was built without CUDA; build it where the CUDA Toolkit, cuDNN and NCCL are "
+      "(TANDEM_CUDA=ON ./quickstart.sh), or set train.device = \"cpu\"");
 }
 
 std::string device_uuid(const AnyContext& /*context*/) { return {}; }

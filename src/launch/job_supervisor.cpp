@@ -75,9 +75,10 @@ JobEnd run_plan(const LaunchPlan& plan, const SignalQueue& signals) {
   return end;
 }
 
-/// Whether a host has not started its part: Open MPI ends with this code of its own then.
+/// Whether mpirun has not started a host's part.
 bool did_not_start(const LaunchPlan& plan, const JobEnd& end) {
-  return end.code == 255 && !end.rank_failed && plan.starter == Starter::mpirun &&
+  constexpr int not_started = 255;  // a code of Open MPI's own
+  return end.code == not_started && !end.rank_failed && plan.starter == Starter::mpirun &&
          !plan.hosts.empty();
 }
 

@@ -25,7 +25,7 @@ struct SupervisorOptions {
 /// Starts the plan's job and, where it fails, starts it again, each time under a new name and so
 /// with new MPS daemons, after a second. A job that was stopped, one that ended by the user's
 /// mistake (exit code 2), and one that a signal to this process ended are not started again.
-/// Returns the exit code: that of the last job, 1 where one of its hosts did not start its part,
+/// Returns the exit code: that of the last job, 1 where mpirun did not start a host's part,
 /// 128 + the signal where a signal to this process ended a job that has no code for it, or 75 where
 /// one called a restart off. Says why mpirun ended where no rank could, and from where a job that
 /// failed can go on.

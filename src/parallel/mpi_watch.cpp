@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <iterator>
 #include <thread>
 
 #include "base/process_report.h"
@@ -27,8 +26,7 @@ MpiWatch::MpiWatch(double timeout_seconds, double meeting_seconds)
 }
 
 // Not MPI_Comm_dup(), which waits for ever: for a rank that hangs, and for one whose MPI had no
-// memory to share with the others and went on without, while they wait for it there. The signs of
-// life until all have met go through MPI's world, which nothing else sends messages in.
+// memory to share with the others and went on without, while they wait for it there.
 void MpiWatch::meet(Seconds patience) {
   comm_ = MPI_COMM_WORLD;
   MPI_Comm own = MPI_COMM_NULL;
@@ -39,17 +37,16 @@ void MpiWatch::meet(Seconds patience) {
     check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
     return done != 0;
   };
-  const auto what = [](Text& text) {
-    text.append(std::string_view("the first meeting of all ranks"));
-  };
+  const auto what = [] { return std::string("the first meeting of all ranks"); };
   poll(test, what, patience);
-  receive();  // what has arrived there by now
   comm_ = own;
 }
 
 void MpiWatch::free() {
   receive();
   check_mpi(MPI_Comm_free(&comm_), "MPI_Comm_free");
+  comm_ = MPI_COMM_WORLD;  // where signs came after this rank had met the others
+  receive();
 }
 
 void MpiWatch::wait(std::span<MPI_Request> requests, std::string_view operation,
@@ -72,9 +69,9 @@ void MpiWatch::wait(std::span<MPI_Request> requests, std::string_view operation,
     check_mpi(code, "MPI_Testall");
     return done != 0;
   };
-  const auto what = [&](Text& text) {
-    fmt::format_to(std::back_inserter(text), "{}{}{} ({} elements)", operation,
-                   label.empty() ? "" : " of ", label, format_count(elements));
+  const auto what = [&] {
+    return fmt::format("{}{}{} ({} elements)", operation, label.empty() ? "" : " of ", label,
+                       format_count(elements));
   };
   poll(test, what, timeout_);
 }
@@ -83,13 +80,12 @@ void MpiWatch::wait_until(const std::function<bool()>& done,
                           const std::function<std::string()>& what) {
   const bool alone = heard_.size() == 1;
   const Clock::time_point start = Clock::now();
-  const auto append = [&](Text& text) { text.append(what()); };
-  poll(done, append, alone ? patience_.limit() : timeout_);
+  poll(done, what, alone ? patience_.limit() : timeout_);
   if (alone) patience_.waited(Clock::now() - start);
 }
 
-template <typename Done>
-bool MpiWatch::ask(const Done& done, const HostProcesses::Waited& what) const {
+template <typename Done, typename What>
+bool MpiWatch::ask(const Done& done, const What& what) const {
   if (!processes_) return done();
   try {
     return done();
@@ -101,28 +97,21 @@ bool MpiWatch::ask(const Done& done, const HostProcesses::Waited& what) const {
 
 template <typename Done, typename What>
 void MpiWatch::poll(const Done& done, const What& what, Seconds limit) {
-  const HostProcesses::Waited told = [&what] {
-    Text text;
-    what(text);
-    return fmt::to_string(text);
-  };
   const Seconds poll_interval = std::min(Seconds(0.1), timeout_ / 16);
   Clock::time_point start = Clock::now();
   Clock::time_point polled = start;
   bool reported = false;
-  while (!ask(done, told)) {
+  while (!ask(done, what)) {
     const Clock::time_point now = Clock::now();
-    if (processes_) processes_->check(now, told);
+    if (processes_) processes_->check(now, std::cref(what));
     if (timeout_ == Seconds::zero() || now - polled < poll_interval) continue;
     // It is this process that stood still: the others had no chance to be heard.
     if (now - polled > timeout_ / 2) start = now;
     polled = now;
-    Text text;
-    what(text);
-    own_report().set_wait({text.data(), text.size()});
+    own_report().set_wait(what());
     reported = true;
     if (receive()) start = now;
-    if (now - start > limit) fail(told(), limit);
+    if (now - start > limit) fail(what(), limit);
     if (now - start > timeout_ / 4 && now - last_sign_ > timeout_ / 4) send(waiting);
   }
   if (reported) own_report().set_wait({});
@@ -150,17 +139,19 @@ void MpiWatch::send(Sign sign) {
 
 bool MpiWatch::receive() {
   bool work = false;
-  for (;;) {
-    int there = 0;
-    MPI_Status status;
-    check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &there, &status), "MPI_Iprobe");
-    if (there == 0) return work;
-    check_mpi(
-        MPI_Recv(nullptr, 0, MPI_BYTE, status.MPI_SOURCE, status.MPI_TAG, comm_, MPI_STATUS_IGNORE),
-        "MPI_Recv");
-    heard_[static_cast<std::size_t>(status.MPI_SOURCE)] = Clock::now();
-    work |= status.MPI_TAG == working;
+  for (const Sign sign : {waiting, working}) {
+    for (;;) {
+      int there = 0;
+      MPI_Status status;
+      check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, sign, comm_, &there, &status), "MPI_Iprobe");
+      if (there == 0) break;
+      check_mpi(MPI_Recv(nullptr, 0, MPI_BYTE, status.MPI_SOURCE, sign, comm_, MPI_STATUS_IGNORE),
+                "MPI_Recv");
+      heard_[static_cast<std::size_t>(status.MPI_SOURCE)] = Clock::now();
+      work |= sign == working;
+    }
   }
+  return work;
 }
 
 std::vector<int> MpiWatch::silent_ranks() const {

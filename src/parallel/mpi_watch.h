@@ -1,6 +1,5 @@
 #pragma once
 
-#include <fmt/format.h>
 #include <mpi.h>
 
 #include <chrono>
@@ -53,17 +52,15 @@ class MpiWatch {
  private:
   using Clock = std::chrono::steady_clock;
   using Seconds = std::chrono::duration<double>;
-  enum Sign : int { waiting, working };  // the tags of the messages
-  /// What is waited for, appended to by who knows it: a wait within a step must not allocate, and
-  /// this has room for it.
-  using Text = fmt::memory_buffer;
+  /// The tags of the messages. Such as a program around this one hardly has: until all have met
+  /// they go through MPI's world. (tests/parallel/failing_rank.cpp sends some.)
+  enum Sign : int { waiting = 29'417, working = 29'418 };
 
   /// Duplicates MPI's world, through which the signs of life go till then.
   void meet(Seconds patience);
   /// Asks `done()`, whose failure may be the consequence of another process's end.
-  template <typename Done>
-  bool ask(const Done& done, const HostProcesses::Waited& what) const;
-  /// Until `done()`; `what(text)` says what for.
+  template <typename Done, typename What>
+  bool ask(const Done& done, const What& what) const;
   template <typename Done, typename What>
   void poll(const Done& done, const What& what, Seconds limit);
   void send(Sign sign);

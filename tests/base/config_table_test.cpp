@@ -291,7 +291,7 @@ TEST(ConfigTable, OverridesReplaceAndAdd) {
 
 TEST(ConfigTable, StringsAreSetAsTheyAre) {
   for (const std::string value :
-       {"5", "true", "[1]", "a\"b\\c", "'x' \"", "", " a\nb\t\x01", "\n"}) {
+       {"5", "true", "[1]", "a\"b\\c", "'x' \"", "", " a\nb\t\x01", "\n", "\xc3\xa9\x7f"}) {
     ConfigTable config = sample();
     config.set_string("data.kind", value, "an option");
     EXPECT_EQ(config.table("data").get_string("kind"), value);
@@ -300,6 +300,18 @@ TEST(ConfigTable, StringsAreSetAsTheyAre) {
     EXPECT_EQ(again.table("data").get_string("kind"), value);
     EXPECT_EQ(rejected([&] { config.table("data").get_int("kind"); }),
               "an option: data.kind: expected an integer, found a string");
+  }
+}
+
+TEST(ConfigTable, StringsAreUtf8) {
+  for (const std::string value : {"ph\xf6tos", "a\xc3", "\xff"}) {
+    ConfigTable config = sample();
+    EXPECT_EQ(rejected([&] { config.set_string("data.kind", value, "an option"); }),
+              "an option: data.kind: not UTF-8, as all text of a config must be");
+    EXPECT_EQ(
+        rejected([&] { config.override_key("data.kind=" + value); }),
+        "--set data.kind=" + value + ": data.kind: not UTF-8, as all text of a config must be");
+    EXPECT_EQ(config.to_toml(), sample().to_toml());
   }
 }
 

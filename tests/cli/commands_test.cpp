@@ -79,6 +79,7 @@ TEST_F(Commands, VersionAndMisuse) {
            {{"launch", "train", "run.toml", "--set", "a=b"},
             "tandem launch: unknown option '--set'; options of what is launched stand behind --: "
             "tandem launch -- train CONFIG --set; see tandem launch --help\n"},
+           {{"eval", "--", "a", "b"}, "tandem eval: unexpected argument 'b'; see tandem eval"},
            {{"launch", "--"}, "tandem launch: COMMAND is required; see tandem launch --help\n"}}) {
     const Outcome outcome = command(each.arguments);
     EXPECT_EQ(outcome.code, 2) << outcome.err;

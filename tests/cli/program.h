@@ -13,7 +13,7 @@
 namespace tandem::cli {
 
 /// The exit code of a run that a signal stopped, with a checkpoint written.
-constexpr int stopped = 75;
+inline constexpr int stopped = 75;
 
 /// How a command ended.
 struct Outcome {

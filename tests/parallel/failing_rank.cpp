@@ -21,7 +21,7 @@ constexpr int last_rank = 2;
 constexpr MpiOptions options{.timeout_seconds = 1.0, .meeting_seconds = 2.0};
 
 void give_signs_of_life() {
-  constexpr int sign = 0;  // the tag of a rank that waits
+  constexpr int sign = 29'417;  // MpiWatch's, of a rank that waits
   for (int count = 0; count < 600; ++count) {
     for (int to = 0; to < last_rank; ++to) {
       MPI_Send(nullptr, 0, MPI_BYTE, to, sign, MPI_COMM_WORLD);

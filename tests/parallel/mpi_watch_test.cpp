@@ -35,16 +35,19 @@ TEST(MpiWatch, NamesTheSilentRankAndTheOperation) {
 TEST(MpiWatch, TellsOfRanksThatWaitForOneAnother) {
   if (world().size() > 1) {
     auto& group = outliving_operations<MpiCommunicator>(with_timeout);
-    auto& values = outliving_operations<std::vector<float>>(1234U);
+    auto& values = outliving_operations<std::vector<float>>(12U);
     const int next = (group.rank() + 1) % group.size();
     EXPECT_EQ(message_of<CommunicationTimeout>([&] { group.recv(view(values), next); }),
-              "waited 1.5 s in recv (1,234 elements) though all ranks give signs of life: they "
-              "wait for one another in different operations");
+              "waited 1.5 s in recv (12 elements) though all ranks give signs of life: they wait "
+              "for one another in different operations");
+    world().barrier();
+    std::vector<float> late(values.size());
+    group.send(view(late), (group.rank() + group.size() - 1) % group.size());
     world().barrier();
   }
 }
 
-// The others have sent signs of life by then.
+// Later than the others would wait for it in an operation.
 TEST(MpiWatch, MeetsARankThatComesLate) {
   if (world().rank() == world().size() - 1) sleep(1.2 * timeout);
   MpiCommunicator group(with_timeout);

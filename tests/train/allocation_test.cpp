@@ -1,8 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
-#include <thread>
+#include <span>
 #include <vector>
 
 #include "graph/fusion.h"
@@ -19,6 +20,23 @@
 
 namespace tandem {
 namespace {
+
+/// Those of `work`, which all ranks do, where none of them waits for long: one that does tells what
+/// for, in memory that it takes then. With fewer cores than ranks that takes several tries.
+template <typename Work>
+long allocations_without_waits(const Work& work) {
+  for (int tries = 0; tries < 200; ++tries) {
+    world().barrier();
+    const auto start = std::chrono::steady_clock::now();
+    const long found = allocations_of(work);
+    const std::chrono::duration<float> passed = std::chrono::steady_clock::now() - start;
+    std::vector<float> longest{passed.count()};
+    world().all_reduce(view(longest), ReduceOp::max);
+    if (longest[0] < 0.05F) return found;
+  }
+  ADD_FAILURE() << "a rank waited for long in every try";
+  return 0;
+}
 
 TEST(TrainAllocation, TheWeightsAverageFollowsWithoutAny) {
   for (const int threads : {1, 2}) {
@@ -37,25 +55,16 @@ TEST(TrainAllocation, TheWeightsAverageFollowsWithoutAny) {
 TEST(TrainAllocation, SumsOverRanksAreReservedOnce) {
   CommunicatorSum sum(world());
   sum.reserve(200);
-  std::vector<double> values(200, 1.0);
+  std::vector<double> values(200);
   for (const std::size_t count : {200U, 3U, 200U}) {
     const std::span<double> part(values.data(), count);
-    EXPECT_EQ(allocations_of([&] { sum.sum(part); }), 0) << count;
+    const long found = allocations_without_waits([&] {
+      std::ranges::fill(part, 1.0);
+      sum.sum(part);
+    });
+    EXPECT_EQ(found, 0) << count;
+    EXPECT_EQ(part.back(), world().size());
   }
-  EXPECT_EQ(values[0], world().size() * world().size() * world().size());
-}
-
-/// After a moment ranks that wait tell their launcher what for.
-TEST(TrainAllocation, AWaitForALateRankNeedsNone) {
-  CommunicatorSum sum(world());
-  sum.reserve(1);
-  double value = 1.0;
-  const long found = allocations_of([&] {
-    if (world().rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(500));
-    sum.sum({&value, 1});
-  });
-  EXPECT_EQ(found, 0);
-  EXPECT_EQ(value, world().size());
 }
 
 /// The plan reserves what its steps need, so the first one needs nothing either.
@@ -74,7 +83,7 @@ TEST(TrainAllocation, AStepWithSynchronisedNormalisationNeedsNone) {
   std::vector<std::int32_t> labels{0, 5, 23, 7};
   const StepPlan::Progress progress = [](std::span<const std::size_t>) {};
   for (int step = 1; step <= 3; ++step) {
-    const long found = allocations_of([&] {
+    const long found = allocations_without_waits([&] {
       plan.forward(Tensor(rows.data(), {4, 24}), {Tensor(labels.data(), {4}, DType::i32)}, 4);
       plan.backward(false, progress);
     });
