@@ -70,8 +70,8 @@ TEST_F(Tune, CountsTheCoresThatItIsBoundTo) {
 TEST_F(Tune, MeasuresChoosesAndKeeps) {
   const Outcome outcome = tune({"--seconds", "30", "--json", "tune.json"});
   ASSERT_EQ(outcome.code, 0) << outcome.err << outcome.out;
-  for (const char* part :
-       {"one rank, 1 worker", "2 folded, 1 worker", "choice: ", "spread", "kept in "}) {
+  // How many workers "2 folded" gets depends on how many one rank was faster with.
+  for (const char* part : {"one rank, 1 worker", "2 folded, ", "choice: ", "spread", "kept in "}) {
     EXPECT_GT(occurrences(outcome.out, part), 0U) << part << " is missing in\n" << outcome.out;
   }
   EXPECT_EQ(outcome.err.rfind("measuring placements of resnet8, for 30 s in all; ", 0), 0U)
