@@ -55,9 +55,7 @@ std::unique_ptr<CudaConvolution> make_cuda_convolution(CudaContext& context,
                                                        const Conv2dOptions& options,
                                                        const Shape& input, const Shape& output,
                                                        const CudaConvolution::Mode& mode) {
-  const bool depthwise = options.groups == input[3] && options.groups == output[3];
-  if (depthwise) return make_cuda_depthwise_convolution(context, options, input, output, mode);
-  TANDEM_CHECK(!mode.input_norm, "only depthwise convolutions normalise their input");
+  if (mode.input_norm) return make_normalising_depthwise(context, options, input, output, mode);
   return std::make_unique<PlannedConvolution>(context, options, input, output, mode);
 }
 

@@ -45,17 +45,17 @@ class CudaConvolution {
                                 std::byte* scratch) = 0;
 };
 
-/// Depthwise convolutions get Tandem's own kernels, all others cuDNN's.
+/// Each of the three by the plan that was fastest (plan_tuner.h), or with an input to normalise, as
+/// below.
 std::unique_ptr<CudaConvolution> make_cuda_convolution(CudaContext& context,
                                                        const Conv2dOptions& options,
                                                        const Shape& input, const Shape& output,
                                                        const CudaConvolution::Mode& mode);
 
-/// One group a channel, `options.groups` == input channels == output channels; any window.
-std::unique_ptr<CudaConvolution> make_cuda_depthwise_convolution(CudaContext& context,
-                                                                 const Conv2dOptions& options,
-                                                                 const Shape& input,
-                                                                 const Shape& output,
-                                                                 const CudaConvolution::Mode& mode);
+/// A depthwise convolution whose mode has an `input_norm`.
+std::unique_ptr<CudaConvolution> make_normalising_depthwise(CudaContext& context,
+                                                            const Conv2dOptions& options,
+                                                            const Shape& input, const Shape& output,
+                                                            const CudaConvolution::Mode& mode);
 
 }  // namespace tandem

@@ -8,6 +8,7 @@
 #include "layers/convolution_direct.h"
 #include "layers/convolution_rewrite.h"
 #include "layers/cudnn_convolution_graph.h"
+#include "layers/depthwise_plan.h"
 #include "layers/matmul_plan.h"
 #include "layers/summed_plan.h"
 #include "tensor/tensor_kernels.h"
@@ -157,11 +158,17 @@ ConvolutionPlanPtr restore_cudnn_plan(CudaContext& context, const ConvolutionPro
   return nullptr;
 }
 
-/// Plans of the libraries for the very problem.
-std::vector<ConvolutionPlanPtr> library_plans(CudaContext& context,
-                                              const ConvolutionProblem& problem,
-                                              std::size_t most_each) {
+/// Whether Tandem has kernels for it that are not there for want of others alone.
+bool has_own_plan(const ConvolutionProblem& problem) {
+  return is_depthwise(problem) && !problem.adds;
+}
+
+/// Plans for the very problem, of the libraries but for depthwise ones' own.
+std::vector<ConvolutionPlanPtr> plans_as_it_is(CudaContext& context,
+                                               const ConvolutionProblem& problem,
+                                               std::size_t most_each) {
   std::vector<ConvolutionPlanPtr> plans;
+  if (has_own_plan(problem)) plans.push_back(depthwise_plan(context, problem));
   for (const OperandLayout& layout : operand_layouts(problem)) {
     add_cudnn_plans(context, problem, layout, most_each, plans);
   }
@@ -175,8 +182,12 @@ std::vector<ConvolutionPlanPtr> library_plans(CudaContext& context,
   return plans;
 }
 
-ConvolutionPlanPtr restore_library_plan(CudaContext& context, const ConvolutionProblem& problem,
-                                        std::string_view name) {
+ConvolutionPlanPtr restore_as_it_is(CudaContext& context, const ConvolutionProblem& problem,
+                                    std::string_view name) {
+  if (has_own_plan(problem)) {
+    auto own = depthwise_plan(context, problem);
+    if (own->name() == name) return own;
+  }
   for (const OperandLayout& layout : operand_layouts(problem)) {
     const std::string prefix = prefix_of(layout);
     if (name.starts_with(prefix)) {
@@ -221,9 +232,9 @@ std::vector<OperandLayout> operand_layouts(const ConvolutionProblem& problem) {
 std::vector<ConvolutionPlanPtr> candidate_plans(CudaContext& context,
                                                 const ConvolutionProblem& problem,
                                                 std::size_t most_each) {
-  std::vector<ConvolutionPlanPtr> plans = library_plans(context, problem, most_each);
+  std::vector<ConvolutionPlanPtr> plans = plans_as_it_is(context, problem, most_each);
   for (const ConvolutionRewritePtr& rewrite : convolution_rewrites(problem)) {
-    for (ConvolutionPlanPtr& plan : library_plans(context, rewrite->problem(), most_each)) {
+    for (ConvolutionPlanPtr& plan : plans_as_it_is(context, rewrite->problem(), most_each)) {
       plans.push_back(rewritten_plan(context, rewrite, std::move(plan)));
     }
   }
@@ -246,10 +257,10 @@ ConvolutionPlanPtr restore_plan(CudaContext& context, const ConvolutionProblem& 
   for (const ConvolutionRewritePtr& rewrite : convolution_rewrites(problem)) {
     const std::string prefix = rewrite->name() + " ";
     if (!name.starts_with(prefix)) continue;
-    auto plan = restore_library_plan(context, rewrite->problem(), name.substr(prefix.size()));
+    auto plan = restore_as_it_is(context, rewrite->problem(), name.substr(prefix.size()));
     return plan == nullptr ? nullptr : rewritten_plan(context, rewrite, std::move(plan));
   }
-  if (auto plan = restore_library_plan(context, problem, name)) return plan;
+  if (auto plan = restore_as_it_is(context, problem, name)) return plan;
   auto direct = direct_convolution_plan(context, problem);
   return direct->name() == name ? direct : nullptr;
 }

@@ -22,7 +22,8 @@ struct PlanCase {
   Shape input;
   std::int64_t filters;
   Window window;
-  std::vector<std::string> kinds;  ///< how names of candidates must begin, beside cuDNN's
+  std::vector<std::string> kinds;  ///< the first words of names of candidates, beside cuDNN's
+  std::int64_t groups = 1;
 };
 
 void PrintTo(const PlanCase& row, std::ostream* out) { *out << row.name; }
@@ -68,7 +69,8 @@ class CudaConvolutionPlanTest : public testing::TestWithParam<Case> {
   Precision precision() const { return std::get<1>(GetParam()); }
 
   ConvolutionProblem problem(ConvolutionOperation operation) const {
-    const Conv2dOptions options{.out_channels = row().filters, .window = row().window};
+    const Conv2dOptions options{
+        .out_channels = row().filters, .window = row().window, .groups = row().groups};
     return convolution_problem(operation, precision(), options, row().input,
                                conv2d_output_shape(options, row().input));
   }
@@ -171,8 +173,9 @@ TEST_P(CudaConvolutionPlanTest, EveryCandidateIsTheDefinition) {
       // Nobody wants the gradient of the network's input: pixels are folded for the others alone.
       const bool folded = kind == "im2col" || kind == "space-to-depth";
       if (folded && operation == ConvolutionOperation::data_gradient) continue;
-      const auto name = std::ranges::find_if(
-          names, [&](const std::string& known) { return known.starts_with(kind + " "); });
+      const auto name = std::ranges::find_if(names, [&](const std::string& known) {
+        return known == kind || known.starts_with(kind + " ");
+      });
       ASSERT_TRUE(name != names.end()) << "no candidate of kind " << kind;
       const auto restored = restore_plan(cuda(), problem, *name);
       ASSERT_TRUE(restored != nullptr) << *name;
@@ -197,6 +200,14 @@ std::vector<PlanCase> plan_cases() {
       {"four", {5, 4, 4, 16}, 24, {.kernel = 3, .stride = 2, .padding = 1}, {"toeplitz"}},
       {"uneven", {7, 3, 2, 8}, 16, {.kernel = 3, .padding = 1}, {"toeplitz"}},
       {"whole", {6, 4, 3, 16}, 40, {.kernel = 3}, {"toeplitz"}},
+      {"depthwise", {3, 12, 11, 24}, 24, {.kernel = 3, .padding = 1}, {"depthwise"}, 24},
+      {"depthwise_strided",
+       {2, 15, 14, 32},
+       32,
+       {.kernel = 5, .stride = 2, .padding = 2},
+       {"depthwise"},
+       32},
+      {"depthwise_seven", {2, 14, 13, 16}, 16, {.kernel = 7, .padding = 3}, {"depthwise"}, 16},
   };
 }
 
