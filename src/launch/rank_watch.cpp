@@ -10,6 +10,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <optional>
@@ -18,11 +19,12 @@
 #include "base/error.h"
 #include "base/exit_code.h"
 #include "base/log.h"
+#include "base/process_table.h"
+#include "base/standstill.h"
 #include "launch/exec_report.h"
 #include "launch/failure_notice.h"
-#include "launch/own_processes.h"
 #include "launch/signal_queue.h"
-#include "launch/standstill.h"
+#include "parallel/mpi_start_watch.h"
 
 namespace tandem {
 namespace {
@@ -115,6 +117,17 @@ Standstill::Seconds longest_standstill(double timeout_seconds) {
   return Standstill::Seconds(timeout_seconds + std::max(2.0, timeout_seconds / 4.0));
 }
 
+/// Until the rank tells another one: such that all of a host may stand still for as long as ranks
+/// wait for others in MPI_Init.
+double timeout_at_start() {
+  constexpr double usual = 20.0;
+  try {
+    return 0.8 * mpi_start_seconds([](const char* name) { return std::getenv(name); });
+  } catch (const InputError&) {
+    return usual;  // the rank says so
+  }
+}
+
 /// Whether nobody on this host is left that could notice that this rank is stopped, and nobody has
 /// meant it. Where SIGTERM came, mpirun is ending the job.
 bool is_left_alone(const RankBoard& board) {
@@ -192,6 +205,7 @@ void tell_of_signal(int number, RankBoard& board) {
 int watch_rank(const std::vector<std::string>& words, const EnvironmentChanges& changes,
                const WatchPlace& place) {
   RankBoard board(place, process_rank());
+  board.report().set_timeout(timeout_at_start());
   EnvironmentChanges all = changes;
   all.push_back(board.report_variable());
   std::vector<std::string> command = words;

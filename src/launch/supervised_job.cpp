@@ -16,7 +16,7 @@
 #include "launch/exec_report.h"
 #include "launch/failure_notice.h"
 #include "launch/mpirun_folder.h"
-#include "launch/own_processes.h"
+#include "base/process_table.h"
 
 namespace tandem {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "launch/signal_queue.h"
-#include "launch/standstill.h"
+#include "base/standstill.h"
 
 namespace tandem {
 

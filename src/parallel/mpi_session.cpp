@@ -7,14 +7,12 @@
 #include <csignal>
 #include <cstdlib>
 #include <exception>
-#include <optional>
-#include <string_view>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "base/process_report.h"
-#include "base/text.h"
 #include "parallel/mpi_error.h"
+#include "parallel/mpi_start_watch.h"
 #include "parallel/self_communicator.h"
 
 namespace tandem {
@@ -29,49 +27,9 @@ void prefer_reduce_scatter() {
                "no memory for an environment variable");
 }
 
+const char* read(const char* name) { return std::getenv(name); }
+
 }  // namespace
-
-bool started_by_mpi(const ReadEnvironment& environment) {
-  // Open MPI's mpirun; MPICH's, Intel's and Slurm's PMI; PMIx (prterun, Slurm); MPICH's hydra.
-  constexpr std::array marks{"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK", "PMIX_RANK",
-                             "MPI_LOCALNRANKS"};
-  for (const char* mark : marks) {
-    if (environment(mark) != nullptr) return true;
-  }
-  const char* tasks = environment("SLURM_STEP_NUM_TASKS");
-  if (environment("SLURM_STEP_ID") != nullptr && tasks != nullptr && std::atoi(tasks) > 1) {
-    input_error(
-        "srun started {} tasks without MPI, so that each would train alone; add --mpi=pmix (or "
-        "another kind that `srun --mpi=list` shows), or use -n 1",
-        tasks);
-  }
-  return false;
-}
-
-LaunchedJob read_launched_job(const ReadEnvironment& environment) {
-  const auto number = [&](const char* name) {
-    const char* text = environment(name);
-    return text == nullptr ? std::nullopt : parse_number<int>(text);
-  };
-  struct Names {
-    const char* size;
-    const char* rank;
-  };
-  // From the inside out: one that is set hides those of launchers around it, as of the srun with
-  // which Open MPI's mpirun starts its helpers.
-  for (const auto& [size, rank] :
-       {Names{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"}, Names{"PMI_SIZE", "PMI_RANK"},
-        Names{"MPI_LOCALNRANKS", "MPI_LOCALRANKID"}}) {
-    if (const auto value = number(size)) return {*value, number(rank).value_or(0), size};
-  }
-  // PMIx does not tell in the environment; that Slurm is its server does its name space.
-  const char* name_space = environment("PMIX_NAMESPACE");
-  const auto tasks = number("SLURM_STEP_NUM_TASKS");
-  if (tasks && name_space != nullptr && std::string_view(name_space).starts_with("slurm")) {
-    return {*tasks, number("SLURM_PROCID").value_or(0), "SLURM_STEP_NUM_TASKS"};
-  }
-  return {};
-}
 
 void check_not_alone(const LaunchedJob& job, int mpi_size) {
   if (mpi_size > 1 || job.size <= 1) return;
@@ -82,12 +40,16 @@ void check_not_alone(const LaunchedJob& job, int mpi_size) {
 }
 
 MpiSession::MpiSession(int& argc, char**& argv)
-    : distributed_(started_by_mpi([](const char* name) { return std::getenv(name); })),
-      exceptions_(std::uncaught_exceptions()) {
+    : distributed_(started_by_mpi(read)), exceptions_(std::uncaught_exceptions()) {
   if (!distributed_) return;
   prefer_reduce_scatter();
   int provided = MPI_THREAD_SINGLE;
-  check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
+  {
+    const LaunchedJob job = read_launched_job(read);
+    set_process_rank(job.rank);  // for messages until MPI tells it
+    const MpiStartWatch watch(mpi_start_seconds(read), job);
+    check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
+  }
   check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   int rank = 0;
   check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
@@ -99,7 +61,7 @@ MpiSession::MpiSession(int& argc, char**& argv)
 void MpiSession::refuse_strangers() {
   int size = 0;
   check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
-  const LaunchedJob job = read_launched_job([](const char* name) { return std::getenv(name); });
+  const LaunchedJob job = read_launched_job(read);
   try {
     check_not_alone(job, size);
   } catch (const InputError&) {

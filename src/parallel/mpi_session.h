@@ -1,32 +1,13 @@
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 
 #include "parallel/communicator.h"
+#include "parallel/launched_job.h"
 #include "parallel/mpi_communicator.h"
 
 namespace tandem {
-
-/// Reads one environment variable; nullptr where it is not set.
-using ReadEnvironment = std::function<const char*(const char*)>;
-
-/// Whether an MPI launcher (mpirun, mpiexec, srun with PMI or PMIx) started this process, read from
-/// the environment that launchers leave. Throws InputError where srun started several tasks without
-/// MPI support: each would believe that it is alone.
-bool started_by_mpi(const ReadEnvironment& environment);
-
-/// What a launcher's environment says of the job that it started this process in.
-struct LaunchedJob {
-  int size = 1;
-  int rank = 0;
-  std::string variable{};  ///< that gave the size; empty where none does
-};
-
-/// The nearest launcher's word on how many processes it started together. Of a launcher that says
-/// nothing, a job of one process.
-LaunchedJob read_launched_job(const ReadEnvironment& environment);
 
 /// Throws InputError where the launcher started several processes and MPI, whose world has
 /// `mpi_size` ranks, sees this one alone: a launcher of another MPI, whose ranks would each train
@@ -41,7 +22,9 @@ class MpiSession {
  public:
   /// Initialises MPI (only the thread that constructs may communicate) where this process was
   /// started by MPI; MPI takes its own arguments out of argc and argv, failures become Error, and
-  /// messages carry the rank from here on. Throws InputError as check_not_alone() does.
+  /// messages carry the rank from here on. Throws InputError as check_not_alone() and
+  /// mpi_start_seconds() do; where ranks do not come, the process ends
+  /// (parallel/mpi_start_watch.h).
   MpiSession(int& argc, char**& argv);
   /// Of a process that is no rank, whatever started it: a job of its own.
   MpiSession() : distributed_(false), exceptions_(0) {}

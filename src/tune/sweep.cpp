@@ -38,11 +38,11 @@ std::vector<Candidate> whole_grid(const SearchLimits& limits, const TuneResult& 
   std::vector<Candidate> grid;
   for (const Placement& placement : placements(limits, searched)) {
     const int processes = processes_of(placement) * (searched.on_gpus ? searched.devices : 1);
-    for (const int times : {1, 2, 4}) {
-      const int workers = times * limits.workers;
-      if (times > 1 && workers * processes > limits.cores) break;
+    int workers = limits.workers;
+    do {
       grid.push_back({.placement = placement, .workers = workers});
-    }
+      workers *= 2;
+    } while (workers * processes <= limits.cores);
   }
   return grid;
 }

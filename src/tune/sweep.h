@@ -18,7 +18,7 @@ struct Sweep {
 };
 
 /// Every candidate: rank counts x folded, or processes x SM shares, x the config's loader workers,
-/// twice and four times as many, as far as there are cores.
+/// twice as many and so on, as far as there are cores: the search's steps, too.
 std::vector<Candidate> whole_grid(const SearchLimits& limits, const TuneResult& searched);
 
 /// Measures the grid once each, however long it takes, and then the search's choice against the

@@ -13,7 +13,7 @@
 
 #include "base/process_place.h"
 #include "launch/job_supervisor.h"
-#include "launch/standstill.h"
+#include "base/standstill.h"
 
 namespace tandem {
 namespace {

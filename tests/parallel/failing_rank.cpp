@@ -2,7 +2,9 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <stdexcept>
 #include <string_view>
 #include <thread>
@@ -13,6 +15,7 @@
 // A job whose last rank fails while the others wait for it; failing_rank.sh checks that it ends,
 // and how. "abort": the error reaches main(). "unwind": it ends the session on its way. "absent":
 // it does not come to where all ranks meet. "apart": nor does it then, but gives signs of life.
+// "stopped" and "late": it does not come to where MPI starts.
 
 namespace tandem {
 namespace {
@@ -30,6 +33,13 @@ void give_signs_of_life() {
   }
 }
 
+void stay_out_of_mpi(std::string_view kind) {
+  if (read_launched_job([](const char* name) { return std::getenv(name); }).rank != last_rank)
+    return;
+  if (kind == "stopped") std::raise(SIGSTOP);
+  if (kind == "late") ::sleep(60);
+}
+
 void fail_on_the_last_rank(const MpiSession& session, std::string_view kind) {
   if (kind == "absent" && process_rank() == last_rank) ::sleep(60);
   if (kind == "apart" && process_rank() == last_rank) give_signs_of_life();
@@ -40,6 +50,7 @@ void fail_on_the_last_rank(const MpiSession& session, std::string_view kind) {
 
 int run(int argc, char** argv) {
   const std::string_view kind = argc > 1 ? argv[1] : "";
+  stay_out_of_mpi(kind);
   MpiSession session(argc, argv);
   if (kind == "unwind") fail_on_the_last_rank(session, kind);
   try {

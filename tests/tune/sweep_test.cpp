@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tune/made_up.h"
 
 namespace tandem {
@@ -43,11 +45,22 @@ TEST(Sweep, TheGridHasEveryPlacementOnce) {
   MadeUpMachine machine;
   const TuneResult searched = machine.search(ample_limits);
   std::vector<Candidate> grid = whole_grid(ample_limits, searched);
-  // One rank and 3 folded ones with 1, 2, 4 workers; 2, 4 processes with 2, 3 shares and none: of 2
-  // with 1, 2, 4 workers, of 4 too; 8 processes of 3 shares and none with 1, 2.
-  EXPECT_EQ(grid.size(), 4U * 3 + 3U * 3 + 4U * 3 + 4U * 2);
+  // One rank and 3 folded ones with 1 to 16 workers; 2 processes of 2 shares and none with 1 to 8;
+  // 4 of 3 shares and none with 1, 2, 4; 8 likewise with 1, 2.
+  EXPECT_EQ(grid.size(), 4U * 5 + 3U * 4 + 4U * 3 + 4U * 2);
   for (std::size_t i = 0; i < grid.size(); ++i) {
     EXPECT_EQ(std::count(grid.begin(), grid.end(), grid[i]), 1) << text_of(grid[i]);
+  }
+}
+
+TEST(Sweep, TheGridHasWhateverTheSearchTries) {
+  MadeUpMachine machine;
+  machine.loader = [](int threads) { return 90.0 * threads; };
+  const TuneResult searched = machine.search(ample_limits);
+  ASSERT_GT(searched.rows.at(searched.choice).candidate.workers, 4);
+  const std::vector<Candidate> grid = whole_grid(ample_limits, searched);
+  for (const Row& row : searched.rows) {
+    EXPECT_NE(std::ranges::find(grid, row.candidate), grid.end()) << text_of(row.candidate);
   }
 }
 

@@ -1,4 +1,4 @@
-#include "launch/own_processes.h"
+#include "base/process_table.h"
 
 #include <unistd.h>
 
@@ -8,6 +8,8 @@
 #include <map>
 #include <string>
 #include <system_error>
+
+#include "base/text.h"
 
 namespace tandem {
 namespace {
@@ -20,8 +22,10 @@ struct Facts {
   pid_t parent = 0;  ///< 0 where the process is gone
 };
 
-Facts facts_of(const fs::path& process) {
-  std::ifstream file(process / "stat");
+fs::path folder_of(pid_t process) { return fs::path("/proc") / std::to_string(process); }
+
+Facts facts_of(pid_t process) {
+  std::ifstream file(folder_of(process) / "stat");
   std::string text;
   std::getline(file, text);
   // "PID (NAME) STATE PARENT ...", and a name may hold anything.
@@ -35,13 +39,8 @@ Facts facts_of(const fs::path& process) {
 
 std::map<pid_t, pid_t> all_parents() {
   std::map<pid_t, pid_t> parents;
-  std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator("/proc", error)) {
-    const std::string name = entry.path().filename();
-    pid_t process = 0;
-    const auto [end, problem] = std::from_chars(name.data(), name.data() + name.size(), process);
-    if (problem != std::errc() || end != name.data() + name.size()) continue;
-    if (const pid_t parent = facts_of(entry.path()).parent; parent > 0) parents[process] = parent;
+  for (const pid_t process : all_processes()) {
+    if (const pid_t parent = facts_of(process).parent; parent > 0) parents[process] = parent;
   }
   return parents;
 }
@@ -59,6 +58,17 @@ bool descends(const std::map<pid_t, pid_t>& parents, pid_t process, pid_t ancest
 
 }  // namespace
 
+std::vector<pid_t> all_processes() {
+  std::vector<pid_t> found;
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator("/proc", error)) {
+    if (const auto process = parse_number<pid_t>(entry.path().filename().string())) {
+      found.push_back(*process);
+    }
+  }
+  return found;
+}
+
 std::vector<pid_t> own_processes_below(pid_t ancestor) {
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
@@ -67,17 +77,40 @@ std::vector<pid_t> own_processes_below(pid_t ancestor) {
   std::vector<pid_t> found;
   for (const auto& [process, parent] : parents) {
     if (!descends(parents, process, ancestor)) continue;
-    const fs::path its = fs::read_symlink("/proc/" + std::to_string(process) + "/exe", error);
+    const fs::path its = fs::read_symlink(folder_of(process) / "exe", error);
     if (!error && its == program) found.push_back(process);
   }
   return found;
 }
 
+bool is_stopped(pid_t process) {
+  const char state = facts_of(process).state;
+  return state == 'T' || state == 't';
+}
+
 bool has_stopped_ancestor() {
   for (pid_t process = ::getppid(); process > 0;) {
-    const Facts facts = facts_of("/proc/" + std::to_string(process));
+    const Facts facts = facts_of(process);
     if (facts.state == 'T') return true;
     process = facts.parent;
+  }
+  return false;
+}
+
+std::vector<std::string> environment_of(pid_t process) {
+  std::ifstream file(folder_of(process) / "environ", std::ios::binary);
+  std::vector<std::string> words;
+  for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
+  return words;
+}
+
+bool has_thread(pid_t process, std::string_view name) {
+  std::error_code error;
+  for (const fs::directory_entry& entry :
+       fs::directory_iterator(folder_of(process) / "task", error)) {
+    std::ifstream file(entry.path() / "comm");
+    std::string its;
+    if (std::getline(file, its) && its == name) return true;
   }
   return false;
 }

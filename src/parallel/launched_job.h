@@ -1,0 +1,27 @@
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace tandem {
+
+/// Reads one environment variable; nullptr where it is not set.
+using ReadEnvironment = std::function<const char*(const char*)>;
+
+/// Whether an MPI launcher (mpirun, mpiexec, srun with PMI or PMIx) started this process, read from
+/// the environment that launchers leave. Throws InputError where srun started several tasks without
+/// MPI support: each would believe that it is alone.
+bool started_by_mpi(const ReadEnvironment& environment);
+
+/// What a launcher's environment says of the job that it started this process in.
+struct LaunchedJob {
+  int size = 1;
+  int rank = 0;
+  std::string variable{};  ///< that gave the size; empty where none does
+};
+
+/// The nearest launcher's word on how many processes it started together. Of a launcher that says
+/// nothing, a job of one process.
+LaunchedJob read_launched_job(const ReadEnvironment& environment);
+
+}  // namespace tandem

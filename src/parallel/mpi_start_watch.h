@@ -1,0 +1,61 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "parallel/launched_job.h"
+
+namespace tandem {
+
+/// For how long ranks wait for one another while MPI starts: TANDEM_START_SECONDS of the
+/// environment, 0 for ever; 25 where it is not set. The config is not read by then. Throws
+/// InputError where it is no such number.
+double mpi_start_seconds(const ReadEnvironment& environment);
+
+/// How far the ranks of one host are while MPI starts.
+struct StartingRanks {
+  std::vector<int> waiting{};  ///< in MPI_Init, for others
+  std::vector<int> stopped{};  ///< by a signal, wherever they are
+  std::vector<int> coming{};   ///< not in MPI_Init yet
+  /// Whether some of this host hold up all.
+  bool hold_up() const { return !stopped.empty() || !coming.empty(); }
+};
+
+/// Whom a rank on `host`, of a job of `size` ranks, waited for. Nothing is known of ranks of other
+/// hosts, nor of any where the launcher does not tell which processes are the job's.
+std::string start_timeout_text(const StartingRanks& ranks, int size, const std::string& host,
+                               double seconds);
+
+/// MPI_Init returns once all ranks of the job have come to it, and waits for ever for one that is
+/// stopped or hangs before. While this object lives, a thread of its own looks at the time: where
+/// it is over, one rank says for whom it waited, and this process ends with code 1, upon which the
+/// launcher ends the others. A host that sees who is missing speaks before one that does not. Time
+/// in which this process or what started it was stopped does not count.
+class MpiStartWatch {
+ public:
+  MpiStartWatch(double seconds, LaunchedJob job);
+  /// MPI has started.
+  ~MpiStartWatch();
+  MpiStartWatch(const MpiStartWatch&) = delete;
+  MpiStartWatch& operator=(const MpiStartWatch&) = delete;
+
+ private:
+  using Seconds = std::chrono::duration<double>;
+
+  void look(const std::stop_token& started);
+  /// True where MPI has started meanwhile.
+  bool rest(const std::stop_token& started, Seconds time);
+
+  Seconds longest_;
+  LaunchedJob job_;
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::jthread thread_;  // last: it uses the others
+};
+
+}  // namespace tandem

@@ -1,0 +1,50 @@
+#include "parallel/mpi_start_watch.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "base/error.h"
+#include "support/message.h"
+
+namespace tandem {
+namespace {
+
+double seconds_of(const char* text) {
+  return mpi_start_seconds([text](const char*) { return text; });
+}
+
+TEST(MpiStartSeconds, AreTheEnvironments) {
+  EXPECT_EQ(seconds_of(nullptr), 25.0);
+  EXPECT_EQ(seconds_of(""), 25.0);
+  EXPECT_EQ(seconds_of("0"), 0.0);
+  EXPECT_EQ(seconds_of("1.5"), 1.5);
+  for (const char* text : {"x", "-1", "5 s", "inf", "nan"}) {
+    const std::string message = message_of<InputError>([text] { seconds_of(text); });
+    EXPECT_EQ(message.rfind(std::string("TANDEM_START_SECONDS='") + text + "' is not a number", 0),
+              0U)
+        << message;
+  }
+}
+
+TEST(StartTimeout, NamesWhomOthersWaitFor) {
+  const auto text = [](const StartingRanks& ranks) {
+    const std::string all = start_timeout_text(ranks, 4, "node-a", 25.0);
+    EXPECT_TRUE(all.ends_with("; look at the hosts, or set TANDEM_START_SECONDS to more than that"))
+        << all;
+    return all.substr(0, all.find(';'));
+  };
+  EXPECT_EQ(text({.waiting = {0, 1, 3}, .stopped = {2}}),
+            "waited 25 s in MPI_Init for rank 2 on node-a, which is stopped");
+  EXPECT_EQ(text({.waiting = {0}, .stopped = {2}, .coming = {1, 3}}),
+            "waited 25 s in MPI_Init for rank 2 on node-a, which is stopped, and for ranks 1 and 3 "
+            "on node-a, which have not come to it");
+  EXPECT_EQ(text({.waiting = {0, 1}}),
+            "waited 25 s in MPI_Init for ranks of other hosts: ranks 0 and 1 on node-a came");
+  EXPECT_EQ(text({.waiting = {0, 1, 2, 3}}),
+            "waited 25 s in MPI_Init for MPI itself: all ranks on node-a came");
+  EXPECT_EQ(text({}), "waited 25 s in MPI_Init for the other ranks");
+}
+
+}  // namespace
+}  // namespace tandem
