@@ -37,6 +37,9 @@ Facts facts_of(pid_t process) {
   return facts;
 }
 
+/// By a signal, or by a debugger.
+bool is_stop(char state) { return state == 'T' || state == 't'; }
+
 std::map<pid_t, pid_t> all_parents() {
   std::map<pid_t, pid_t> parents;
   for (const pid_t process : all_processes()) {
@@ -83,15 +86,12 @@ std::vector<pid_t> own_processes_below(pid_t ancestor) {
   return found;
 }
 
-bool is_stopped(pid_t process) {
-  const char state = facts_of(process).state;
-  return state == 'T' || state == 't';
-}
+bool is_stopped(pid_t process) { return is_stop(facts_of(process).state); }
 
 bool has_stopped_ancestor() {
   for (pid_t process = ::getppid(); process > 0;) {
     const Facts facts = facts_of(process);
-    if (facts.state == 'T') return true;
+    if (is_stop(facts.state)) return true;
     process = facts.parent;
   }
   return false;
@@ -113,6 +113,15 @@ bool has_thread(pid_t process, std::string_view name) {
     if (std::getline(file, its) && its == name) return true;
   }
   return false;
+}
+
+bool is_on_this_host(pid_t process) {
+  for (const char* name : {"ns/uts", "ns/net"}) {
+    std::error_code error;
+    const fs::path its = fs::read_symlink(folder_of(process) / name, error);
+    if (error || its != fs::read_symlink(folder_of(::getpid()) / name, error)) return false;
+  }
+  return true;
 }
 
 }  // namespace tandem

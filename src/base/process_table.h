@@ -29,4 +29,8 @@ std::vector<std::string> environment_of(pid_t process);
 /// Whether it has a thread of that name, of at most 15 characters.
 bool has_thread(pid_t process, std::string_view name);
 
+/// Whether it sees this host: by the same name and with the same network. Containers that share
+/// their processes need not.
+bool is_on_this_host(pid_t process);
+
 }  // namespace tandem

@@ -120,11 +120,11 @@ Standstill::Seconds longest_standstill(double timeout_seconds) {
 /// Until the rank tells another one: such that all of a host may stand still for as long as ranks
 /// wait for others in MPI_Init.
 double timeout_at_start() {
-  constexpr double usual = 20.0;
+  constexpr double share = 0.8;  // longest_standstill() makes the whole of it, from 10 s on
   try {
-    return 0.8 * mpi_start_seconds([](const char* name) { return std::getenv(name); });
+    return share * mpi_start_seconds([](const char* name) { return std::getenv(name); });
   } catch (const InputError&) {
-    return usual;  // the rank says so
+    return share * usual_start_seconds;  // the rank says so
   }
 }
 

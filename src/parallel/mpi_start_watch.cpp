@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
@@ -59,66 +58,26 @@ class OthersEnvironment {
   std::vector<std::string> words_;
 };
 
-/// The job that this process belongs to, as PMIx, which Open MPI and Slurm use, names it to all;
-/// null where the launcher uses another.
+/// What PMIx, which Open MPI and Slurm use, tells every process of a job in its environment.
 constexpr const char* job_variable = "PMIX_NAMESPACE";
-const char* job_name() { return std::getenv(job_variable); }
+constexpr const char* rank_variable = "PMIX_RANK";
 
-StartingRanks ranks_of_this_host() {
-  const char* const job = job_name();
-  if (job == nullptr) return {};
-  struct Rank {
-    bool has_come = false;
-    bool stopped = false;
-  };
-  std::map<int, Rank> ranks;
-  for (const pid_t process : all_processes()) {
-    const OthersEnvironment environment(process);
-    const char* const its = environment(job_variable);
-    if (its == nullptr || std::string_view(its) != job || environment("PMIX_RANK") == nullptr) {
-      continue;
-    }
-    // A process that watches a rank, or was started by one, carries the same number.
-    Rank& rank = ranks[read_launched_job(environment).rank];
-    rank.has_come |= has_thread(process, thread_name);
-    rank.stopped |= is_stopped(process);
-  }
-  StartingRanks found;
-  for (const auto& [number, rank] : ranks) {
-    (rank.stopped ? found.stopped : rank.has_come ? found.waiting : found.coming).push_back(number);
-  }
-  return found;
-}
-
-/// Whether this process is the one on its host that speaks for the job: it has bound an address
-/// which lives, as a name alone, no longer than the process.
-bool claims_speech() {
-  const char* const job = job_name();
-  if (job == nullptr) return true;
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  // The first byte of an abstract name is 0.
-  const std::string name = fmt::format("tandem-start-{}", job);
-  const std::size_t length = name.copy(address.sun_path + 1, sizeof(address.sun_path) - 1);
-  const int descriptor = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (descriptor < 0) return true;
-  const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
-  if (::bind(descriptor, reinterpret_cast<const sockaddr*>(&address), bytes) == 0) return true;
-  const bool taken = errno == EADDRINUSE;
-  ::close(descriptor);
-  return !taken;
+std::optional<int> rank_in(const OthersEnvironment& environment, const std::string& job) {
+  const char* const its = environment(job_variable);
+  const char* const rank = environment(rank_variable);
+  if (its == nullptr || its != job || rank == nullptr) return std::nullopt;
+  return parse_number<int>(rank);
 }
 
 }  // namespace
 
 double mpi_start_seconds(const ReadEnvironment& environment) {
-  constexpr double usual = 25.0;
   const char* const text = environment(seconds_variable);
-  if (text == nullptr || *text == '\0') return usual;
+  if (text == nullptr || *text == '\0') return usual_start_seconds;
   const auto value = parse_number<double>(text);
   if (value && std::isfinite(*value) && *value >= 0.0) return *value;
   input_error("{}='{}' is not a number of seconds; 0 waits for ever, {:g} is the default",
-              seconds_variable, text, usual);
+              seconds_variable, text, usual_start_seconds);
 }
 
 std::string start_timeout_text(const StartingRanks& ranks, int size, const std::string& host,
@@ -132,11 +91,15 @@ std::string start_timeout_text(const StartingRanks& ranks, int size, const std::
   add(ranks.stopped, "is stopped", "are stopped");
   add(ranks.coming, "has not come to it", "have not come to it");
   if (whom.empty() && ranks.waiting.empty()) whom.emplace_back("the other ranks");
-  if (whom.empty() && std::cmp_less(ranks.waiting.size(), size)) {
-    whom.push_back(
-        fmt::format("ranks of other hosts: {} on {} came", ranks_text(ranks.waiting), host));
+  const int missing = size - static_cast<int>(ranks.waiting.size());
+  if (whom.empty() && size > 0 && missing == 0) {
+    whom.push_back(fmt::format("MPI itself: all {} ranks are on {} and came", size, host));
   }
-  if (whom.empty()) whom.push_back(fmt::format("MPI itself: all ranks on {} came", host));
+  if (whom.empty()) {
+    const std::string others = size > 0 ? fmt::format("{} of {} ranks", missing, size) : "others";
+    whom.push_back(fmt::format("{}: {} on {} came, of more this host shows nothing", others,
+                               ranks_text(ranks.waiting), host));
+  }
   return fmt::format(
       "waited {:g} s in MPI_Init for {}; look at the hosts, or set {} to more than that", seconds,
       join(whom, ", and for "), seconds_variable);
@@ -144,12 +107,55 @@ std::string start_timeout_text(const StartingRanks& ranks, int size, const std::
 
 MpiStartWatch::MpiStartWatch(double seconds, LaunchedJob job)
     : longest_(seconds), job_(std::move(job)) {
-  if (seconds == 0.0) return;
+  // MPI_Init changes the environment while the thread looks.
+  if (const char* const name = std::getenv(job_variable)) name_ = name;
   const BlockedSignals blocked;
   thread_ = std::jthread([this](const std::stop_token& started) { look(started); });
 }
 
 MpiStartWatch::~MpiStartWatch() = default;
+
+StartingRanks MpiStartWatch::ranks_of_this_host() const {
+  if (name_.empty()) return {};
+  struct Rank {
+    bool has_come = false;
+    bool stopped = false;
+  };
+  std::map<int, Rank> ranks;
+  for (const pid_t process : all_processes()) {
+    const std::optional<int> number = rank_in(OthersEnvironment(process), name_);
+    if (!number || !is_on_this_host(process)) continue;
+    // What starts and watches a rank carries its number, and what it has started itself: where one
+    // of them has come it is the rank.
+    Rank& rank = ranks[*number];
+    if (has_thread(process, thread_name)) {
+      rank = {.has_come = true, .stopped = is_stopped(process)};
+    } else if (!rank.has_come) {
+      rank.stopped |= is_stopped(process);
+    }
+  }
+  StartingRanks found;
+  for (const auto& [number, rank] : ranks) {
+    (rank.stopped ? found.stopped : rank.has_come ? found.waiting : found.coming).push_back(number);
+  }
+  return found;
+}
+
+bool MpiStartWatch::claims_speech() const {
+  if (name_.empty()) return job_.rank == 0;
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  // The first byte of an abstract name is 0: it lives as long as the descriptor, which is left open
+  // for the process's own end to close.
+  const std::string name = fmt::format("tandem-start-{}", name_);
+  const std::size_t length = name.copy(address.sun_path + 1, sizeof(address.sun_path) - 1);
+  const int descriptor = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (descriptor < 0) return job_.rank == 0;
+  const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
+  if (::bind(descriptor, reinterpret_cast<const sockaddr*>(&address), bytes) == 0) return true;
+  ::close(descriptor);
+  return false;
+}
 
 bool MpiStartWatch::rest(const std::stop_token& started, Seconds time) {
   std::unique_lock lock(mutex_);
@@ -157,23 +163,38 @@ bool MpiStartWatch::rest(const std::stop_token& started, Seconds time) {
   return started.stop_requested();
 }
 
-void MpiStartWatch::look(const std::stop_token& started) {
-  static_cast<void>(::pthread_setname_np(::pthread_self(), thread_name));
+bool MpiStartWatch::starts_in_time(const std::stop_token& started) {
   constexpr Seconds interval(0.1);
   Standstill standstill(Standstill::Clock::now());
-  while (standstill.look(!has_stopped_ancestor(), Standstill::Clock::now()) < longest_) {
-    if (rest(started, interval)) return;
+  const auto is_over = [&] {
+    const auto stood = standstill.look(!has_stopped_ancestor(), Standstill::Clock::now());
+    return longest_ > Seconds::zero() && stood >= longest_;
+  };
+  while (!is_over()) {
+    if (rest(started, interval)) return true;
   }
-  const StartingRanks ranks = ranks_of_this_host();
+  return false;
+}
+
+void MpiStartWatch::look(const std::stop_token& started) {
+  static_cast<void>(::pthread_setname_np(::pthread_self(), thread_name));
   // Those who see whom they wait for speak before others do. On a host the first speaks, after all
   // have found out that they are not; its end is theirs, but for a launcher that does not end them.
   constexpr Seconds those_who_see(2.0);
   constexpr Seconds first(0.5);
   constexpr Seconds others(3.0);
-  if (!ranks.hold_up() && rest(started, those_who_see)) return;
-  if (rest(started, claims_speech() ? first : others)) return;
-  log_error("{}", start_timeout_text(ranks, job_.size, host_name(), longest_.count()));
-  ::_exit(ExitCode::failure);
+  constexpr Seconds turn(0.1);
+  while (!starts_in_time(started)) {
+    const bool sees = ranks_of_this_host().hold_up();
+    if (!sees && rest(started, those_who_see)) return;
+    const Seconds silence = claims_speech() ? first : others + std::min(job_.rank, 10) * turn;
+    if (rest(started, silence)) return;
+    const StartingRanks ranks = ranks_of_this_host();
+    if (sees && !ranks.hold_up()) continue;  // they have come meanwhile
+    const int size = job_.variable.empty() ? 0 : job_.size;
+    log_error("{}", start_timeout_text(ranks, size, host_name(), longest_.count()));
+    ::_exit(ExitCode::failure);
+  }
 }
 
 }  // namespace tandem

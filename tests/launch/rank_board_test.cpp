@@ -12,8 +12,8 @@
 #include <thread>
 
 #include "base/process_place.h"
-#include "launch/job_supervisor.h"
 #include "base/standstill.h"
+#include "launch/job_supervisor.h"
 
 namespace tandem {
 namespace {

@@ -10,8 +10,8 @@ for case in "abort:3:this rank fails on purpose [[]*, rank 2]" \
   "unwind:5:this rank fails on purpose [[]*, rank 2]" \
   "absent:3:waited 2 s in the first meeting of all ranks for rank 2, which gives no sign of life" \
   "apart:3:in the first meeting of all ranks though all ranks give signs of life: the MPI of one" \
-  "stopped:1:waited 5 s in MPI_Init for rank 2 on [!;]*, which is stopped; look" \
-  "late:1:waited 5 s in MPI_Init for rank 2 on [!;]*, which has not come to it; look"; do
+  "stopped:1:waited 5 s in MPI_Init for rank 2 on $(hostname), which is stopped; look" \
+  "late:1:waited 5 s in MPI_Init for rank 2 on $(hostname), which has not come to it; look"; do
   kind=${case%%:*}
   rest=${case#*:}
   expected=${rest%%:*}
@@ -30,5 +30,9 @@ for case in "abort:3:this rank fails on purpose [[]*, rank 2]" \
     *$text*) ;;
     *) echo "$kind: the error does not say '$text': $output"; status=1 ;;
   esac
+  if [ "$(echo "$output" | grep -c 'waited [0-9]* s in')" -gt 1 ]; then
+    echo "$kind: several ranks tell of it: $output"
+    status=1
+  fi
 done
 exit $status

@@ -40,10 +40,16 @@ TEST(StartTimeout, NamesWhomOthersWaitFor) {
             "waited 25 s in MPI_Init for rank 2 on node-a, which is stopped, and for ranks 1 and 3 "
             "on node-a, which have not come to it");
   EXPECT_EQ(text({.waiting = {0, 1}}),
-            "waited 25 s in MPI_Init for ranks of other hosts: ranks 0 and 1 on node-a came");
+            "waited 25 s in MPI_Init for 2 of 4 ranks: ranks 0 and 1 on node-a came, of more this "
+            "host shows nothing");
   EXPECT_EQ(text({.waiting = {0, 1, 2, 3}}),
-            "waited 25 s in MPI_Init for MPI itself: all ranks on node-a came");
+            "waited 25 s in MPI_Init for MPI itself: all 4 ranks are on node-a and came");
   EXPECT_EQ(text({}), "waited 25 s in MPI_Init for the other ranks");
+  const std::string of_unknown_size = start_timeout_text({.waiting = {1}}, 0, "node-a", 25.0);
+  EXPECT_TRUE(
+      of_unknown_size.starts_with("waited 25 s in MPI_Init for others: rank 1 on node-a came, of "
+                                  "more this host shows nothing; "))
+      << of_unknown_size;
 }
 
 }  // namespace
