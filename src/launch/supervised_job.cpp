@@ -12,11 +12,11 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/process_table.h"
 #include "base/subprocess.h"
 #include "launch/exec_report.h"
 #include "launch/failure_notice.h"
 #include "launch/mpirun_folder.h"
-#include "base/process_table.h"
 
 namespace tandem {
 namespace {

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "launch/signal_queue.h"
 #include "base/standstill.h"
+#include "launch/signal_queue.h"
 
 namespace tandem {
 
