@@ -3,18 +3,19 @@
 #include <string>
 
 #include "cli/fault_check.h"
-#include "cli/launched_job.h"
+#include "cli/launch_fault.h"
 
-// Ranks that stand still before MPI has started, which waits for all of them.
+// Ranks that stand still before MPI has started, which waits for all of them: over made-up GPUs
+// (test_cli_start_faults) and over a real one (test_cli_launch_faults_gpu).
 
 namespace tandem::cli {
 namespace {
 
-class StoppedStart : public LaunchedJob {
+class StoppedStart : public LaunchFault {
  protected:
   /// How a job of four ranks ends of which those listed are stopped.
   Outcome outcome_of(const std::string& ranks) const {
-    Launch job = launch({"--gpus", "1", "--ranks-per-gpu", "4", "--oversubscribe"}, endless_job());
+    Launch job = launch(shared_gpu(), endless_job());
     job = with(job, "LD_PRELOAD", TANDEM_STOPPED_START_LIBRARY);
     job = with(job, "TANDEM_STOPPED_START", ranks);
     Program program(with(job, "TANDEM_START_SECONDS", "5"));
