@@ -1,13 +1,11 @@
 #include "base/process_place.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <array>
-#include <cstring>
 #include <mutex>
 
 #include "base/error.h"
+#include "base/host_name.h"
 #include "base/process_report.h"
 
 namespace tandem {
@@ -24,10 +22,7 @@ std::string place_text(int rank, const std::string& device, std::int64_t step) {
 
 std::string place_text(const std::string& ranks, const std::string& device, std::int64_t first_step,
                        std::int64_t last_step) {
-  std::array<char, 256> host{};
-  // For the message alone: an unknown host is no reason to lose it.
-  if (::gethostname(host.data(), host.size() - 1) != 0) std::strcpy(host.data(), "an unknown host");
-  std::string text = ranks.empty() ? host.data() : fmt::format("{} on {}", ranks, host.data());
+  std::string text = ranks.empty() ? host_name() : fmt::format("{} on {}", ranks, host_name());
   if (!device.empty()) text += ", " + device;
   if (last_step > first_step) {
     text += fmt::format(", steps {} to {}", first_step, last_step);

@@ -4,11 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <memory>
 
 #include "base/error.h"
+#include "base/host_name.h"
 #include "device/cpu_quota.h"
 
 namespace tandem {
@@ -30,8 +30,7 @@ Machine read_machine() {
   TANDEM_CHECK(hwloc_topology_load(raw) == 0, "hwloc cannot read this machine");
 
   Machine machine;
-  std::array<char, 256> name{};
-  if (gethostname(name.data(), name.size() - 1) == 0) machine.hostname = name.data();
+  machine.hostname = host_name();
   machine.cores = std::max(1, hwloc_get_nbobjs_by_type(raw, HWLOC_OBJ_CORE));
   machine.numa_nodes = std::max(1, hwloc_get_nbobjs_by_type(raw, HWLOC_OBJ_NUMANODE));
   // Not hwloc's: NUMA nodes' own figures miss memory that was plugged in later.

@@ -1,19 +1,12 @@
 #include "launch/host_tag.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <array>
-
-#include "base/error.h"
 #include "base/hash.h"
+#include "base/host_name.h"
 
 namespace tandem {
 
-std::string host_tag() {
-  std::array<char, 256> host{};
-  TANDEM_CHECK(::gethostname(host.data(), host.size() - 1) == 0, "the host name cannot be read");
-  return fmt::format("{:04x}", hash_text(host.data()) & 0xffffU);
-}
+std::string host_tag() { return fmt::format("{:04x}", hash_text(host_name()) & 0xffffU); }
 
 }  // namespace tandem

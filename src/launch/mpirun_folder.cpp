@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <system_error>
 
+#include "base/host_name.h"
 #include "launch/own_folder.h"
 
 namespace tandem {
@@ -27,9 +27,7 @@ fs::path temporary_directory() {
 }  // namespace
 
 void remove_mpirun_folder(pid_t mpirun) {
-  std::array<char, 256> host{};
-  if (::gethostname(host.data(), host.size() - 1) != 0) return;
-  const std::string name = host.data();
+  const std::string name = host_name();
   // With or without the domain.
   for (const std::string& each : {name, name.substr(0, name.find('.'))}) {
     const fs::path all = temporary_directory() / fmt::format("ompi.{}.{}", each, ::geteuid());

@@ -4,13 +4,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <optional>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/host_name.h"
 #include "launch/holds_within.h"
 #include "launch/mpi_folder.h"
 #include "launch/mps_folder.h"
@@ -124,10 +123,7 @@ std::vector<std::string> rank_command(const std::string& program, const RankRequ
 }
 
 LocalPlace read_local_place(const ReadEnvironment& environment) {
-  const auto number = [&](const char* name) {
-    const char* text = environment(name);
-    return text == nullptr ? std::nullopt : parse_number<int>(text);
-  };
+  const auto number = [&](const char* name) { return environment_number(environment, name); };
   struct Names {
     const char* rank;
     const char* size;
@@ -164,19 +160,17 @@ int run_rank(const RankRequest& request) {
   const HostSlots host = deal_slots(request.slot, gpus, usable_cores());
   const int slots = static_cast<int>(host.slots.size());
   if (place.rank >= slots || (place.size > 0 && place.size != slots)) {
-    std::array<char, 256> name{};
-    static_cast<void>(::gethostname(name.data(), name.size() - 1));  // for the message alone
     const int started = std::max(place.size, place.rank + 1);
     if (gpus.gpus.empty()) {
       input_error(
           "host {} holds {} processes, but {} were started there; has the job this host under two "
           "names?",
-          name.data(), slots, started);
+          host_name(), slots, started);
     }
     input_error(
         "host {} holds {} processes ({} GPUs, {} on each), but {} were started there; the hosts of "
         "a job need as many GPUs each: say which with --gpus",
-        name.data(), slots, slots / request.slot.processes_per_gpu, request.slot.processes_per_gpu,
+        host_name(), slots, slots / request.slot.processes_per_gpu, request.slot.processes_per_gpu,
         started);
   }
   const Slot& slot = host.slots[static_cast<std::size_t>(place.rank)];

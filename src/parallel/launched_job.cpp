@@ -10,6 +10,11 @@
 
 namespace tandem {
 
+std::optional<int> environment_number(const ReadEnvironment& environment, const char* name) {
+  const char* const text = environment(name);
+  return text == nullptr ? std::nullopt : parse_number<int>(text);
+}
+
 bool started_by_mpi(const ReadEnvironment& environment) {
   // Open MPI's mpirun; MPICH's, Intel's and Slurm's PMI; PMIx (prterun, Slurm); MPICH's hydra.
   constexpr std::array marks{"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMI_RANK", "PMIX_RANK",
@@ -28,10 +33,7 @@ bool started_by_mpi(const ReadEnvironment& environment) {
 }
 
 LaunchedJob read_launched_job(const ReadEnvironment& environment) {
-  const auto number = [&](const char* name) {
-    const char* text = environment(name);
-    return text == nullptr ? std::nullopt : parse_number<int>(text);
-  };
+  const auto number = [&](const char* name) { return environment_number(environment, name); };
   struct Names {
     const char* size;
     const char* rank;

@@ -1,12 +1,16 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 namespace tandem {
 
 /// Reads one environment variable; nullptr where it is not set.
 using ReadEnvironment = std::function<const char*(const char*)>;
+
+/// The number that a variable wholly is; nothing where it is not set or none.
+std::optional<int> environment_number(const ReadEnvironment& environment, const char* name);
 
 /// Whether an MPI launcher (mpirun, mpiexec, srun with PMI or PMIx) started this process, read from
 /// the environment that launchers leave. Throws InputError where srun started several tasks without

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
@@ -20,6 +19,7 @@
 #include "base/blocked_signals.h"
 #include "base/error.h"
 #include "base/exit_code.h"
+#include "base/host_name.h"
 #include "base/log.h"
 #include "base/process_table.h"
 #include "base/standstill.h"
@@ -33,12 +33,6 @@ constexpr const char* seconds_variable = "TANDEM_START_SECONDS";
 
 /// By the thread of that name others see that a rank has come to MPI_Init.
 constexpr const char* thread_name = "tandem-start";
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  static_cast<void>(::gethostname(name.data(), name.size() - 1));  // for the message alone
-  return name.data();
-}
 
 /// Reads the environment that another process was started with.
 class OthersEnvironment {
@@ -64,9 +58,8 @@ constexpr const char* rank_variable = "PMIX_RANK";
 
 std::optional<int> rank_in(const OthersEnvironment& environment, const std::string& job) {
   const char* const its = environment(job_variable);
-  const char* const rank = environment(rank_variable);
-  if (its == nullptr || its != job || rank == nullptr) return std::nullopt;
-  return parse_number<int>(rank);
+  if (its == nullptr || its != job) return std::nullopt;
+  return environment_number(environment, rank_variable);
 }
 
 }  // namespace

@@ -1,13 +1,11 @@
 #include "parallel/rank_topology.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <fstream>
 #include <map>
 
 #include "base/error.h"
+#include "base/host_name.h"
 #include "parallel/gather_text.h"
 
 namespace tandem {
@@ -52,9 +50,7 @@ std::string rank_count_text(int processes, int folded) {
 }
 
 RankPlace this_place(std::string device) {
-  std::array<char, 256> name{};
-  TANDEM_CHECK(gethostname(name.data(), name.size() - 1) == 0, "the host name cannot be read");
-  RankPlace place{name.data(), name.data(), std::move(device)};
+  RankPlace place{host_name(), host_name(), std::move(device)};
   // Absent outside Linux and in some sandboxes; the name has to do there.
   std::ifstream boot("/proc/sys/kernel/random/boot_id");
   std::string boot_id;

@@ -5,13 +5,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <fstream>
 #include <string>
 #include <system_error>
 
 #include "base/error.h"
+#include "base/host_name.h"
 #include "base/log.h"
 
 namespace tandem {
@@ -21,11 +21,7 @@ namespace fs = std::filesystem;
 
 std::string reason_of(int code) { return std::generic_category().message(code); }
 
-std::string own_name() {
-  std::array<char, 256> host{};
-  const bool named = ::gethostname(host.data(), host.size() - 1) == 0;
-  return fmt::format("{}, process {}", named ? host.data() : "unknown host", ::getpid());
-}
+std::string own_name() { return fmt::format("{}, process {}", host_name(), ::getpid()); }
 
 /// " (HOST, process PID)", or nothing while it has not signed yet.
 std::string holder_of(const fs::path& path) {
