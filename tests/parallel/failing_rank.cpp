@@ -1,4 +1,5 @@
 #include <mpi.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -15,7 +16,8 @@
 // A job whose last rank fails while the others wait for it; failing_rank.sh checks that it ends,
 // and how. "abort": the error reaches main(). "unwind": it ends the session on its way. "absent":
 // it does not come to where all ranks meet. "apart": nor does it then, but gives signs of life.
-// "stopped" and "late": it does not come to where MPI starts.
+// "stopped" and "late": it does not come to where MPI starts ("late": and a helper of rank 0 is
+// stopped).
 
 namespace tandem {
 namespace {
@@ -33,11 +35,19 @@ void give_signs_of_life() {
   }
 }
 
+/// A process that this rank has started and that is stopped: the rank itself is not.
+void start_stopped_helper() {
+  if (::fork() != 0) return;
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  std::raise(SIGSTOP);
+  std::_Exit(0);
+}
+
 void stay_out_of_mpi(std::string_view kind) {
-  if (read_launched_job([](const char* name) { return std::getenv(name); }).rank != last_rank)
-    return;
-  if (kind == "stopped") std::raise(SIGSTOP);
-  if (kind == "late") ::sleep(60);
+  const int rank = read_launched_job([](const char* name) { return std::getenv(name); }).rank;
+  if (kind == "late" && rank == 0) start_stopped_helper();
+  if (kind == "late" && rank == last_rank) ::sleep(60);
+  if (kind == "stopped" && rank == last_rank) std::raise(SIGSTOP);
 }
 
 void fail_on_the_last_rank(const MpiSession& session, std::string_view kind) {
