@@ -175,12 +175,12 @@ void MpiStartWatch::look(const std::stop_token& started) {
   // have found out that they are not; its end is theirs, but for a launcher that does not end them.
   constexpr Seconds those_who_see(2.0);
   constexpr Seconds first(0.5);
-  constexpr Seconds others(3.0);
-  constexpr Seconds turn(0.1);
+  constexpr Seconds others(2.0);
+  constexpr Seconds turn(0.3);  // longer than a launcher takes to end the others
   while (!starts_in_time(started)) {
     const bool sees = ranks_of_this_host().hold_up();
     if (!sees && rest(started, those_who_see)) return;
-    const Seconds silence = claims_speech() ? first : others + std::min(job_.rank, 10) * turn;
+    const Seconds silence = claims_speech() ? first : others + std::min(job_.rank, 5) * turn;
     if (rest(started, silence)) return;
     const StartingRanks ranks = ranks_of_this_host();
     if (sees && !ranks.hold_up()) continue;  // they have come meanwhile
