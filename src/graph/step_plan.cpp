@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "device/open_context.h"
 #include "device/out_of_memory.h"
+#include "graph/lent_gradients.h"
 #include "graph/memory_plan.h"
 #include "graph/step_plan_step.h"
 
@@ -26,6 +27,8 @@ class StepPlan::Builder {
         count_(static_cast<int>(graph.nodes().size())),
         steps_(graph.nodes().size()) {
     TANDEM_CHECK(count_ > 0, "a model without layers");
+    TANDEM_CHECK(!options.lend_gradients || (options.training && !options.accumulation),
+                 "only training without accumulation lends the gradients' memory");
   }
 
   std::size_t least_bytes() {
@@ -48,11 +51,7 @@ class StepPlan::Builder {
     request_working_memory();
     request(softmax_cross_entropy_scratch(options_.batch), count_, count_,
             [&plan](std::byte* place) { plan.loss_scratch_ = place; });
-    const MemoryPlan memory = plan_memory(lifetimes_);
-    plan.memory_ = Arena(context_, memory.bytes, purpose());
-    for (std::size_t i = 0; i < targets_.size(); ++i) {
-      targets_[i](plan.memory_.data() + memory.offsets[i]);
-    }
+    place_buffers(plan);
     bind_inputs();
     bind_parameters();
     plan.loss_gradient_ = steps_.back().output_gradient;
@@ -100,7 +99,7 @@ class StepPlan::Builder {
   /// At least: kernels that compute aside make some live longer, so that they are asked for again.
   std::size_t bytes_of_tensors() {
     request_tensors();
-    const std::size_t bytes = plan_memory(lifetimes_).bytes;
+    const std::size_t bytes = plan_memory(lifetimes_, lent()).bytes;
     lifetimes_.clear();
     targets_.clear();
     return bytes;
@@ -108,6 +107,30 @@ class StepPlan::Builder {
   void request_tensors() {
     request_activations();
     if (options_.training) request_gradients();
+  }
+  /// Backward writes a layer's gradients from its tick on, aside too, and what reads them comes
+  /// behind all ticks.
+  LentMemory lent() const {
+    if (!options_.lend_gradients) return {};
+    std::vector<int> written(store_.trained().size());
+    for (int i = 0; i < count_; ++i) {
+      for (const std::string& name : node(i).parameters) {
+        const std::size_t index = store_.parameter_index(name);
+        if (store_.is_trained(index)) written[index] = backward_tick(i);
+      }
+    }
+    return lent_gradients(store_, written, backward_tick(0) + static_cast<int>(side_lag));
+  }
+  void place_buffers(StepPlan& plan) {
+    const MemoryPlan memory = plan_memory(lifetimes_, lent());
+    plan.memory_ = Arena(context_, memory.bytes, purpose());
+    std::byte* const gradients =
+        memory.lent_bytes > 0 ? static_cast<std::byte*>(store_.all_gradients().raw()) : nullptr;
+    for (std::size_t i = 0; i < targets_.size(); ++i) {
+      const std::size_t offset = memory.offsets[i];
+      targets_[i](offset < memory.lent_bytes ? gradients + offset
+                                             : plan.memory_.data() + (offset - memory.lent_bytes));
+    }
   }
   const char* purpose() const {
     return options_.training ? "a training step" : "an evaluation step";

@@ -36,6 +36,11 @@ struct StepPlanOptions {
   float label_smoothing = 0.0F;
   /// Whether backward() may be asked to add to the gradients instead of overwriting them.
   bool accumulation = false;
+  /// Whether activations may lie in the memory of the store's gradients until backward writes them,
+  /// so that forward() destroys those of the step before. Only for training without accumulation,
+  /// where whoever reads the gradients does so between a backward() and the next forward(), and
+  /// nobody else writes there. Gaps between them stay zero.
+  bool lend_gradients = false;
   /// Whether normalisations whose parameters are frozen keep their running statistics and normalise
   /// with them; otherwise they use and follow the batch's, frozen or not.
   bool freeze_statistics = true;
@@ -95,7 +100,7 @@ class StepPlan {
   /// The name of the first layer whose output holds a value that is not finite: the layers run
   /// once more on `images`, since a step gives the memory of most outputs away. Nothing where all
   /// are finite. Where a normalisation is left to the layer's reader, it counts as the reader's.
-  /// For a step that failed: running statistics are updated again.
+  /// For a step that failed: running statistics are updated again, and lent gradients are gone.
   std::optional<std::string> first_non_finite_layer(const Tensor& images,
                                                     const StepRandom& random = {});
 
@@ -118,7 +123,7 @@ class StepPlan {
   std::vector<bool> deferred_norms() const;
 
   std::int64_t batch() const { return options_.batch; }
-  /// Bytes of activations, their gradients and scratch.
+  /// Bytes of activations, their gradients and scratch, less those that lie in lent memory.
   std::size_t activation_bytes() const { return memory_.bytes(); }
   /// Layers whose weights' gradients are computed beside the rest of backward.
   std::size_t side_layers() const;

@@ -158,6 +158,30 @@ TEST_F(SideWorkTest, GradientsAreFinalWhenTheyAreTold) {
   EXPECT_EQ(next, store.parameters().size());
 }
 
+TEST_F(SideWorkTest, WritesNoGradientOverWhatItReads) {
+  for (std::int64_t size = 1; size <= 8; ++size) {
+    SCOPED_TRACE(size);
+    ParameterStore store(graph_, context_, true);
+    store.initialize(1);
+    const Batch batch(graph_, size, 1);
+    const auto gradients = [&](bool lend, std::shared_ptr<SideQueue> queue) {
+      StepPlanOptions options = this->options(SideWork::always, std::move(queue));
+      options.batch = size;
+      options.accumulation = false;
+      options.lend_gradients = lend;
+      StepPlan plan(graph_, store, context_, options);
+      plan.forward(batch.images(), batch.targets(), size);
+      plan.backward(false, {});
+      return std::pair(copy_of(store.all_gradients()), plan.activation_bytes());
+    };
+    const auto [wanted, own_bytes] = gradients(false, std::make_shared<LateQueue>());
+    const auto [found, bytes] = gradients(true, std::make_shared<LateQueue>());
+    EXPECT_EQ(found, wanted);
+    EXPECT_LT(bytes, own_bytes);
+    EXPECT_EQ(gradients(true, nullptr).first, wanted) << "without side work";
+  }
+}
+
 TEST_F(SideWorkTest, TakesLayersThatFitInTheCache) {
   ParameterStore store(graph_, context_, true);
   const auto layers = [&](SideWork side_work, std::size_t cache_bytes) {
