@@ -47,6 +47,7 @@ GpuStep::GpuStep(AnyContext& context, const GpuStepOptions& options)
                                      StepPlanOptions{.batch = options.batch,
                                                      .training = true,
                                                      .precision = options.precision,
+                                                     .lend_gradients = true,
                                                      .side_work = options.side_work,
                                                      .norm_deferral = options.norm_deferral});
   synchronize(context);

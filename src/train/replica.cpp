@@ -146,11 +146,15 @@ Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro
 }
 
 StepPlanOptions Replica::plan_options(const RunConfig& config, std::int64_t micro_batch) {
+  // Other ranks may still read this one's gradients, or write their sums there, when its next step
+  // begins; and a host names the gradient that was not finite after the next forward.
+  const bool own_gradients = communicator_.size() == 1 && !is_host(store_.context());
   return {.batch = micro_batch,
           .training = true,
           .precision = config.precision,
           .label_smoothing = config.label_smoothing,
           .accumulation = config.accumulate > 1,
+          .lend_gradients = own_gradients && config.accumulate == 1,
           .freeze_statistics = config.freeze_statistics,
           .rank_sum = rank_sum_.get(),
           .batch_groups = config.folded_ranks,
@@ -193,6 +197,7 @@ std::size_t Replica::activations_by_few(const RunConfig& config, std::int64_t mi
   try {
     StepPlanOptions options = plan_options(config, few);
     options.norm_deferral = NormDeferral::as_of_many;
+    options.lend_gradients = false;  // what is saved does not grow with the batch
     const StepPlan plan(graph_, store_, store_.context(), options);
     return plan.activation_bytes() / static_cast<std::size_t>(few) *
            static_cast<std::size_t>(micro_batch);
