@@ -68,6 +68,10 @@ DataConfig config_of(const VerifyArguments& arguments) {
     input_error("data verify {}: no such folder; give the one that holds the data of --kind {}",
                 arguments.target, arguments.kind);
   }
+  if (!is_folder && !arguments.kind.empty()) {
+    input_error("data verify {}: --kind says what a folder holds; a config has its data.kind",
+                arguments.target);
+  }
   ConfigTable table =
       is_folder ? table_of_folder(arguments) : ConfigTable::from_file(arguments.target);
   for (const std::string& assignment : arguments.overrides) table.override_key(assignment);

@@ -29,6 +29,7 @@
 #include "launch/job_supervisor.h"
 #include "launch/launch_plan.h"
 #include "parallel/mpi_session.h"
+#include "parallel/mpi_start_watch.h"
 #include "train/host_memory_need.h"
 
 namespace tandem {
@@ -54,6 +55,9 @@ int number_of_variable(const char* name) {
 void check_command(const std::vector<std::string>& command) {
   constexpr std::array launched{"train", "bench", "eval"};
   if (!command.empty() && std::ranges::find(launched, command[0]) != launched.end()) {
+    if (command.size() > 1 && command[1].empty()) {
+      input_error("tandem launch -- {}: the config's path is empty", command[0]);
+    }
     if (command.size() > 1 && !command[1].starts_with('-')) return;
     input_error("tandem launch wants the config right behind {0}: tandem launch -- {0} CONFIG ...",
                 command[0]);
@@ -65,6 +69,7 @@ void check_command(const std::vector<std::string>& command) {
 
 /// Before anything starts, and of a dry run too. An eval may name a run's folder.
 void check_config(const std::vector<std::string>& command) {
+  static_cast<void>(mpi_start_seconds(variable));  // which the ranks read
   if (command[0] != "eval") static_cast<void>(launched_config(command));
 }
 

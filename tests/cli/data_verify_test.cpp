@@ -146,6 +146,8 @@ TEST_F(DataVerify, SaysWhatIsWrongWithTheSetOrTheCommand) {
   expect_one_message(command({"data", "verify", "photos"}), {"photos", "--kind"});
   expect_one_message(command({"data", "verify", "--kind", "folder", "nosuch"}),
                      {"data verify nosuch: no such folder; give the one that holds the data"});
+  expect_one_message(command({"data", "verify", "--kind", "folder", "run.toml"}),
+                     {"data verify run.toml: --kind says what a folder holds"});
   fs::create_directories(path("5"));
   expect_one_message(command({"data", "verify", "--kind", "folder", "5"}),
                      {"error: data verify 5: data.path: 5/train: no such folder"});

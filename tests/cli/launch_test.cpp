@@ -233,6 +233,12 @@ TEST_F(LaunchTest, TellsAConfigThatDoesNotReadBeforeAnythingStarts) {
   EXPECT_FALSE(fs::exists(path("out")));
 }
 
+TEST_F(LaunchTest, ReadsTheTimeForMpisStartBeforeItsRanksDo) {
+  const Outcome outcome = run(with(launch({"--gpus", "1"}), "TANDEM_START_SECONDS", "soon"));
+  expect_one_message(outcome, {"TANDEM_START_SECONDS='soon' is not a number of seconds"});
+  EXPECT_EQ(outcome.err.find("rank"), std::string::npos) << outcome.err;
+}
+
 TEST_F(LaunchTest, FoldedRanksAreOneProcess) {
   const Outcome outcome =
       run(launch({"--ranks-per-gpu", "4", "--colocation", "folded", "--dry-run"}));
@@ -309,6 +315,8 @@ TEST_F(LaunchTest, RefusesRanksOnCpusThatDoNotFitTheMemory) {
 TEST_F(LaunchTest, StartsTrainingCommandsAlone) {
   const Outcome outcome = run(with_driver({"launch", "--", "models"}));
   expect_one_message(outcome, {"tandem launch starts train, bench or eval, not 'models'"});
+  expect_one_message(run(with_driver({"launch", "--dry-run", "--", "train", ""})),
+                     {"tandem launch -- train: the config's path is empty"});
 }
 
 TEST_F(LaunchTest, NeedsMpirun) {
