@@ -55,10 +55,11 @@ StepValues run(const Graph& graph, const Batch& batch) {
   return values;
 }
 
+/// Within `tolerance` of the largest of `a`, or of `least` where all are smaller.
 void expect_near(const std::vector<float>& a, const std::vector<float>& b, double tolerance,
-                 const std::string& name) {
+                 const std::string& name, double least = 1e-3) {
   ASSERT_EQ(a.size(), b.size()) << name;
-  double largest = 1e-3;
+  double largest = least;
   for (const float value : a) largest = std::max(largest, std::fabs(static_cast<double>(value)));
   for (std::size_t i = 0; i < a.size(); ++i) {
     ASSERT_TRUE(std::fabs(static_cast<double>(a[i]) - static_cast<double>(b[i])) <=
@@ -67,11 +68,11 @@ void expect_near(const std::vector<float>& a, const std::vector<float>& b, doubl
   }
 }
 
-void expect_near(const Values& a, const Values& b, double tolerance) {
+void expect_near(const Values& a, const Values& b, double tolerance, double least = 1e-3) {
   ASSERT_EQ(a.size(), b.size());
   for (const auto& [name, values] : a) {
     ASSERT_TRUE(b.contains(name)) << name;
-    expect_near(values, b.at(name), tolerance, name);
+    expect_near(values, b.at(name), tolerance, name, least);
   }
 }
 
@@ -95,7 +96,9 @@ TEST_P(FusedModelTest, ComputesWhatThePlainModelComputes) {
   EXPECT_NEAR(a.loss, b.loss, 1e-4 * a.loss);
   expect_near(a.logits, b.logits, 1e-4, "logits");
   expect_near(a.evaluated, b.evaluated, 1e-4, "logits in evaluation");
-  expect_near(a.gradients, b.gradients, 2e-3);
+  // A shift that the next normalisation takes out has a gradient of zero, but for rounding: sums of
+  // thousands of terms of 0.01 and less.
+  expect_near(a.gradients, b.gradients, 2e-3, 1e-2);
   expect_near(a.buffers, b.buffers, 1e-4);
 }
 
