@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What PyTorch reaches in the same layouts on one GPU: processes under MPS and time-sliced, and one
-process with the whole batch; eager and as CUDA graphs.
+process with the whole batch; eager, as CUDA graphs, and compiled in CUDA graphs.
 
 The processes train independently: no gradients are exchanged, which flatters PyTorch. Writes
 pytorch_mps.json beside the figures' raw files; --python is a Python with torch and torchvision."""
@@ -108,7 +108,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--size", type=int, default=32)
     parser.add_argument("--batch", type=int, help="of a process; default the figures'")
     parser.add_argument("--ranks", type=int, default=4)
-    parser.add_argument("--modes", nargs="+", default=["eager", "graph"])
+    parser.add_argument("--modes", nargs="+", default=["eager", "graph", "compile-graph"])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")

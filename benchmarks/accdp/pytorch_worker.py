@@ -18,7 +18,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--model", default="resnet18")
     parser.add_argument("--size", type=int, default=32)
     parser.add_argument("--batch", type=int, default=128)
-    parser.add_argument("--mode", choices=["eager", "graph"], default="graph")
+    parser.add_argument("--mode", choices=["eager", "graph", "compile-graph"], default="graph")
     parser.add_argument("--device", default="cuda")
     return parser.parse_args()
 
@@ -28,19 +28,21 @@ class Step:
 
     def __init__(self, options):
         self.device = options.device
-        self.graphed = options.mode == "graph"
+        self.graphed = options.mode != "eager"
         classes = 1000 if options.size > 64 else 10
         model = getattr(torchvision.models, options.model)(num_classes=classes)
-        self.model = model.to(self.device).to(memory_format=torch.channels_last)
-        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01, momentum=0.9,
+        model = model.to(self.device).to(memory_format=torch.channels_last)
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9,
                                          weight_decay=1e-4, fused=self.device == "cuda")
+        self.model = torch.compile(model) if options.mode == "compile-graph" else model
         self.loss = torch.nn.CrossEntropyLoss()
         images = torch.randn(options.batch, 3, options.size, options.size, device=self.device)
         self.images = images.to(memory_format=torch.channels_last)
         self.labels = torch.randint(0, classes, (options.batch,), device=self.device)
 
     def run(self) -> None:
-        self.optimizer.zero_grad(set_to_none=not self.graphed)
+        # Inside a graph too: backward then writes gradients instead of adding to zeros.
+        self.optimizer.zero_grad(set_to_none=True)
         with torch.autocast(self.device, dtype=torch.bfloat16, cache_enabled=not self.graphed):
             loss = self.loss(self.model(self.images), self.labels)
         loss.backward()
@@ -56,7 +58,7 @@ class Step:
             for _ in range(5):
                 self.run()
         torch.cuda.current_stream().wait_stream(stream)
-        self.optimizer.zero_grad(set_to_none=False)
+        self.optimizer.zero_grad(set_to_none=True)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             self.run()

@@ -123,6 +123,8 @@ class StepPlan {
   std::vector<bool> deferred_norms() const;
 
   std::int64_t batch() const { return options_.batch; }
+  /// Whether activations may lie in the store's gradients; see StepPlanOptions.
+  bool lends_gradients() const { return options_.lend_gradients; }
   /// Bytes of activations, their gradients and scratch, less those that lie in lent memory.
   std::size_t activation_bytes() const { return memory_.bytes(); }
   /// Layers whose weights' gradients are computed beside the rest of backward.

@@ -197,7 +197,7 @@ std::size_t Replica::activations_by_few(const RunConfig& config, std::int64_t mi
   try {
     StepPlanOptions options = plan_options(config, few);
     options.norm_deferral = NormDeferral::as_of_many;
-    options.lend_gradients = false;  // what is saved does not grow with the batch
+    options.lend_gradients = false;  // saves no more with many samples than the gradients take
     const StepPlan plan(graph_, store_, store_.context(), options);
     return plan.activation_bytes() / static_cast<std::size_t>(few) *
            static_cast<std::size_t>(micro_batch);

@@ -15,13 +15,16 @@ namespace {
 
 constexpr std::size_t gib = std::size_t{1} << 30U;
 
+RawInput raw_input(const RunConfig& config, std::int64_t batch) {
+  return {RawBatchLayout({.height = 8, .width = 8, .channels = 1}, static_cast<int>(batch), false),
+          InputSpec(make_transform(config.data, true))};
+}
+
 /// Of a replica of `batch` samples.
 std::string message_for(AnyContext& gpu, std::int64_t batch) {
   const RunConfig config = run_with({});
   SelfCommunicator self;
-  const RawInput raw{
-      RawBatchLayout({.height = 8, .width = 8, .channels = 1}, static_cast<int>(batch), false),
-      InputSpec(make_transform(config.data, true))};
+  const RawInput raw = raw_input(config, batch);
   return message_of<InputError>(
       [&] { Replica(config, smooth_graph(config, 4), batch, gpu, self, self, raw); });
 }
@@ -74,6 +77,18 @@ TEST(DeviceMemoryMessage, AShareOfNothingIsNotAllOfTheMemory) {
   EXPECT_NO_THROW(StepPlan(graph, store, gpu, options));
   options.room = 0;
   EXPECT_THROW(StepPlan(graph, store, gpu, options), OutOfMemory);
+}
+
+TEST(DeviceMemory, OneRankThatAddsNothingUpLendsItsGradients) {
+  AnyContext gpu = open_gpu(0);
+  SelfCommunicator self;
+  for (const bool accumulates : {false, true}) {
+    const RunConfig config = run_with(accumulates ? std::vector<std::string>{"train.accumulate=2"}
+                                                  : std::vector<std::string>{});
+    const Replica replica(config, smooth_graph(config, 4), 4, gpu, self, self,
+                          raw_input(config, 4));
+    EXPECT_EQ(replica.plan().lends_gradients(), !accumulates);
+  }
 }
 
 }  // namespace

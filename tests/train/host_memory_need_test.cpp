@@ -38,6 +38,7 @@ TEST(HostMemoryNeed, IsBelowWhatARankTakes) {
   EXPECT_EQ(need.state, replica.state_bytes());
   EXPECT_LE(need.activations, replica.plan().activation_bytes());
   EXPECT_GE(3 * need.activations, replica.plan().activation_bytes());
+  EXPECT_FALSE(replica.plan().lends_gradients()) << "read after the next forward on a host";
 }
 
 TEST(HostMemoryNeed, HasTheStateOnceWhereItIsShared) {
