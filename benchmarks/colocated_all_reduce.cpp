@@ -1,6 +1,7 @@
 // How long it takes to sum gradients over ranks that share GPUs: mpirun -n 4 colocated_all_reduce
 // [BYTES...]. Beside it, in the same run, the leaders' NCCL alone, where there are several GPUs,
-// and MPI through the hosts' memory. One line of JSON for each size and way.
+// MPI through the hosts' memory, and NCCL's own way to share GPUs, where it has one. One line of
+// JSON for each size and way.
 
 #include <fmt/format.h>
 
@@ -17,6 +18,7 @@
 #include "device/memory.h"
 #include "device/pinned_memory.h"
 #include "graph_times.h"
+#include "nccl_on_shared_gpus.h"
 #include "parallel/device_communicator.h"
 #include "parallel/mpi_session.h"
 #include "parallel/nccl_communicator.h"
@@ -35,8 +37,9 @@ struct Bench {
   AnyContext& context;
   CudaContext& gpu;
   RankTopology topology;
-  Communicator& ranks;     // over the GPUs' memory
-  NcclCommunicator* nccl;  // the leaders'; null elsewhere, and with one GPU
+  Communicator& ranks;       // over the GPUs' memory
+  NcclCommunicator* nccl;    // the leaders'; null elsewhere, and with one GPU
+  NcclOnSharedGpus* shared;  // null where NCCL has no such thing, or no ranks share a GPU
 };
 
 void write_line(const Bench& bench, const std::string& way, std::int64_t bytes,
@@ -120,6 +123,19 @@ void time_through_hosts(const Bench& bench, std::int64_t bytes) {
   write_line(bench, "mpi", bytes, summary(std::move(seconds)));
 }
 
+void time_shared_nccl(const Bench& bench, std::int64_t bytes) {
+  const Arena arena(bench.context, static_cast<std::size_t>(bytes), "an arena");
+  const Tensor values(arena.data(), {bytes / 4});
+  fill(bench, arena, static_cast<float>(bench.world.rank() + 1));
+  bench.shared->sum_async(values);
+  wait_for_device(bench.world, bench.gpu, "NCCL's sum over ranks that share GPUs");
+  check(bench, values);
+  fill(bench, arena, 0.0F);
+  const Times times =
+      time_in_graphs(bench.gpu, bench.world, [&] { bench.shared->sum_async(values); });
+  write_line(bench, "nccl of all ranks", bytes, times);
+}
+
 std::vector<std::int64_t> sizes_of(int argc, char** argv) {
   if (argc == 1) return {4096, 1 << 20, 46'800'000, 102'400'000};
   std::vector<std::int64_t> sizes;
@@ -141,11 +157,16 @@ void run(const MpiSession& session, const std::vector<std::int64_t>& sizes) {
   const std::unique_ptr<Communicator> half = world->split(leads ? 0 : 1);
   std::unique_ptr<NcclCommunicator> nccl;
   if (leads && topology.devices() > 1) nccl = std::make_unique<NcclCommunicator>(*half, gpu);
-  const Bench bench{*world, context, gpu, topology, *ranks, nccl.get()};
+  std::unique_ptr<NcclOnSharedGpus> shared;
+  if (topology.devices() < world->size() && NcclOnSharedGpus::is_available()) {
+    shared = std::make_unique<NcclOnSharedGpus>(*world, gpu);
+  }
+  const Bench bench{*world, context, gpu, topology, *ranks, nccl.get(), shared.get()};
   for (const std::int64_t bytes : sizes) {
     time_attached(bench, bytes);
     if (topology.devices() > 1) time_leaders(bench, bytes);
     time_through_hosts(bench, bytes);
+    if (shared) time_shared_nccl(bench, bytes);
   }
 }
 
@@ -154,6 +175,7 @@ void run(const MpiSession& session, const std::vector<std::int64_t>& sizes) {
 
 int main(int argc, char** argv) {
   using namespace tandem;
+  NcclOnSharedGpus::enable();
   MpiSession session(argc, argv);
   try {
     run(session, sizes_of(argc, argv));

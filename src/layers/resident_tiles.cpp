@@ -10,10 +10,9 @@ int pack_of(std::int64_t channels, int element_bytes) {
   return channels % 2 == 0 ? 2 : 0;
 }
 
-}  // namespace
-
-std::optional<ResidentTiles> make_resident_tiles(const BatchNormShape& shape, int element_bytes,
-                                                 const ResidentClusters& clusters) {
+/// Those whose clusters take so many turns on the device.
+std::optional<ResidentTiles> tiles_in_waves(const BatchNormShape& shape, int element_bytes,
+                                            const ResidentClusters& clusters, int waves) {
   const int pack = pack_of(shape.channels, element_bytes);
   if (pack == 0) return std::nullopt;
   const int pack_bytes = pack * element_bytes;
@@ -29,7 +28,7 @@ std::optional<ResidentTiles> make_resident_tiles(const BatchNormShape& shape, in
     for (const std::int64_t block_rows : {most_rows / 2, most_rows}) {
       int blocks = 1;
       for (const int at_once : clusters) {
-        if (shape.rows <= blocks * block_rows && tiles * shape.groups <= at_once) {
+        if (shape.rows <= blocks * block_rows && tiles * shape.groups <= waves * at_once) {
           return ResidentTiles{.pack = pack,
                                .rows = static_cast<int>(shape.rows),
                                .channels = static_cast<int>(shape.channels),
@@ -43,6 +42,16 @@ std::optional<ResidentTiles> make_resident_tiles(const BatchNormShape& shape, in
         blocks *= 2;
       }
     }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<ResidentTiles> make_resident_tiles(const BatchNormShape& shape, int element_bytes,
+                                                 const ResidentClusters& clusters) {
+  for (int waves = 1; waves <= most_resident_waves; ++waves) {
+    if (const auto tiles = tiles_in_waves(shape, element_bytes, clusters, waves)) return tiles;
   }
   return std::nullopt;
 }

@@ -5,35 +5,28 @@
 
 namespace tandem {
 
-/// How long a rank that is alone waits for its own device before it takes it for hung. Nobody else
-/// waits for it, and a step may well take long: of many micro-batches, on a GPU that others compute
-/// on too, under a tool that watches every access. But steps are alike, so a wait that is far
-/// longer than those before is no step.
+/// How long a rank that is alone waits for its own device before it takes it for hung: as long as
+/// ranks wait for each other's, or ten times the longest wait so far. Nobody else waits for it, and
+/// a step may well take long: of many micro-batches, on a GPU that others compute on too, under a
+/// tool that watches every access. But steps are alike, so a wait that is far longer than those
+/// before is no step.
 class DevicePatience {
  public:
   using Seconds = std::chrono::duration<double>;
 
   explicit DevicePatience(Seconds timeout) : timeout_(timeout) {}
 
-  /// Of the wait that begins now: ten times the longest so far, and at least the time-out, or ten
-  /// times that for the first ones, which are longer than later ones.
-  Seconds limit() const {
-    return std::max(factor * longest_, waits_ < first_waits ? factor * timeout_ : timeout_);
-  }
+  /// Of the wait that begins now.
+  Seconds limit() const { return std::max(factor * longest_, timeout_); }
 
   /// One has ended after so long.
-  void waited(Seconds time) {
-    longest_ = std::max(longest_, time);
-    ++waits_;
-  }
+  void waited(Seconds time) { longest_ = std::max(longest_, time); }
 
  private:
   static constexpr double factor = 10.0;
-  static constexpr long first_waits = 10;
 
   Seconds timeout_;
   Seconds longest_{0.0};
-  long waits_ = 0;
 };
 
 }  // namespace tandem

@@ -1,6 +1,6 @@
 #pragma once
 
-// For nccl_*.cpp alone.
+// For nccl_*.cpp and benchmarks alone.
 
 #include <nccl.h>
 

@@ -45,7 +45,7 @@ TEST(ResidentTiles, HoldEveryElementOnce) {
       for (const std::int64_t rows : {1, 5, 128, 513, 2048, 5000, 8192, 9000, 16384}) {
         const auto tiles = tiles_of(rows, channels, element_bytes, clustered);
         if (!tiles) continue;
-        EXPECT_LE(tiles->tiles * tiles->blocks, 132);
+        EXPECT_LE(tiles->tiles * tiles->blocks, 132 * most_resident_waves);
         EXPECT_LE(tiles->width * tiles->pack * element_bytes, resident_row_bytes);
         const std::vector<int> counts = visits(*tiles, element_bytes);
         EXPECT_TRUE(std::ranges::all_of(counts, [](int count) { return count == 1; }))
@@ -75,7 +75,14 @@ TEST(ResidentTiles, GroupsHaveTilesOfTheirOwn) {
   EXPECT_EQ(four->tiles, one->tiles);
   EXPECT_EQ(four->blocks, one->blocks);
   EXPECT_TRUE(tiles_of(128, 512, 2, clustered, 4));
-  EXPECT_FALSE(tiles_of(128, 512, 2, clustered, 5)) << "more clusters than run at once";
+  EXPECT_TRUE(tiles_of(128, 512, 2, clustered, 8)) << "in two turns";
+  EXPECT_FALSE(tiles_of(128, 512, 2, clustered, 9)) << "more clusters than run in two turns";
+}
+
+TEST(ResidentTiles, TakeOneTurnWhereTheyCan) {
+  // One block that holds all it can, rather than two that hold half as much and take two turns.
+  EXPECT_EQ(tiles_of(1024, 512, 2, clustered, 4)->blocks, 1);
+  EXPECT_EQ(tiles_of(1024, 512, 2, clustered, 2)->blocks, 2);
 }
 
 TEST(ResidentTiles, OneBlockWithoutClusters) {
@@ -87,7 +94,7 @@ TEST(ResidentTiles, OneBlockWithoutClusters) {
 TEST(ResidentTiles, NothingForWhatDoesNotFit) {
   EXPECT_FALSE(tiles_of(128, 57, 2, clustered)) << "no packs";
   EXPECT_FALSE(tiles_of(16385, 64, 2, clustered)) << "too many rows";
-  EXPECT_FALSE(tiles_of(8192, 512, 2, clustered)) << "more clusters than run at once";
+  EXPECT_FALSE(tiles_of(8192, 1024, 2, clustered)) << "more clusters than run in two turns";
 }
 
 }  // namespace

@@ -116,8 +116,8 @@ TEST_F(SelfTest, ChecksOfReplicasPass) {
 }
 
 TEST_F(SelfTest, WaitsForItsDeviceAsLongAsItIsTold) {
-  // Ten times that at first. Longer than a busy machine keeps it from asking.
-  SelfCommunicator patient(0.2);
+  // Longer than a busy machine keeps it from asking.
+  SelfCommunicator patient(2.0);
   int asked = 0;
   patient.wait_until([&] { return ++asked == 1000; }, [] { return std::string("counting"); });
   EXPECT_EQ(asked, 1000);
@@ -141,10 +141,10 @@ void wait_for(Communicator& communicator, std::chrono::milliseconds time) {
 }
 
 TEST_F(SelfTest, WaitsForLongStepsThatAreAlike) {
-  SelfCommunicator patient(0.05);
-  for (int step = 0; step < 15; ++step) wait_for(patient, std::chrono::milliseconds(100));
+  SelfCommunicator patient(1.0);
+  for (int step = 0; step < 5; ++step) wait_for(patient, std::chrono::milliseconds(300));
   // Ten times the longest, which this busy machine may have made longer than asked for.
-  EXPECT_NO_THROW(wait_for(patient, std::chrono::milliseconds(800)));
+  EXPECT_NO_THROW(wait_for(patient, std::chrono::seconds(2)));
 }
 
 TEST_F(SelfTest, WaitsNoLongerThanToldOnceStepsWereShort) {
@@ -156,10 +156,8 @@ TEST_F(SelfTest, WaitsNoLongerThanToldOnceStepsWereShort) {
 TEST(DevicePatience, IsBoundedByTheTimeOutAndByTheLongestWait) {
   using Seconds = DevicePatience::Seconds;
   DevicePatience patience(Seconds(20));
-  for (int wait = 0; wait < 10; ++wait) {
-    EXPECT_EQ(patience.limit(), Seconds(200)) << wait;
-    patience.waited(Seconds(0.5));
-  }
+  EXPECT_EQ(patience.limit(), Seconds(20));
+  patience.waited(Seconds(0.5));
   EXPECT_EQ(patience.limit(), Seconds(20));  // ten times 0.5 s is less
   patience.waited(Seconds(19));
   EXPECT_EQ(patience.limit(), Seconds(190));

@@ -1,0 +1,29 @@
+#include "nccl_on_shared_gpus.h"
+
+#include <cstdlib>
+
+#include "parallel/nccl_check.h"
+
+namespace tandem {
+
+bool NcclOnSharedGpus::is_available() {
+  constexpr int first = 23000;  // NCCL_VERSION(2, 30, 0)
+  int version = 0;
+  check_nccl(ncclGetVersion(&version), nullptr, "in ncclGetVersion");
+  return version >= first;
+}
+
+void NcclOnSharedGpus::enable() { setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 1); }
+
+NcclOnSharedGpus::NcclOnSharedGpus(Communicator& world, CudaContext& gpu)
+    : gpu_(gpu), group_(world, {}) {}
+
+void NcclOnSharedGpus::sum_async(const Tensor& values) {
+  gpu_.activate();
+  group_.run("all_reduce", [&](ncclComm_t comm) {
+    return ncclAllReduce(values.raw(), values.raw(), static_cast<std::size_t>(values.elements()),
+                         ncclFloat32, ncclSum, comm, gpu_.stream());
+  });
+}
+
+}  // namespace tandem
