@@ -159,7 +159,8 @@ void run(const MpiSession& session, const std::vector<std::int64_t>& sizes) {
   if (leads && topology.devices() > 1) nccl = std::make_unique<NcclCommunicator>(*half, gpu);
   std::unique_ptr<NcclOnSharedGpus> shared;
   if (topology.devices() < world->size() && NcclOnSharedGpus::is_available()) {
-    shared = std::make_unique<NcclOnSharedGpus>(*world, gpu);
+    const int ranks_of_gpu = (world->size() - 1) / topology.devices() + 1;
+    shared = std::make_unique<NcclOnSharedGpus>(*world, gpu, ranks_of_gpu);
   }
   const Bench bench{*world, context, gpu, topology, *ranks, nccl.get(), shared.get()};
   for (const std::int64_t bytes : sizes) {

@@ -1,5 +1,6 @@
 #include "nccl_on_shared_gpus.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "parallel/nccl_check.h"
@@ -15,8 +16,13 @@ bool NcclOnSharedGpus::is_available() {
 
 void NcclOnSharedGpus::enable() { setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 1); }
 
-NcclOnSharedGpus::NcclOnSharedGpus(Communicator& world, CudaContext& gpu)
-    : gpu_(gpu), group_(world, {}) {}
+// The ranks' blocks of threads wait for each other, but NCCL 2.30.7 does not see to it that those
+// of all ranks of a GPU find room there at once: with its own choice 1 MB over four ranks never
+// ends.
+NcclOnSharedGpus::NcclOnSharedGpus(Communicator& world, CudaContext& gpu, int ranks_of_gpu)
+    : gpu_(gpu),
+      group_(world, {.max_ctas = std::min(gpu.device().multiprocessors / ranks_of_gpu,
+                                          DeviceLinkOptions::most_ctas)}) {}
 
 void NcclOnSharedGpus::sum_async(const Tensor& values) {
   gpu_.activate();

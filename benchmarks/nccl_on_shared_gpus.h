@@ -16,8 +16,9 @@ class NcclOnSharedGpus {
   /// nothing.
   static void enable();
 
-  /// Collective over `world`, a host kind. Throws SystemError where NCCL cannot.
-  NcclOnSharedGpus(Communicator& world, CudaContext& gpu);
+  /// Collective over `world`, a host kind, of whose ranks no GPU has more than `ranks_of_gpu`.
+  /// Throws SystemError where NCCL cannot.
+  NcclOnSharedGpus(Communicator& world, CudaContext& gpu, int ranks_of_gpu);
 
   /// Enqueues the sum of all ranks' `values`, of f32, into them on the GPU's stream.
   void sum_async(const Tensor& values);

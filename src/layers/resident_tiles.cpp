@@ -11,8 +11,8 @@ int pack_of(std::int64_t channels, int element_bytes) {
 }
 
 /// Those whose clusters take so many turns on the device.
-std::optional<ResidentTiles> tiles_in_waves(const BatchNormShape& shape, int element_bytes,
-                                            const ResidentClusters& clusters, int waves) {
+std::optional<ResidentTiles> tiles_in_turns(const BatchNormShape& shape, int element_bytes,
+                                            const ResidentClusters& clusters, int turns) {
   const int pack = pack_of(shape.channels, element_bytes);
   if (pack == 0) return std::nullopt;
   const int pack_bytes = pack * element_bytes;
@@ -28,7 +28,7 @@ std::optional<ResidentTiles> tiles_in_waves(const BatchNormShape& shape, int ele
     for (const std::int64_t block_rows : {most_rows / 2, most_rows}) {
       int blocks = 1;
       for (const int at_once : clusters) {
-        if (shape.rows <= blocks * block_rows && tiles * shape.groups <= waves * at_once) {
+        if (shape.rows <= blocks * block_rows && tiles * shape.groups <= turns * at_once) {
           return ResidentTiles{.pack = pack,
                                .rows = static_cast<int>(shape.rows),
                                .channels = static_cast<int>(shape.channels),
@@ -50,8 +50,9 @@ std::optional<ResidentTiles> tiles_in_waves(const BatchNormShape& shape, int ele
 
 std::optional<ResidentTiles> make_resident_tiles(const BatchNormShape& shape, int element_bytes,
                                                  const ResidentClusters& clusters) {
-  for (int waves = 1; waves <= most_resident_waves; ++waves) {
-    if (const auto tiles = tiles_in_waves(shape, element_bytes, clusters, waves)) return tiles;
+  const int most_turns = shape.groups > 1 ? most_resident_turns : 1;
+  for (int turns = 1; turns <= most_turns; ++turns) {
+    if (const auto tiles = tiles_in_turns(shape, element_bytes, clusters, turns)) return tiles;
   }
   return std::nullopt;
 }

@@ -36,16 +36,17 @@ constexpr int resident_row_bytes = 32;
 /// for a larger part of the device to be free.
 constexpr int most_resident_blocks = 8;
 
-/// How many turns its clusters may take on a device: no cluster waits for another. In two turns it
-/// is still faster than two kernels that both read the tensor; in eight it is not.
-constexpr int most_resident_waves = 2;
+/// How many turns the clusters of several groups may take on a device; none waits for another.
+/// Measured: in two turns one kernel is faster than two that both read the tensor, in eight slower,
+/// and with a single group in two already.
+constexpr int most_resident_turns = 2;
 
 /// How many clusters of 1, 2, 4 and 8 blocks, which can exchange their sums, a device runs at once.
 using ResidentClusters = std::array<int, 4>;
 
 /// Nothing where the channels do not come in packs, or where the device cannot hold the tensor,
-/// each block 32 KiB of it, in clusters of most_resident_waves turns; of one turn where that can
-/// be.
+/// each block 32 KiB of it, in clusters that all run at once, or, of several groups, take
+/// most_resident_turns. In as few turns as can be.
 std::optional<ResidentTiles> make_resident_tiles(const BatchNormShape& shape, int element_bytes,
                                                  const ResidentClusters& clusters);
 

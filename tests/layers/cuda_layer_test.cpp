@@ -98,6 +98,9 @@ std::span<const LayerCase> large_cases() {
       in_groups(4, {"batch_norm", "one_pixel", "", {{512, 1, 1, 512}}}),
       in_groups(2, {"batch_norm", "pairs", "", {{96, 8, 8, 116}}}),
       in_groups(3, {"batch_norm", "small", "", {{24, 8, 8, 64}}}),
+      // In 16 bits more clusters than run at once.
+      in_groups(4, {"batch_norm", "two_turns", "", {{512, 1, 1, 640}}}),
+      in_groups(2, {"batch_norm", "clusters_in_two_turns", "", {{64, 8, 8, 576}}}),
       // And too large for that; of 58 channels in packs, and in groups that packs do not fit.
       in_groups(4, {"batch_norm", "large", "", {{32, 28, 28, 128}}}),
       in_groups(2, {"batch_norm", "many_channels", "", {{16, 14, 14, 2048}}}),
@@ -179,7 +182,8 @@ std::vector<LayerCase> all_cases() {
 
 struct Tolerances {
   double output;  // of the norm of the difference, relative to the reference's
-  // More: rounding turns some ReLUs around, between the two layers of a pair, too.
+  // More: rounding turns some ReLUs around, between the two layers of a pair, too. As many with
+  // tf32's operands as with fp16's, which have the same 11 bits.
   double gradient;
 };
 
@@ -188,7 +192,7 @@ Tolerances tolerances_of(Precision precision) {
     case Precision::fp32:
       return {2e-5, 1e-4};
     case Precision::tf32:
-      return {2e-3, 3e-2};
+      return {2e-3, 5e-2};
     case Precision::bf16:
       return {1.5e-2, 1.2e-1};
     case Precision::fp16:

@@ -45,7 +45,7 @@ TEST(ResidentTiles, HoldEveryElementOnce) {
       for (const std::int64_t rows : {1, 5, 128, 513, 2048, 5000, 8192, 9000, 16384}) {
         const auto tiles = tiles_of(rows, channels, element_bytes, clustered);
         if (!tiles) continue;
-        EXPECT_LE(tiles->tiles * tiles->blocks, 132 * most_resident_waves);
+        EXPECT_LE(tiles->tiles * tiles->blocks, 132);
         EXPECT_LE(tiles->width * tiles->pack * element_bytes, resident_row_bytes);
         const std::vector<int> counts = visits(*tiles, element_bytes);
         EXPECT_TRUE(std::ranges::all_of(counts, [](int count) { return count == 1; }))
@@ -83,6 +83,8 @@ TEST(ResidentTiles, TakeOneTurnWhereTheyCan) {
   // One block that holds all it can, rather than two that hold half as much and take two turns.
   EXPECT_EQ(tiles_of(1024, 512, 2, clustered, 4)->blocks, 1);
   EXPECT_EQ(tiles_of(1024, 512, 2, clustered, 2)->blocks, 2);
+  EXPECT_TRUE(tiles_of(8192, 256, 2, clustered, 2));
+  EXPECT_FALSE(tiles_of(8192, 512, 2, clustered, 1)) << "one group takes a single turn";
 }
 
 TEST(ResidentTiles, OneBlockWithoutClusters) {
@@ -94,7 +96,7 @@ TEST(ResidentTiles, OneBlockWithoutClusters) {
 TEST(ResidentTiles, NothingForWhatDoesNotFit) {
   EXPECT_FALSE(tiles_of(128, 57, 2, clustered)) << "no packs";
   EXPECT_FALSE(tiles_of(16385, 64, 2, clustered)) << "too many rows";
-  EXPECT_FALSE(tiles_of(8192, 1024, 2, clustered)) << "more clusters than run in two turns";
+  EXPECT_FALSE(tiles_of(8192, 512, 2, clustered)) << "more clusters than run at once";
 }
 
 }  // namespace
