@@ -47,7 +47,7 @@ GpuStep::GpuStep(AnyContext& context, const GpuStepOptions& options)
                                      StepPlanOptions{.batch = options.batch,
                                                      .training = true,
                                                      .precision = options.precision,
-                                                     .lend_gradients = true,
+                                                     .lend_gradients = options.lend_gradients,
                                                      .side_work = options.side_work,
                                                      .norm_deferral = options.norm_deferral});
   synchronize(context);

@@ -19,6 +19,7 @@ struct GpuStepOptions {
   Precision precision = Precision::bf16;
   SideWork side_work = SideWork::by_size;
   NormDeferral norm_deferral = NormDeferral::by_size;
+  bool lend_gradients = true;
 };
 
 /// A training step on one fixed batch of noise that lies on the GPU: SGD with momentum 0.9 and

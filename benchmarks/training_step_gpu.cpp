@@ -226,6 +226,8 @@ void add_options(CLI::App& app, Options& options) {
          "Which normalisations are left to the depthwise convolution that reads them")
       ->check(CLI::IsMember({"by_size", "never", "always"}))
       ->default_str("by_size");
+  app.add_flag("!--own-gradients", options.step.lend_gradients,
+               "Leave the gradients' memory to the gradients alone, in which activations lie else");
   app.add_option("--json", options.json, "A file to append the JSON to");
 }
 
