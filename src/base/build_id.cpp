@@ -38,9 +38,8 @@ std::string id_in(const std::vector<char>& notes) {
     const std::size_t id = name + padded(note.n_namesz);
     const std::size_t end = id + note.n_descsz;
     if (end > notes.size()) return {};
-    const bool by_gnu =
-        note.n_namesz == sizeof ELF_NOTE_GNU &&
-        std::memcmp(notes.data() + name, ELF_NOTE_GNU, sizeof ELF_NOTE_GNU) == 0;
+    const bool by_gnu = note.n_namesz == sizeof ELF_NOTE_GNU &&
+                        std::memcmp(notes.data() + name, ELF_NOTE_GNU, sizeof ELF_NOTE_GNU) == 0;
     if (note.n_type == NT_GNU_BUILD_ID && by_gnu) {
       std::string digits;
       for (std::size_t byte = id; byte < end; ++byte) {

@@ -102,8 +102,9 @@ bool sets(const std::string& assignment, std::string_view key) {
   return ConfigTable::key_of(assignment) == key;
 }
 
-/// `tandem tune` as it finds a choice for the plan: on this host alone, with its share of the batch,
-/// or inside a Slurm allocation on all of its hosts, where the tuner's runs start as the plan does.
+/// `tandem tune` as it finds a choice for the plan: on this host alone, with its share of the
+/// batch, or inside a Slurm allocation on all of its hosts, where the tuner's runs start as the
+/// plan does.
 std::string tune_line(const LaunchPlan& plan) {
   const std::vector<std::string>& command = plan.rank.command;
   const bool share = plan.host_count > 1 && plan.starter == Starter::mpirun;
@@ -122,9 +123,8 @@ std::string tune_line(const LaunchPlan& plan) {
 /// What a choice was measured on, where that is not what it is taken for.
 std::string origin_text(const TunedPlacement& choice, const LaunchPlan& plan) {
   if (choice.hosts == plan.host_count) return "";
-  return fmt::format(" on {}, with as much of the batch as each of the {} here",
-                     choice.hosts == 1 ? "one host" : fmt::format("{} hosts", choice.hosts),
-                     plan.host_count == 1 ? "one" : fmt::format("{}", plan.host_count));
+  return fmt::format(" on {}, with as much of the batch for each host",
+                     choice.hosts == 1 ? "one host" : fmt::format("{} hosts", choice.hosts));
 }
 
 /// --ranks-per-gpu auto: what the tuner chose, loader workers included where the command sets none.
@@ -143,10 +143,9 @@ Placement tuned(const PlacementHost& host, LaunchPlan& plan) {
   log_info("tuned on {}{}: {}, {} loader worker{} each", choice->date, origin_text(*choice, plan),
            text_of(choice->placement), choice->loader_workers,
            choice->loader_workers == 1 ? "" : "s");
-  const bool has_own =
-      std::ranges::any_of(values_of(command, "--set"), [](const std::string& assignment) {
-        return sets(assignment, "data.workers");
-      });
+  const bool has_own = std::ranges::any_of(
+      values_of(command, "--set"),
+      [](const std::string& assignment) { return sets(assignment, "data.workers"); });
   if (!has_own) add_override(command, fmt::format("data.workers={}", choice->loader_workers));
   return choice->placement;
 }

@@ -102,8 +102,7 @@ class Tuner {
                 .cores = default_threads(read_machine(), 1),
                 .seconds = arguments.seconds},
         call_(bench_call(arguments, config_)),
-        runner_(call_, folder_.path(),
-                [this] { return stop_.requested(); }) {}
+        runner_(call_, folder_.path(), [this] { return stop_.requested(); }) {}
 
   int run() {
     if (!arguments_.json.empty()) expect_json_can_be_written(arguments_.json);

@@ -23,7 +23,7 @@ struct TunedPlacement {
   /// the whole batch. Equal where one rank is the choice.
   double images_per_second = 0.0;
   double one_rank_images_per_second = 0.0;
-  int hosts = 1;  ///< that it was measured on
+  int hosts = 1;       ///< that it was measured on
   std::string date{};  ///< "2026-05-06T07:08:09Z"
 
   bool operator==(const TunedPlacement&) const = default;

@@ -17,8 +17,8 @@ void append(std::string& bytes, const Value& value) {
 }
 
 void append_note(std::string& bytes, unsigned type, const std::string& id) {
-  append(bytes, Elf64_Nhdr{.n_namesz = 4, .n_descsz = static_cast<unsigned>(id.size()),
-                           .n_type = type});
+  append(bytes,
+         Elf64_Nhdr{.n_namesz = 4, .n_descsz = static_cast<unsigned>(id.size()), .n_type = type});
   bytes.append("GNU\0", 4).append(id).append((4 - id.size() % 4) % 4, '\0');
 }
 
@@ -49,22 +49,23 @@ std::string program_with(const std::string& id) {
   return bytes + abi + notes;
 }
 
-std::string id_of(const std::string& bytes) {
-  const TemporaryFolder folder;
+std::string id_of(const TemporaryFolder& folder, const std::string& bytes) {
   std::ofstream(folder / "program", std::ios::binary) << bytes;
   return build_id(folder / "program");
 }
 
 TEST(BuildId, IsReadFromTheNotesOfAProgram) {
-  EXPECT_EQ(id_of(program_with("\x01\x23\xab\xff\x10")), "0123abff10");
+  const TemporaryFolder folder;
+  EXPECT_EQ(id_of(folder, program_with("\x01\x23\xab\xff\x10")), "0123abff10");
 }
 
 TEST(BuildId, IsEmptyWhereThereIsNone) {
+  const TemporaryFolder folder;
   const std::string program = program_with("\x01\x23\xab\xff\x10");
   for (std::size_t bytes = 0; bytes + 4 < program.size(); ++bytes) {
-    EXPECT_EQ(id_of(program.substr(0, bytes)), "") << "cut to " << bytes << " bytes";
+    EXPECT_EQ(id_of(folder, program.substr(0, bytes)), "") << "cut to " << bytes << " bytes";
   }
-  EXPECT_EQ(id_of("#!/bin/sh\n" + std::string(4096, '\n')), "");
+  EXPECT_EQ(id_of(folder, "#!/bin/sh\n" + std::string(4096, '\n')), "");
   EXPECT_EQ(build_id("/nosuch/program"), "");
 }
 

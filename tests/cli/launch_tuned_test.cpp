@@ -114,8 +114,8 @@ TEST_F(LaunchAsTuned, TakesOneHostsChoiceForSeveralThatGetAsMuchEach) {
   const Words hosts{"--hosts", "localhost,b"};
   keep(this_host(), {"train.global_batch=16"});
   expect_told(automatic({}, hosts),
-              "tuned on 2026-05-06T07:08:09Z on one host, with as much of the batch as each of the "
-              "2 here: 4 processes of 30 %",
+              "tuned on 2026-05-06T07:08:09Z on one host, with as much of the batch for each host: "
+              "4 processes of 30 %",
               "16 processes on 2 hosts");
   // The whole batch on one host is another run, and so is one with as many devices in all.
   const std::string tune = std::string(not_tuned) +
@@ -133,6 +133,9 @@ TEST_F(LaunchAsTuned, TakesWhatWasTunedOnTheHostsOfAnAllocation) {
   keep(this_host(), {}, 2);
   expect_told(in_allocation(automatic()), "tuned on 2026-05-06T07:08:09Z: 4 processes of 30 %",
               "16 processes on 2 hosts");
+  expect_told(automatic({"train.global_batch=16"}),
+              "tuned on 2026-05-06T07:08:09Z on 2 hosts, with as much of the batch for each host: ",
+              "8 processes on 1 host");
   // There the tuner's runs are on both hosts, as the job is.
   fs::remove_all(path("cache"));
   expect_told(in_allocation(automatic()),

@@ -39,15 +39,28 @@ PlacementKey key_of(const std::vector<std::string>& more, int hosts = 1) {
 
 TEST(PlacementKey, ChangesWithWhateverDecidesSpeed) {
   const PlacementKey key = key_of({});
-  for (const char* change :
-       {"model.name=\"resnet20\"", "model.dropout=0.1", "data.size=24", "data.channels=1",
-        "data.classes=100", "data.augment.crop_padding=4", "data.augment.flip=true",
-        "data.augment.randaugment_ops=2", "data.augment.mixup=0.2", "data.height=64",
-        "train.global_batch=64", "train.accumulate=2", "train.precision=\"bf16\"",
-        "train.threads=3", "train.side_stream=\"always\"", "train.sync_batch_norm=true",
-        "train.freeze=[\"conv1\"]", "train.ema_decay=0.9", "optimizer.kind=\"adamw\"",
-        "optimizer.clip_norm=1.0", "parallel.bucket_mib=3",
-        "parallel.gradient_compression=\"bf16\""}) {
+  for (const char* change : {"model.name=\"resnet20\"",
+                             "model.dropout=0.1",
+                             "data.size=24",
+                             "data.channels=1",
+                             "data.classes=100",
+                             "data.augment.crop_padding=4",
+                             "data.augment.flip=true",
+                             "data.augment.randaugment_ops=2",
+                             "data.augment.mixup=0.2",
+                             "data.height=64",
+                             "train.global_batch=64",
+                             "train.accumulate=2",
+                             "train.precision=\"bf16\"",
+                             "train.threads=3",
+                             "train.side_stream=\"always\"",
+                             "train.sync_batch_norm=true",
+                             "train.freeze=[\"conv1\"]",
+                             "train.ema_decay=0.9",
+                             "optimizer.kind=\"adamw\"",
+                             "optimizer.clip_norm=1.0",
+                             "parallel.bucket_mib=3",
+                             "parallel.gradient_compression=\"bf16\""}) {
     EXPECT_NE(key_of({change}), key) << change;
   }
 }
