@@ -48,7 +48,7 @@ TEST(PlacementKey, ChangesWithWhateverDecidesSpeed) {
                              "data.augment.flip=true",
                              "data.augment.randaugment_ops=2",
                              "data.augment.mixup=0.2",
-                             "data.height=64",
+                             "data.resize=48",
                              "train.global_batch=64",
                              "train.accumulate=2",
                              "train.precision=\"bf16\"",
