@@ -143,6 +143,14 @@ TEST_F(LaunchAsTuned, TakesWhatWasTunedOnTheHostsOfAnAllocation) {
               "4 processes on 2 hosts");
 }
 
+TEST_F(LaunchAsTuned, HasNoChoiceForAnEvaluation) {
+  const Launch eval =
+      with_driver({"launch", "--ranks-per-gpu", "auto", "--dry-run", "--", "eval", "run.toml"});
+  expect_told(eval,
+              "--ranks-per-gpu auto: tandem tune chooses for training alone; one rank on each",
+              "2 processes on 1 host");
+}
+
 TEST_F(LaunchAsTuned, RefusesToGuessForHostsThatItIsNoneOf) {
   keep(this_host());
   expect_one_message(run(automatic({}, {"--hosts", "b", "--gpus", "2"})),
