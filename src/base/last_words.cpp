@@ -16,10 +16,11 @@ using Clock = std::chrono::steady_clock;
 
 class LastWords {
  public:
-  void leave(const std::string& words) {
+  void leave(const std::string& words, std::chrono::milliseconds grace) {
     const std::scoped_lock lock(mutex_);
     if (!speak_) return;
     words_ = words;
+    grace_ = grace;
     begin_patience();
     if (waiting_) return;
     const BlockedSignals blocked;
@@ -33,8 +34,7 @@ class LastWords {
     if (due_) begin_patience();
   }
 
-  void set_speaker(std::chrono::milliseconds patience,
-                   std::function<void(const std::string&)> speak) {
+  void set_speaker(std::chrono::milliseconds patience, SpeakLastWords speak) {
     const std::scoped_lock lock(mutex_);
     patience_ = patience;
     speak_ = std::move(speak);
@@ -67,15 +67,17 @@ class LastWords {
     if (!speak_) return;
     const auto speak = std::exchange(speak_, nullptr);
     const std::string words = words_;
+    const std::chrono::milliseconds grace = grace_;
     lock.unlock();
-    speak(words);
+    speak(words, grace);
   }
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::chrono::milliseconds patience_{0};
-  std::function<void(const std::string&)> speak_;  // empty where nobody does, or has done so
+  SpeakLastWords speak_;  // empty where nobody does, or has done so
   std::string words_;
+  std::chrono::milliseconds grace_{0};
   std::optional<Clock::time_point> due_;
   int held_ = 0;
   bool waiting_ = false;
@@ -89,9 +91,9 @@ LastWords& last_words() {
 
 }  // namespace
 
-void leave_last_words(const std::string& words) noexcept {
+void leave_last_words(const std::string& words, std::chrono::milliseconds grace) noexcept {
   try {
-    last_words().leave(words);
+    last_words().leave(words, grace);
   } catch (const std::exception&) {  // no memory, or no thread: main() is left to tell it
   }
 }
@@ -99,8 +101,7 @@ void leave_last_words(const std::string& words) noexcept {
 LastWordsHeld::LastWordsHeld() noexcept { last_words().hold(1); }
 LastWordsHeld::~LastWordsHeld() { last_words().hold(-1); }
 
-void speak_last_words(std::chrono::milliseconds patience,
-                      std::function<void(const std::string& words)> speak) {
+void speak_last_words(std::chrono::milliseconds patience, SpeakLastWords speak) {
   last_words().set_speaker(patience, std::move(speak));
 }
 

@@ -12,8 +12,10 @@ namespace tandem {
 // reached soon, a thread of its own speaks it.
 
 /// What this process dies of; takes the place of earlier words. Does nothing where nobody speaks
-/// them (see speak_last_words()). Never throws.
-void leave_last_words(const std::string& words) noexcept;
+/// them (see speak_last_words()). `grace`: how long main() may still be reached once they are
+/// spoken. Never throws.
+void leave_last_words(const std::string& words,
+                      std::chrono::milliseconds grace = std::chrono::seconds(2)) noexcept;
 
 /// While one lives no words are spoken: the error was caught, and is thrown on, perhaps with better
 /// words, once what has to be done before is done. Then the patience begins anew.
@@ -25,10 +27,12 @@ class LastWordsHeld {
   LastWordsHeld& operator=(const LastWordsHeld&) = delete;
 };
 
+using SpeakLastWords =
+    std::function<void(const std::string& words, std::chrono::milliseconds grace)>;
+
 /// From here on `speak` is called with words that have been left for `patience`: once at most, on a
 /// thread that is started with the first words.
-void speak_last_words(std::chrono::milliseconds patience,
-                      std::function<void(const std::string& words)> speak);
+void speak_last_words(std::chrono::milliseconds patience, SpeakLastWords speak);
 
 /// Words are spoken no more: main() was reached. Does not wait for a `speak` that is under way.
 void silence_last_words() noexcept;

@@ -19,6 +19,7 @@
 #include "base/last_words.h"
 #include "base/log.h"
 #include "base/process_place.h"
+#include "data/data_timeout.h"
 #include "parallel/host_processes.h"
 
 namespace tandem {
@@ -48,6 +49,8 @@ Failure current_failure() {
   } catch (const RankEnded& error) {
     return {.line = error.what(), .teller = Teller::this_rank, .launcher_ends_job = true};
   } catch (const CommunicationTimeout& error) {
+    return {.line = error.what(), .teller = Teller::this_rank};
+  } catch (const DataTimeout& error) {
     return {.line = error.what(), .teller = Teller::this_rank};
   } catch (const InputError& error) {
     return {.line = error.what(), .code = ExitCode::bad_input};
@@ -95,12 +98,12 @@ void tell(const std::string& line) {
 
 /// On a thread of its own, with the words of an error that has not reached main(). It may yet: what
 /// a device is at may end, and then nothing has to be left as it is.
-void end_unreached(const MpiSession& session, const std::string& words) {
-  constexpr std::chrono::seconds patience(2);
+void end_unreached(const MpiSession& session, const std::string& words,
+                   std::chrono::milliseconds grace) {
   // The object that would say so when it is destroyed may be what is not reached.
   explain_own_end();
   tell(words);
-  std::this_thread::sleep_for(patience);
+  std::this_thread::sleep_for(grace);
   if (!takes_the_end(Ender::last_words)) return;
   close_log_file();
   session.abort(ExitCode::failure);
@@ -113,8 +116,9 @@ void end_where_main_is_not_reached(const MpiSession& session) {
   // Longer than whoever catches the error takes to throw a better one, and shorter than the second
   // that mpirun gives the others where a rank has ended.
   constexpr std::chrono::milliseconds patience(300);
-  speak_last_words(patience,
-                   [&session](const std::string& words) { end_unreached(session, words); });
+  speak_last_words(patience, [&session](const std::string& words, std::chrono::milliseconds grace) {
+    end_unreached(session, words, grace);
+  });
 }
 
 void main_is_reached() {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/last_words.h"
 #include "base/standstill.h"
 #include "data/data_timeout.h"
 
@@ -157,6 +158,7 @@ void DataLoader::decode(Slot& slot, std::size_t begin, std::size_t end) {
     for (; at < end && !stopping_; ++at) decode_sample(slot, at);
   } catch (...) {
     error = std::current_exception();
+    for (std::size_t left = at; left < end; ++left) slot.read[left] = true;  // nobody is at these
   }
   std::unique_lock lock(mutex_);
   if (error && (!slot.error || at < slot.error_at)) {
@@ -180,6 +182,7 @@ void DataLoader::mix(Slot& slot) const {
 }
 
 void DataLoader::load_into(Slot& slot, std::size_t at, std::int64_t index) {
+  ++begun_;
   RandomStream random = augmentation_stream(options_.seed, slot.batch.epoch, index);
   slot.buffer->load(at, dataset_.label(index), *dataset_.open(index), random);
 }
@@ -193,7 +196,6 @@ void DataLoader::decode_sample(Slot& slot, std::size_t at) {
     if (options_.on_bad_sample == OnBadSample::replace) replace_sample(slot, at);
   }
   slot.read[at] = true;
-  ++read_;
 }
 
 void DataLoader::replace_sample(Slot& slot, std::size_t at) {
@@ -249,6 +251,13 @@ const Batch* DataLoader::next() {
 }
 
 void DataLoader::fail_to_read(const Slot& slot) const {
+  try {
+    if (slot.error) std::rethrow_exception(slot.error);
+  } catch (const std::exception& error) {
+    // What takes this loader down waits for the thread that hangs.
+    leave_last_words(error.what(), std::chrono::milliseconds(0));
+    throw;
+  }
   const auto first = std::ranges::find_if(slot.read, [](const auto& read) { return !read; });
   const auto at = static_cast<std::size_t>(first - slot.read.begin());
   throw DataTimeout(fmt::format(
@@ -264,15 +273,16 @@ void DataLoader::wait_for(const Slot& slot) {
   if (slot.unfinished > 0) {
     const auto begin = Standstill::Clock::now();
     Standstill standstill(begin);
-    std::int64_t before = read_;
+    std::int64_t before = begun_;
     while (!done_.wait_for(lock, interval, [&slot] { return slot.unfinished == 0; })) {
       lock.unlock();
       if (options_.while_waiting) options_.while_waiting();
-      const std::int64_t now = read_;
+      const std::int64_t now = begun_;
       const bool still = std::exchange(before, now) == now;
       const double seconds = standstill.look(still, Standstill::Clock::now()).count();
-      if (options_.timeout_seconds > 0.0 && seconds >= options_.timeout_seconds) fail_to_read(slot);
+      const bool over = options_.timeout_seconds > 0.0 && seconds >= options_.timeout_seconds;
       lock.lock();
+      if (over && slot.unfinished > 0) fail_to_read(slot);
     }
     const std::chrono::duration<double> waited = Standstill::Clock::now() - begin;
     wait_seconds_ += waited.count();

@@ -75,7 +75,7 @@ class DataLoader {
     int hold = 1;
     /// Called by next() several times a second while it waits; may be empty.
     std::function<void()> while_waiting{};
-    /// How long next() waits while no thread gets done with a sample; 0: for ever.
+    /// How long next() waits while no thread begins with another sample; 0: for ever.
     double timeout_seconds = 0.0;
   };
   DataLoader(const Dataset& dataset, const Transform& transform, BatchSource source,
@@ -133,7 +133,7 @@ class DataLoader {
   std::mutex mutex_;  ///< guards the slots' counts and errors
   std::condition_variable done_;
   std::atomic<bool> stopping_{false};
-  std::atomic<std::int64_t> read_{0};  ///< samples so far, broken ones too
+  std::atomic<std::int64_t> begun_{0};  ///< readings so far
   std::unique_ptr<ThreadPool> pool_;
 };
 

@@ -7,13 +7,13 @@
 
 namespace tandem {
 
-/// Reading data stands still: a disk or a network does not answer. The thread that reads waits
-/// still, so that what is taken down may wait for it; the message is left as last words
-/// (base/last_words.h).
+/// Reading data stands still: a disk or a network does not answer. The thread that reads waits on,
+/// and what is taken down waits for it, so the message is left as last words (base/last_words.h)
+/// that are the end.
 class DataTimeout : public SystemError {
  public:
   explicit DataTimeout(const std::string& message) : SystemError(message) {
-    leave_last_words(what());
+    leave_last_words(what(), std::chrono::milliseconds(0));
   }
 };
 

@@ -28,7 +28,8 @@ std::string sharers_of_a_fault(const RankTopology& places) {
              : fmt::format(", which under MPS may be a fault of any of {}", ranks_text(here));
 }
 
-std::string behind(const char* sign, const std::string& text) {
+std::string way_on(const char* sign, const FaultNotes& notes) {
+  const std::string text = notes.way_on ? notes.way_on() : std::string();
   return text.empty() ? text : sign + text;
 }
 
@@ -43,18 +44,19 @@ void rethrow_with_places(const RankTopology& places, const std::function<FaultNo
     throw CommunicationTimeout(
         now.at + error.waited(),
         fmt::format("{} ({}); look at the hosts, or raise parallel.timeout_seconds{}",
-                    error.reason(), blamed(places, error.ranks()), behind(", and ", now.way_on)),
+                    error.reason(), blamed(places, error.ranks()), way_on(", and ", now)),
         error.ranks());
   } catch (const RankEnded& error) {
     const FaultNotes now = notes();
-    throw RankEnded(now.at + error.what() + behind(", and ", now.way_on));
+    throw RankEnded(now.at + error.what() + way_on(", and ", now));
   } catch (const DataTimeout& error) {
     const FaultNotes now = notes();
     const std::array here{places.rank()};
+    // The run's folder may lie on the disk that hangs: nobody looks there for a checkpoint.
     throw DataTimeout(fmt::format("{}{} ({}){}", now.at, error.what(), places.places_text(here),
-                                  behind("; ", now.way_on)));
+                                  now.way_on ? "; go on with --resume once it answers" : ""));
   } catch (const DeviceError& error) {
-    throw DeviceError(error.what() + sharers_of_a_fault(places) + behind("; ", notes().way_on));
+    throw DeviceError(error.what() + sharers_of_a_fault(places) + way_on("; ", notes()));
   }
 }
 

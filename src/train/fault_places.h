@@ -9,8 +9,10 @@ namespace tandem {
 
 /// What a fault's message says of the work that it ends.
 struct FaultNotes {
-  std::string at{};      ///< what was under way: "step 12: "; may be empty
-  std::string way_on{};  ///< how it goes on: "go on with --resume"; empty: there is nothing to do
+  std::string at{};  ///< what was under way: "step 12: "; may be empty
+  /// How it goes on: "go on with --resume"; looks at the run's folder. Empty: there is nothing to
+  /// do.
+  std::function<std::string()> way_on{};
 };
 
 /// Throws the Error that is being handled on. One of other ranks, of a device, or of data that do

@@ -97,7 +97,7 @@ DataLoader::Options loader_options(const RunConfig& config, RunParts& parts,
           .allocate = pinned_allocator(parts.context),
           .hold = is_host(parts.context) ? 1 : DeviceInput::hold(config.accumulate),
           .while_waiting = [&communicator] { communicator.still_working(); },
-          .timeout_seconds = data_patience(config.data, communicator)};
+          .timeout_seconds = data_patience(config.data.timeout_seconds, communicator.rank())};
 }
 
 std::optional<RawInput> raw_input(const RunParts& parts) {

@@ -62,8 +62,9 @@ class Trainer::Run {
     try {
       start(place.folder);
     } catch (const Error&) {
-      rethrow_with_places(parts_.places,
-                          [this] { return FaultNotes{.way_on = checkpoints_.way_on()}; });
+      rethrow_with_places(parts_.places, [this] {
+        return FaultNotes{.way_on = [this] { return checkpoints_.way_on(); }};
+      });
     }
   }
 
@@ -80,7 +81,7 @@ class Trainer::Run {
     } catch (const Error&) {
       rethrow_with_places(parts_.places, [this] {
         return FaultNotes{.at = fmt::format("step {}: ", position_.step + 1),
-                          .way_on = checkpoints_.way_on()};
+                          .way_on = [this] { return checkpoints_.way_on(); }};
       });
     }
   }

@@ -25,7 +25,7 @@ constexpr milliseconds patience(500);
 class Listener {
  public:
   Listener() {
-    speak_last_words(patience, [this](const std::string& words) {
+    speak_last_words(patience, [this](const std::string& words, std::chrono::milliseconds) {
       const std::scoped_lock lock(mutex_);
       words_ = words;
       heard_.notify_all();
