@@ -197,13 +197,13 @@ void check_device_memory(const RunConfig& config, const LaunchPlan& plan,
                          .bytes = static_cast<std::size_t>(least->memory_bytes)});
 }
 
-/// Ranks on CPUs would find it out too late, when the kernel ends one of them. Those on GPUs look at
-/// what is free before their first step, once MPS and MPI have started and kernels are chosen.
+/// Ranks on CPUs would find it out too late, when the kernel ends one of them. Those on GPUs look
+/// at what is free before their first step, once MPS and MPI have started and kernels are chosen.
 void check_memory(const LaunchPlan& plan, const std::vector<GpuInfo>& gpus) {
   if (plan.rank.command[0] == "eval") return;
   const RunConfig config = launched_config(plan.rank.command);
-  const bool on_gpus = config.device == DeviceKind::cuda ||
-                       (built_with_cuda() && config.device != DeviceKind::cpu);
+  const bool on_gpus =
+      config.device == DeviceKind::cuda || (built_with_cuda() && config.device != DeviceKind::cpu);
   if (on_gpus && !gpus.empty()) {
     check_device_memory(config, plan, gpus);
     return;

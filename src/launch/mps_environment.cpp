@@ -11,7 +11,8 @@ std::vector<std::string> foreign_mps_limits(const SlotRequest& request,
                                             const ReadEnvironment& environment) {
   std::vector<std::string> found;
   if (request.reuse_mps) return found;
-  for (const char* name : {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"}) {
+  for (const char* name :
+       {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"}) {
     if (environment(name) != nullptr) found.emplace_back(name);
   }
   return found;

@@ -35,8 +35,8 @@ struct DeviceMemoryNeed {
 std::optional<DeviceMemoryNeed> least_device_memory(const RunConfig& config,
                                                     const DevicePlaces& places);
 
-/// A GPU as messages name it, with the memory that it has in all: what others hold of it may be back
-/// by the time that the ranks start, and those look at what is free.
+/// A GPU as messages name it, with the memory that it has in all: what others hold of it may be
+/// back by the time that the ranks start, and those look at what is free.
 struct DeviceRoom {
   std::string name;
   std::size_t bytes = 0;

@@ -9,8 +9,8 @@ namespace tandem {
 
 // What a run will be, told by its config before anything runs.
 
-/// The fused model; of data in a folder with as many classes as that has. Throws InputError where it
-/// does not load, or the folder cannot be listed.
+/// The fused model; of data in a folder with as many classes as that has. Throws InputError where
+/// it does not load, or the folder cannot be listed.
 Graph planned_model(const RunConfig& config);
 
 /// Samples that each of so many processes takes at once; 0 where the batch cannot be dealt to them.

@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "base/error.h"
 #include "parallel/self_communicator.h"
 #include "support/message.h"
+#include "support/temporary_folder.h"
 #include "train/host_memory_need.h"
 #include "train/replica.h"
 #include "train/small_run.h"
@@ -39,15 +42,28 @@ TEST(DeviceMemoryNeed, IsBelowWhatARankTakes) {
   EXPECT_EQ(need_of(run_with("accumulate = 2\n"), {}).state, replica.state_bytes());
 }
 
-// Layers of a GPU can add to a gradient where those of a host need a temporary.
-TEST(DeviceMemoryNeed, IsAtMostAHosts) {
-  const RunConfig config = run_with("");
+// Two convolutions read a wide value: a host's kernels make the second gradient of it apart, beside
+// the value and the first one, where a GPU's add to that.
+TEST(DeviceMemoryNeed, HasNoTemporariesOfAHost) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "fork.toml") << R"(node = [
+  {name = "wide", op = "conv2d", out = 64, kernel = 3, padding = 1},
+  {name = "left", op = "conv2d", out = 1, kernel = 3, padding = 1},
+  {name = "right", op = "conv2d", out = 1, kernel = 3, padding = 1, from = "wide"},
+  {name = "sum", op = "add", from = ["left", "right"]},
+  {name = "pool", op = "global_average_pool"},
+  {name = "fc", op = "classifier"}])";
+  RunConfig config = run_with("");
+  config.model = (folder / "fork.toml").string();
   const DeviceMemoryNeed device = need_of(config, {.processes = 2});
   const HostMemoryNeed host = least_host_memory(config, {.processes = 2}).value();
   EXPECT_EQ(device.batch, host.batch);
-  EXPECT_LE(device.activations, host.activations);
   EXPECT_EQ(device.state, host.state);
   EXPECT_EQ(device.shared, host.shared);
+  const std::size_t wide = 8 * 64 * (8 * 8) * sizeof(float);
+  EXPECT_GE(device.activations, 2 * wide);
+  EXPECT_LT(device.activations, 3 * wide);
+  EXPECT_GE(host.activations, 3 * wide);
 }
 
 TEST(DeviceMemoryNeed, HasTheStateOfADeviceOnceWhereItIsShared) {
@@ -92,11 +108,13 @@ TEST(DeviceMemoryNeed, SaysWhatIsNeededWhatIsThereAndWhatFits) {
   }
   EXPECT_EQ(fewer.find('\n'), std::string::npos);
   const std::string none = message({}, 1000);
-  EXPECT_TRUE(none.starts_with("training does not fit the memory of GPU-a (H200): it needs at "
-                               "least "))
+  EXPECT_TRUE(
+      none.starts_with("training does not fit the memory of GPU-a (H200): it needs at "
+                       "least "))
       << none;
-  EXPECT_TRUE(none.ends_with(" in all, of 1000 B that it has; lower train.global_batch or "
-                             "data.size, or raise train.accumulate"))
+  EXPECT_TRUE(
+      none.ends_with(" in all, of 1000 B that it has; lower train.global_batch or "
+                     "data.size, or raise train.accumulate"))
       << none;
 }
 
