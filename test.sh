@@ -33,6 +33,21 @@ while (($# > 0)); do
   shift
 done
 
+# How many GPU tests were left out, a program's cases counted as where they run, one by one. Listing
+# them needs no GPU.
+count_gpu_tests_left_out() {
+  local line cases count=0
+  while read -r line; do
+    if [[ $line == "cases of "* ]]; then
+      cases=$("build/$preset/bin/tests/${line#cases of }" --gtest_list_tests) || return
+      count=$((count + $(grep -c '^  ' <<<"$cases" || true)))
+    else
+      count=$((count + 1))
+    fi
+  done <"build/$preset/gpu_tests_left_out"
+  echo "$count"
+}
+
 echo "== 1/3 Packages"
 tools/install_dependencies.sh
 echo "== 2/3 Build"
@@ -44,12 +59,19 @@ ctest --preset "$preset" 2>&1 | tee "$log" || status=$?
 
 ran=$(sed -n 's/^.*tests passed, .* out of \([0-9]*\)$/\1/p' "$log")
 gpu_ran=$(ctest --preset "$preset" -N -L gpu | sed -n 's/^Total Tests: //p')
-gpu_left_out=$(cat "build/$preset/gpu_tests_left_out")
-left_out=build/$preset/tests_left_out
 gpus=0
 if command -v nvidia-smi >/dev/null; then gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU' || true); fi
+if grep -qsx "not built" "build/$preset/gpu_tests_left_out"; then
+  gpu_tests="; the GPU tests were not built, for this build has no CUDA backend"
+elif gpu_left_out=$(count_gpu_tests_left_out); then
+  gpu_tests=", $gpu_ran of them on a GPU; $gpu_left_out GPU tests were left out"
+else
+  gpu_tests=", $gpu_ran of them on a GPU; how many GPU tests were left out is not known"
+  status=1
+fi
+left_out=build/$preset/tests_left_out
 echo
-echo "Ran ${ran:-0} tests, $gpu_ran of them on a GPU; $gpu_left_out GPU tests were left out ($gpus GPUs seen)."
+echo "Ran ${ran:-0} tests$gpu_tests ($gpus GPUs seen)."
 if [[ -s $left_out ]]; then
   echo "Left out besides:"
   sed 's/^/  /' "$left_out"

@@ -1,4 +1,5 @@
-# The CUDA backend: built where the toolkit, cuDNN, NCCL and cudnn-frontend's headers are found.
+# The CUDA backend: built where the toolkit with every part that the code links or includes, cuDNN, NCCL
+# and cudnn-frontend's headers are found.
 # TANDEM_CUDA=AUTO builds without it where one is missing and says which; ON makes that an error.
 set(TANDEM_CUDA AUTO CACHE STRING "Build the CUDA backend: AUTO, ON or OFF")
 set_property(CACHE TANDEM_CUDA PROPERTY STRINGS AUTO ON OFF)
@@ -38,6 +39,39 @@ function(tandem_missing what least version)
   set(missing "${missing}" PARENT_SCOPE)
 endfunction()
 
+# Adds to `missing` what the toolkit lacks of all that the code links or includes: packagers split it,
+# and FindCUDAToolkit is content with the runtime.
+function(tandem_toolkit_parts)
+  foreach(library cudart cublasLt nvrtc)
+    if(NOT TARGET CUDA::${library})
+      list(APPEND missing "lib${library} of the CUDA Toolkit")
+    endif()
+  endforeach()
+  foreach(header cuda.h cuda_bf16.h cuda_fp16.h cuda_runtime_api.h cublasLt.h nvrtc.h
+          nvtx3/nvToolsExt.h cuda/atomic nv/target)
+    unset(folder)
+    # From CUDA 13 on the C++ library has a folder of its own, which nvcc knows.
+    find_path(folder ${header} HINTS ${CUDAToolkit_INCLUDE_DIRS} ${CUDAToolkit_MATH_INCLUDE_DIR}
+      PATH_SUFFIXES cccl NO_CACHE)
+    if(NOT folder)
+      list(APPEND missing "${header} of the CUDA Toolkit")
+    endif()
+  endforeach()
+  set(missing "${missing}" PARENT_SCOPE)
+endfunction()
+
+# The version of the cuBLAS that is compiled against, which goes its own way from the toolkit's.
+function(tandem_cublas_version result)
+  find_file(header cublas_api.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ${CUDAToolkit_MATH_INCLUDE_DIR} NO_CACHE)
+  set(lines "")
+  if(header)
+    file(STRINGS ${header} lines REGEX "define CUBLAS_VER_(MAJOR|MINOR|PATCH) ")
+    string(REGEX REPLACE "[^0-9;]" "" lines "${lines}")
+  endif()
+  list(JOIN lines "." version)
+  set(${result} "${version}" PARENT_SCOPE)
+endfunction()
+
 set(TANDEM_HAS_CUDA OFF)
 set(missing "")
 if(NOT TANDEM_CUDA STREQUAL "OFF")
@@ -47,12 +81,22 @@ if(NOT TANDEM_CUDA STREQUAL "OFF")
       set(CMAKE_CUDA_ARCHITECTURES 80-real 90)
     endif()
   endif()
+  # A compiler that was not there the last time may have come.
+  if(NOT CMAKE_CUDA_COMPILER)
+    unset(CMAKE_CUDA_COMPILER CACHE)
+  endif()
   include(CheckLanguage)
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
     find_package(CUDAToolkit 12.4 QUIET)
   endif()
-  if(NOT CUDAToolkit_FOUND)
+  if(NOT CMAKE_CUDA_COMPILER)
+    list(APPEND missing "a CUDA compiler that works (nvcc of the CUDA Toolkit, 12.4 or later)")
+  elseif(CUDAToolkit_FOUND)
+    tandem_toolkit_parts()
+  elseif(CUDAToolkit_VERSION VERSION_GREATER_EQUAL 12.4)
+    list(APPEND missing "libcudart or cuda_runtime.h of the CUDA Toolkit")
+  else()
     tandem_missing("the CUDA Toolkit" 12.4 "${CUDAToolkit_VERSION}")
   endif()
   find_package(CuDNN 9.8 QUIET)
@@ -72,7 +116,8 @@ if(NOT TANDEM_CUDA STREQUAL "OFF")
   if(NOT missing)
     set(TANDEM_HAS_CUDA ON)
   elseif(TANDEM_CUDA STREQUAL "ON")
-    message(FATAL_ERROR "TANDEM_CUDA=ON, but not found: ${missing}")
+    # CMake would wrap a text that does not start with a blank.
+    message(FATAL_ERROR " TANDEM_CUDA=ON, but not found: ${missing}")
   endif()
 endif()
 
@@ -88,8 +133,9 @@ if(TANDEM_HAS_CUDA)
   set(CMAKE_CUDA_EXTENSIONS OFF)
   set(TANDEM_CUDA_LIBRARIES
     CUDA::cudart CUDA::cublasLt CUDA::nvrtc CuDNN::cudnn NCCL::nccl ${CMAKE_DL_LIBS})
-  message(STATUS "CUDA backend: toolkit ${CUDAToolkit_VERSION}, cuDNN ${CuDNN_VERSION}, "
-    "cudnn-frontend ${CudnnFrontend_VERSION}, NCCL ${NCCL_VERSION}, "
+  tandem_cublas_version(cublas_version)
+  message(STATUS "CUDA backend: toolkit ${CUDAToolkit_VERSION}, cuBLASLt ${cublas_version}, "
+    "cuDNN ${CuDNN_VERSION}, cudnn-frontend ${CudnnFrontend_VERSION}, NCCL ${NCCL_VERSION}, "
     "architectures ${CMAKE_CUDA_ARCHITECTURES}")
 elseif(TANDEM_CUDA STREQUAL "OFF")
   message(STATUS "CUDA backend: off")

@@ -37,7 +37,8 @@ endfunction()
 
 # tandem_cuda_test(NAME SOURCES ... LIBRARIES ... [TIMEOUT seconds]): a GoogleTest program whose cases
 # need a GPU. It is built wherever the CUDA backend is; its cases are listed one by one under the
-# label `gpu` where a GPU is seen, and elsewhere counted as left out (a parametrised one once).
+# label `gpu` where a GPU is seen, and elsewhere counted as left out, by ./test.sh: only the built
+# program knows how many a parametrised one is.
 function(tandem_cuda_test name)
   cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LIBRARIES" ${ARGN})
   if(NOT arg_TIMEOUT)
@@ -54,12 +55,7 @@ function(tandem_cuda_test name)
       return()
     endif()
   endif()
-  foreach(source IN LISTS arg_SOURCES)
-    file(STRINGS ${source} cases REGEX "^(TYPED_)?TEST(_[FP])?[(]")
-    foreach(case IN LISTS cases)
-      set_property(GLOBAL APPEND PROPERTY TANDEM_GPU_TESTS_LEFT_OUT "${name}")
-    endforeach()
-  endforeach()
+  set_property(GLOBAL APPEND PROPERTY TANDEM_GPU_TESTS_LEFT_OUT "cases of ${name}")
 endfunction()
 
 # tandem_cuda_mpi_test(NAME RANKS 1 2 4 SOURCES ... LIBRARIES ... [TIMEOUT seconds]): as tandem_mpi_test,
@@ -174,6 +170,18 @@ function(tandem_write_tests_left_out)
   list(TRANSFORM groups APPEND "\n")
   list(JOIN groups "" lines)
   file(WRITE ${PROJECT_BINARY_DIR}/tests_left_out "${lines}")
+endfunction()
+
+# Writes the build folder's gpu_tests_left_out, for ./test.sh: a line for each test that is not
+# registered for want of GPUs, or for all cases of a program, or that none is built.
+function(tandem_write_gpu_tests_left_out)
+  get_property(lines GLOBAL PROPERTY TANDEM_GPU_TESTS_LEFT_OUT)
+  if(NOT TANDEM_HAS_CUDA)
+    set(lines "not built")
+  endif()
+  list(TRANSFORM lines APPEND "\n")
+  list(JOIN lines "" text)
+  file(WRITE ${PROJECT_BINARY_DIR}/gpu_tests_left_out "${text}")
 endfunction()
 
 # As root (containers, CI) and with more ranks than cores mpirun wants to be told that it is meant.

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstdlib>
 #include <exception>
 #include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -94,31 +96,58 @@ GpuList gpus_of_host(const LaunchArguments& arguments) {
   return list_once_free(arguments.slot, list_visible_gpus, free_seconds);
 }
 
-/// The devices of the whole job, which `tandem tune` keeps its choices by.
-DeviceSet devices_of(const std::vector<GpuInfo>& gpus, int hosts) {
-  if (gpus.empty()) return {.name = read_machine().cpu_model, .count = hosts};
-  return {.name = gpus.front().name, .count = static_cast<int>(gpus.size()) * hosts};
-}
-
 void add_override(std::vector<std::string>& command, const std::string& assignment) {
   command.insert(command.end(), {"--set", assignment});
 }
 
+bool sets(const std::string& assignment, std::string_view key) {
+  return ConfigTable::key_of(assignment) == key;
+}
+
+/// `tandem tune` as it finds a choice for the plan: on this host alone, with its share of the
+/// batch, or inside a Slurm allocation on all of its hosts, where the tuner's runs start as the
+/// plan does.
+std::string tune_line(const LaunchPlan& plan) {
+  const std::vector<std::string>& command = plan.rank.command;
+  const bool share = plan.host_count > 1 && plan.starter == Starter::mpirun;
+  std::vector<std::string> words{"tandem", "tune", command.at(1)};
+  for (const std::string& setting : values_of(command, "--set")) {
+    if (!share || !sets(setting, "train.global_batch")) add_override(words, setting);
+  }
+  if (share) {
+    const std::int64_t batch = launched_config(command).global_batch / plan.host_count;
+    add_override(words, fmt::format("train.global_batch={}", batch));
+  }
+  if (plan.rank.slot.gpus != "all") words.insert(words.end(), {"--gpus", plan.rank.slot.gpus});
+  return shell_line(words) + (share ? " on this host, for its share of the batch" : "");
+}
+
+/// What a choice was measured on, where that is not what it is taken for.
+std::string origin_text(const TunedPlacement& choice, const LaunchPlan& plan) {
+  if (choice.hosts == plan.host_count) return "";
+  return fmt::format(" on {}, with as much of the batch for each host",
+                     choice.hosts == 1 ? "one host" : fmt::format("{} hosts", choice.hosts));
+}
+
 /// --ranks-per-gpu auto: what the tuner chose, loader workers included where the command sets none.
-Placement tuned(const DeviceSet& devices, std::vector<std::string>& command) {
-  const std::optional<TunedPlacement> choice = tuned_placement(command, devices);
-  if (!choice) {
-    std::vector<std::string> words{command.size() > 1 ? command[1] : "CONFIG"};
-    for (const std::string& setting : values_of(command, "--set")) add_override(words, setting);
-    log_warning("not tuned yet: one rank on each device; run tandem tune {}", shell_line(words));
+Placement tuned(const PlacementHost& host, LaunchPlan& plan) {
+  std::vector<std::string>& command = plan.rank.command;
+  if (command[0] == "eval") {
+    log_warning(
+        "--ranks-per-gpu auto: tandem tune chooses for training alone; one rank on each device");
     return {};
   }
-  log_info("tuned on {}: {}, {} loader worker{} each", choice->date, text_of(choice->placement),
-           choice->loader_workers, choice->loader_workers == 1 ? "" : "s");
-  const bool has_own =
-      std::ranges::any_of(values_of(command, "--set"), [](const std::string& assignment) {
-        return ConfigTable::key_of(assignment) == "data.workers";
-      });
+  const std::optional<TunedPlacement> choice = tuned_placement(command, host, plan.host_count);
+  if (!choice) {
+    log_warning("not tuned yet: one rank on each device; run {}", tune_line(plan));
+    return {};
+  }
+  log_info("tuned on {}{}: {}, {} loader worker{} each", choice->date, origin_text(*choice, plan),
+           text_of(choice->placement), choice->loader_workers,
+           choice->loader_workers == 1 ? "" : "s");
+  const bool has_own = std::ranges::any_of(
+      values_of(command, "--set"),
+      [](const std::string& assignment) { return sets(assignment, "data.workers"); });
   if (!has_own) add_override(command, fmt::format("data.workers={}", choice->loader_workers));
   return choice->placement;
 }
@@ -145,9 +174,7 @@ void require_no_gpu_options(const SlotRequest& slot) {
 }
 
 /// Settles how the ranks of a device lie on it.
-void place_ranks(const LaunchArguments& arguments, const DeviceSet& devices, RankRequest& rank) {
-  Placement placement =
-      arguments.ranks_per_gpu == "auto" ? tuned(devices, rank.command) : requested(arguments);
+void place_ranks(const LaunchArguments& arguments, Placement placement, RankRequest& rank) {
   if (arguments.colocation == "folded") placement.colocation = Colocation::folded;
   if (arguments.colocation == "processes") placement.colocation = Colocation::processes;
   const bool folded = placement.colocation == Colocation::folded && placement.ranks_per_device > 1;
@@ -229,7 +256,10 @@ int launch(const LaunchArguments& arguments) {
     const GpuList gpus = gpus_of_host(arguments);
     const std::vector<GpuInfo> used = choose_gpus(arguments.slot.gpus, gpus);
     if (used.empty()) require_no_gpu_options(arguments.slot);
-    place_ranks(arguments, devices_of(used, plan.host_count), plan.rank);
+    const Placement placement = arguments.ranks_per_gpu == "auto"
+                                    ? tuned(placement_host(used, gpus), plan)
+                                    : requested(arguments);
+    place_ranks(arguments, placement, plan.rank);
     slots = deal_slots(plan.rank.slot, gpus, usable_cores());
     plan.processes_per_host = static_cast<int>(slots.slots.size());
     check_memory(plan, used);
@@ -238,7 +268,12 @@ int launch(const LaunchArguments& arguments) {
     if (!used.empty()) warn_of_foreign_mps(plan.rank.slot, variable);
   } else {
     if (arguments.slot.gpus == "none") require_no_gpu_options(arguments.slot);
-    place_ranks(arguments, {}, plan.rank);
+    if (arguments.ranks_per_gpu == "auto") {
+      input_error(
+          "--ranks-per-gpu auto: what was tuned goes by the devices of the job's hosts, and this "
+          "host is none of them; start tandem launch on one of them, or give a number");
+    }
+    place_ranks(arguments, requested(arguments), plan.rank);
     plan.processes_per_host = processes_of_other_hosts(plan.rank.slot);
     if (arguments.slot.gpus != "none") warn_of_foreign_mps(plan.rank.slot, variable);
   }

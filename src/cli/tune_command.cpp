@@ -17,9 +17,12 @@
 #include "base/subprocess.h"
 #include "cli/commands.h"
 #include "cli/file_kind.h"
+#include "cli/tuned_placement.h"
 #include "cli/usage_error.h"
+#include "device/gpu_list.h"
 #include "device/machine.h"
 #include "device/open_context.h"
+#include "launch/host_slots.h"
 #include "parallel/placement_store.h"
 #include "train/environment.h"
 #include "train/placement_key.h"
@@ -98,8 +101,8 @@ class Tuner {
                 .workers = config_.data.workers,
                 .cores = default_threads(read_machine(), 1),
                 .seconds = arguments.seconds},
-        runner_(bench_call(arguments, config_), folder_.path(),
-                [this] { return stop_.requested(); }) {}
+        call_(bench_call(arguments, config_)),
+        runner_(call_, folder_.path(), [this] { return stop_.requested(); }) {}
 
   int run() {
     if (!arguments_.json.empty()) expect_json_can_be_written(arguments_.json);
@@ -179,14 +182,20 @@ class Tuner {
 
   void save(const TuneResult& result) const {
     const Row& choice = result.rows.at(result.choice);
-    const PlacementKey key =
-        placement_key(config_, {.name = result.device, .count = result.devices});
+    const GpuList gpus = list_visible_gpus();
+    const std::string& asked = call_.gpus;
+    const std::vector<GpuInfo> used = choose_gpus(asked.empty() ? "all" : asked, gpus);
+    // Inside a Slurm allocation the runs were on all of its hosts.
+    const int per_host = result.on_gpus ? std::max(1, static_cast<int>(used.size())) : 1;
+    const int hosts = std::max(1, result.devices / per_host);
+    const PlacementKey key = placement_key(config_, placement_host(used, gpus), hosts);
     const PlacementStore store = PlacementStore::of_user();
     store.save(key, {.placement = choice.candidate.placement,
                      .loader_workers = choice.candidate.workers,
                      .images_per_second = choice.training(),
                      .one_rank_images_per_second =
                          result.one_rank ? result.rows.at(*result.one_rank).training() : 0.0,
+                     .hosts = hosts,
                      .date = utc_time()});
     std::cout << fmt::format("kept in {} for tandem launch --ranks-per-gpu auto\n",
                              store.file(key).string());
@@ -198,6 +207,7 @@ class Tuner {
   StopSignal stop_;
   ScratchFolder folder_;
   Teller teller_;
+  BenchCall call_;
   BenchRunner runner_;
   Measure measure_ = [this](const Candidate& candidate, double seconds) {
     teller_.begin(candidate);

@@ -237,6 +237,7 @@ DataConfig read_data_config(const ConfigTable& data) {
   constexpr int most_workers = 1024;
   config.workers = get_small(data, "workers", 1, 1, most_workers);
   config.prefetch = get_small(data, "prefetch", 4, 1, most_workers);
+  config.timeout_seconds = data.get_real_or("timeout_seconds", 20.0, 0.0, 1e6);
   return config;
 }
 

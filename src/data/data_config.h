@@ -38,6 +38,8 @@ enum class DataKind { idx, cifar10, cifar100, folder, synthetic };
 ///   training by another one, left out of evaluations, counted and listed |
 /// | workers | all | decoding threads of each rank, default 1 |
 /// | prefetch | all | batches decoded ahead, default 4 |
+/// | timeout_seconds | all | how long reading may stand still before it ends the run, default 20;
+///   0: for ever |
 ///
 /// [data.augment], for training only, all off by default:
 ///
@@ -74,6 +76,7 @@ struct DataConfig {
   bool skip_bad_samples = false;
   int workers = 1;
   int prefetch = 4;
+  double timeout_seconds = 20.0;
   /// With the augmentations of single samples in it; make_transform() sets `train`.
   TransformOptions transform;
   MixOptions mix;

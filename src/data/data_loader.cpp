@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/standstill.h"
+#include "data/data_timeout.h"
 
 namespace tandem {
 BatchSource training_batches(DistributedSampler sampler) {
@@ -32,8 +34,9 @@ BatchSource evaluation_batches(EvaluationSampler sampler) {
 struct DataLoader::Slot {
   Batch batch;
   std::unique_ptr<BatchBuffer> buffer;
-  std::vector<std::string> reasons;  ///< a position whose sample could not be read has one
-  std::vector<std::int64_t> asked;   ///< samples by position
+  std::vector<std::string> reasons;     ///< a position whose sample could not be read has one
+  std::vector<std::int64_t> asked;      ///< samples by position
+  std::vector<std::atomic<bool>> read;  ///< by position
   Mix mix;
   // Guarded by the loader's mutex:
   int unfinished = 0;  ///< tasks
@@ -56,6 +59,7 @@ DataLoader::DataLoader(const Dataset& dataset, const Transform& transform, Batch
     slot->buffer = make_buffer();
     slot->buffer->show_in(slot->batch);
     slot->reasons.resize(static_cast<std::size_t>(options.batch) + (options.mix.on() ? 1 : 0));
+    slot->read = std::vector<std::atomic<bool>>(slot->reasons.size());
     slots_.push_back(std::move(slot));
   }
 }
@@ -117,6 +121,7 @@ void DataLoader::submit(Slot& slot, BatchRequest request, std::int64_t ordinal) 
   slot.batch.ordinal = ordinal;
   slot.batch.bad.clear();
   std::fill(slot.reasons.begin(), slot.reasons.end(), std::string());
+  for (std::atomic<bool>& read : slot.read) read = false;
   slot.buffer->clear(count, batch);
 
   // One share a thread, so that the batch whose turn is next is there as early as can be.
@@ -187,6 +192,8 @@ void DataLoader::decode_sample(Slot& slot, std::size_t at) {
     slot.reasons[at] = error.what();
     if (options_.on_bad_sample == OnBadSample::replace) replace_sample(slot, at);
   }
+  slot.read[at] = true;
+  ++read_;
 }
 
 void DataLoader::replace_sample(Slot& slot, std::size_t at) {
@@ -241,18 +248,33 @@ const Batch* DataLoader::next() {
   return &slot.batch;
 }
 
+void DataLoader::fail_to_read(const Slot& slot) const {
+  const auto first = std::ranges::find_if(slot.read, [](const auto& read) { return !read; });
+  const auto at = static_cast<std::size_t>(first - slot.read.begin());
+  throw DataTimeout(fmt::format(
+      "{}: waited {:g} s for it, in which no other sample was read either; look at the disk or the "
+      "network that it lies on, or raise data.timeout_seconds",
+      dataset_.describe(slot.asked.at(std::min(at, slot.asked.size() - 1))),
+      options_.timeout_seconds));
+}
+
 void DataLoader::wait_for(const Slot& slot) {
   constexpr auto interval = std::chrono::milliseconds(50);
   std::unique_lock lock(mutex_);
   if (slot.unfinished > 0) {
-    const auto begin = std::chrono::steady_clock::now();
+    const auto begin = Standstill::Clock::now();
+    Standstill standstill(begin);
+    std::int64_t before = read_;
     while (!done_.wait_for(lock, interval, [&slot] { return slot.unfinished == 0; })) {
-      if (!options_.while_waiting) continue;
       lock.unlock();
-      options_.while_waiting();
+      if (options_.while_waiting) options_.while_waiting();
+      const std::int64_t now = read_;
+      const bool still = std::exchange(before, now) == now;
+      const double seconds = standstill.look(still, Standstill::Clock::now()).count();
+      if (options_.timeout_seconds > 0.0 && seconds >= options_.timeout_seconds) fail_to_read(slot);
       lock.lock();
     }
-    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
+    const std::chrono::duration<double> waited = Standstill::Clock::now() - begin;
     wait_seconds_ += waited.count();
   }
   if (slot.error) std::rethrow_exception(slot.error);

@@ -75,6 +75,8 @@ class DataLoader {
     int hold = 1;
     /// Called by next() several times a second while it waits; may be empty.
     std::function<void()> while_waiting{};
+    /// How long next() waits while no thread gets done with a sample; 0: for ever.
+    double timeout_seconds = 0.0;
   };
   DataLoader(const Dataset& dataset, const Transform& transform, BatchSource source,
              const Options& options);
@@ -92,7 +94,9 @@ class DataLoader {
   /// The next batch (the first one where start() was never called), or nullptr after the last. The
   /// batch given out Options::hold calls before is void then. A
   /// sample that could not be read throws here what its reading threw, when its batch's turn comes
-  /// (the first such sample of the batch); every later call throws it again, until start().
+  /// (the first such sample of the batch); every later call throws it again, until start(). Throws
+  /// DataTimeout (data/data_timeout.h) that names a sample where reading stands still; start() and
+  /// the destructor then wait for what does not come.
   const Batch* next();
 
   /// Seconds that next() has waited for batches so far.
@@ -113,6 +117,7 @@ class DataLoader {
   void load_into(Slot& slot, std::size_t at, std::int64_t index);
   void settle_bad(Slot& slot) const;
   void wait_for(const Slot& slot);
+  [[noreturn]] void fail_to_read(const Slot& slot) const;
   Slot& slot_of(std::int64_t ordinal);
 
   const Dataset& dataset_;
@@ -128,6 +133,7 @@ class DataLoader {
   std::mutex mutex_;  ///< guards the slots' counts and errors
   std::condition_variable done_;
   std::atomic<bool> stopping_{false};
+  std::atomic<std::int64_t> read_{0};  ///< samples so far, broken ones too
   std::unique_ptr<ThreadPool> pool_;
 };
 

@@ -27,6 +27,7 @@ using nvml::Status;
 struct Functions {
   explicit Functions(const Library& library) {
     library.find("nvmlSystemGetCudaDriverVersion_v2", cuda_version);
+    library.find("nvmlSystemGetDriverVersion", driver_version);
     library.find("nvmlDeviceGetCount_v2", count);
     library.find("nvmlDeviceGetHandleByIndex_v2", by_index);
     library.find("nvmlDeviceGetUUID", uuid);
@@ -41,6 +42,7 @@ struct Functions {
   }
 
   Status (*cuda_version)(int*) = nullptr;
+  Status (*driver_version)(char*, unsigned int) = nullptr;
   Status (*count)(unsigned int*) = nullptr;
   Status (*by_index)(unsigned int, DeviceHandle**) = nullptr;
   Status (*uuid)(DeviceHandle*, char*, unsigned int) = nullptr;
@@ -148,6 +150,9 @@ GpuList list_gpus(const char* file) {
   if (!library) return list;
   const Functions nvml(*library);
   if (!succeeds(nvml.cuda_version, &list.cuda_version)) list.cuda_version = 0;
+  std::array<char, 128> driver{};
+  const auto room = static_cast<unsigned int>(driver.size());
+  if (succeeds(nvml.driver_version, driver.data(), room)) list.driver = driver.data();
   unsigned int count = 0;
   if (!succeeds(nvml.count, &count)) {
     list.trouble = "NVML does not count the GPUs";

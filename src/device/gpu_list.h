@@ -25,6 +25,7 @@ struct GpuInfo {
 struct GpuList {
   std::vector<GpuInfo> gpus{};
   int cuda_version = 0;   ///< the driver's, 13010 for 13.1; 0 where it does not say
+  std::string driver{};   ///< its version, "580.65.06"; empty where it does not say
   std::string trouble{};  ///< why nothing can be listed, as a phrase; empty where it can
 };
 

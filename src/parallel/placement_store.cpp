@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
@@ -32,6 +33,7 @@ Json choice_json(const TunedPlacement& choice) {
           {"loader_workers", choice.loader_workers},
           {"images_per_second", choice.images_per_second},
           {"one_rank_images_per_second", choice.one_rank_images_per_second},
+          {"hosts", choice.hosts},
           {"date", choice.date}};
 }
 
@@ -61,6 +63,7 @@ TunedPlacement read_choice(const Json& json) {
           .loader_workers = number_in(json, "loader_workers", 1, many),
           .images_per_second = json.at("images_per_second").get<double>(),
           .one_rank_images_per_second = json.at("one_rank_images_per_second").get<double>(),
+          .hosts = number_in(json, "hosts", 1, std::numeric_limits<int>::max()),
           .date = json.at("date").get<std::string>()};
 }
 

@@ -12,7 +12,7 @@
 namespace tandem {
 
 /// What a placement was chosen for: it is a good one where all of this is the same. Facts by name,
-/// in a fixed order: model, input, batch, precision, device, number of devices, versions.
+/// in a fixed order, the model's name first.
 using PlacementKey = std::vector<std::pair<std::string, std::string>>;
 
 /// What `tandem tune` found to be fastest, and `tandem launch --ranks-per-gpu auto` takes.
@@ -23,6 +23,7 @@ struct TunedPlacement {
   /// the whole batch. Equal where one rank is the choice.
   double images_per_second = 0.0;
   double one_rank_images_per_second = 0.0;
+  int hosts = 1;       ///< that it was measured on
   std::string date{};  ///< "2026-05-06T07:08:09Z"
 
   bool operator==(const TunedPlacement&) const = default;

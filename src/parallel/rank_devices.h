@@ -16,12 +16,12 @@ std::vector<std::string> visible_gpus();
 /// InputError where Tandem was built without CUDA.
 AnyContext open_rank_gpu(Communicator& host);
 
-/// Versions of CUDA, cuDNN and NCCL that this program is linked to; none where Tandem was built
-/// without CUDA.
+/// Versions of CUDA, cuDNN, cuBLASLt and NCCL that this program is linked to; none where Tandem was
+/// built without CUDA.
 std::vector<DeviceFact> library_versions();
 
-/// What of the context's libraries must be the same on every rank, for check_same_facts(): versions
-/// of CUDA, cuDNN and NCCL. Of the CPU nothing.
+/// What of the context must be the same on every rank, for check_same_facts(): library_versions()
+/// and the GPU's compute capability. Of the CPU nothing.
 std::vector<DeviceFact> device_facts(const AnyContext& context);
 
 /// The GPU's name and compute capability, for mixed_models(); empty of a CPU.

@@ -1,3 +1,4 @@
+#include <cublasLt.h>
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
 #include <nccl.h>
@@ -17,15 +18,15 @@ std::string cuda_version() {
   return cuda_version_text(version);
 }
 
-std::string nccl_version() {
-  int version = 0;
-  check_nccl(ncclGetVersion(&version), nullptr, "ncclGetVersion");
+/// "9.19.0" of 91900: how cuDNN, cuBLASLt and NCCL count.
+std::string library_version_text(std::size_t version) {
   return fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
 }
 
-std::string cudnn_version() {
-  const std::size_t version = cudnnGetVersion();
-  return fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
+std::string nccl_version() {
+  int version = 0;
+  check_nccl(ncclGetVersion(&version), nullptr, "ncclGetVersion");
+  return library_version_text(static_cast<std::size_t>(version));
 }
 
 }  // namespace
@@ -43,7 +44,8 @@ AnyContext open_rank_gpu(Communicator& host) {
 std::vector<DeviceFact> library_versions() {
   const std::string remedy = "install the same version on every host";
   return {{"CUDA", cuda_version(), remedy},
-          {"cuDNN", cudnn_version(), remedy},
+          {"cuDNN", library_version_text(cudnnGetVersion()), remedy},
+          {"cuBLASLt", library_version_text(cublasLtGetVersion()), remedy},
           {"NCCL", nccl_version(), remedy}};
 }
 

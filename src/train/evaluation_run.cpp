@@ -98,8 +98,8 @@ class EvaluationRun {
     constexpr std::int64_t default_batch = 64;
     const std::int64_t batch = config_.eval_batch > 0 ? config_.eval_batch : default_batch;
     evaluator_.emplace(*dataset_, transform_, graph_, store_, context_, communicator_,
-                       std::min(batch, dataset_->size()), config_.data.workers,
-                       config_.data.skip_bad_samples, config_.precision);
+                       std::min(batch, dataset_->size()),
+                       evaluation_loading(config_.data, communicator_), config_.precision);
     return evaluator_->run();
   }
 

@@ -21,7 +21,7 @@ namespace tandem {
 
 Evaluator::Evaluator(const Dataset& dataset, const Transform& transform, const Graph& graph,
                      ParameterStore& store, AnyContext& context, Communicator& communicator,
-                     std::int64_t batch, int workers, bool skip_bad, Precision precision)
+                     std::int64_t batch, const EvaluationLoading& loading, Precision precision)
     : dataset_(dataset),
       transform_(transform),
       context_(context),
@@ -36,8 +36,7 @@ Evaluator::Evaluator(const Dataset& dataset, const Transform& transform, const G
                  std::visit([&](auto& device) { wait_for_layers(device, communicator); }, context);
                }})),
       input_(make_input(graph.input())),
-      workers_(workers),
-      skip_bad_(skip_bad) {}
+      loading_(loading) {}
 
 std::unique_ptr<StepPlan> Evaluator::make_plan(const Graph& graph, ParameterStore& store,
                                                StepPlanOptions options) {
@@ -86,24 +85,30 @@ std::optional<LossSums> Evaluator::run_share(const std::function<bool()>& stop) 
                              .batch = plan_->batch(),
                              .world = communicator_.size(),
                              .rank = communicator_.rank()});
-  DataLoader loader(dataset_, transform_, evaluation_batches(sampler),
-                    {.batch = static_cast<int>(plan_->batch()),
-                     .workers = workers_,
-                     .on_bad_sample = skip_bad_ ? OnBadSample::drop : OnBadSample::fail,
-                     .raw = !is_host(context_),
-                     .allocate = pinned_allocator(context_),
-                     .while_waiting = [this] { communicator_.still_working(); }});
+  const DataLoader::Options options{
+      .batch = static_cast<int>(plan_->batch()),
+      .workers = loading_.workers,
+      .on_bad_sample = loading_.skip_bad ? OnBadSample::drop : OnBadSample::fail,
+      .raw = !is_host(context_),
+      .allocate = pinned_allocator(context_),
+      .while_waiting = [this] { communicator_.still_working(); },
+      .timeout_seconds = loading_.timeout_seconds};
+  loader_.emplace(dataset_, transform_, evaluation_batches(sampler), options);
   bad_.clear();
   LossSums mine;
   while (!stop()) {
-    const Batch* batch = loader.next();
-    if (batch == nullptr) return mine;
+    const Batch* batch = loader_->next();
+    if (batch == nullptr) {
+      loader_.reset();
+      return mine;
+    }
     bad_.insert(bad_.end(), batch->bad.begin(), batch->bad.end());
     if (batch->valid == 0) continue;
     const EvaluationInput::View view = input_->put(*batch);
     // Waits for the device, so that the batch may go.
     mine += plan_->forward(view.images, {view.labels}, batch->valid);
   }
+  loader_.reset();
   return std::nullopt;
 }
 

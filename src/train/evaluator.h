@@ -10,6 +10,7 @@
 #include "device/arena.h"
 #include "graph/step_plan.h"
 #include "parallel/communicator.h"
+#include "train/data_loading.h"
 #include "train/evaluation_input.h"
 
 namespace tandem {
@@ -28,12 +29,11 @@ struct Evaluation {
 /// Runs a model over a whole data set, shared out over the ranks of `communicator`.
 class Evaluator {
  public:
-  /// Collective. `batch`: samples a rank takes at once. `skip_bad`: leave out what cannot be read
-  /// instead of throwing. All of these outlive the evaluator. Throws InputError where a device has
-  /// not the memory for such batches.
+  /// Collective. `batch`: samples a rank takes at once. All of these outlive the evaluator. Throws
+  /// InputError where a device has not the memory for such batches.
   Evaluator(const Dataset& dataset, const Transform& transform, const Graph& graph,
             ParameterStore& store, AnyContext& context, Communicator& communicator,
-            std::int64_t batch, int workers, bool skip_bad = false,
+            std::int64_t batch, const EvaluationLoading& loading,
             Precision precision = Precision::fp32);
 
   /// Collective. Parameters and buffers must be the same on all ranks. Throws InputError where not
@@ -61,8 +61,8 @@ class Evaluator {
   std::unique_ptr<StepPlan> plan_;
   Arena image_memory_;  // a device's
   std::unique_ptr<EvaluationInput> input_;
-  int workers_;
-  bool skip_bad_;
+  EvaluationLoading loading_;
+  std::optional<DataLoader> loader_;  // outlives what it throws, for it may wait for what hangs
   std::vector<BadSample> bad_;
 };
 

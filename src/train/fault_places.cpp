@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <vector>
 
 #include "base/last_words.h"
+#include "data/data_timeout.h"
 #include "device/device_error.h"
 #include "parallel/gather_text.h"
 
@@ -46,6 +48,11 @@ void rethrow_with_places(const RankTopology& places, const std::function<FaultNo
   } catch (const RankEnded& error) {
     const FaultNotes now = notes();
     throw RankEnded(now.at + error.what() + behind(", and ", now.way_on));
+  } catch (const DataTimeout& error) {
+    const FaultNotes now = notes();
+    const std::array here{places.rank()};
+    throw DataTimeout(fmt::format("{}{} ({}){}", now.at, error.what(), places.places_text(here),
+                                  behind("; ", now.way_on)));
   } catch (const DeviceError& error) {
     throw DeviceError(error.what() + sharers_of_a_fault(places) + behind("; ", notes().way_on));
   }

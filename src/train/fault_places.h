@@ -13,10 +13,10 @@ struct FaultNotes {
   std::string way_on{};  ///< how it goes on: "go on with --resume"; empty: there is nothing to do
 };
 
-/// Throws the Error that is being handled on. One of other ranks or of a device, which ends a job
-/// from without, becomes one of its kind whose message says where the ranks are and what to do;
-/// `notes` is asked then alone. To be called before anything is taken down that uses a device: that
-/// may wait for it for ever.
+/// Throws the Error that is being handled on. One of other ranks, of a device, or of data that do
+/// not come, which ends a job from without, becomes one of its kind whose message says where the
+/// ranks are and what to do; `notes` is asked then alone. To be called before anything is taken
+/// down that uses a device: that may wait for it for ever.
 [[noreturn]] void rethrow_with_places(const RankTopology& places,
                                       const std::function<FaultNotes()>& notes);
 

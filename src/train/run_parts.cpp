@@ -13,6 +13,7 @@
 #include "parallel/colocated/host_reduction.h"
 #include "parallel/device_communicator.h"
 #include "parallel/replica_check.h"
+#include "train/data_loading.h"
 #include "train/device_input.h"
 #include "train/host_memory_need.h"
 #include "train/run_device.h"
@@ -95,7 +96,8 @@ DataLoader::Options loader_options(const RunConfig& config, RunParts& parts,
           .raw = !is_host(parts.context),
           .allocate = pinned_allocator(parts.context),
           .hold = is_host(parts.context) ? 1 : DeviceInput::hold(config.accumulate),
-          .while_waiting = [&communicator] { communicator.still_working(); }};
+          .while_waiting = [&communicator] { communicator.still_working(); },
+          .timeout_seconds = data_patience(config.data, communicator)};
 }
 
 std::optional<RawInput> raw_input(const RunParts& parts) {

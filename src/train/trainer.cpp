@@ -54,7 +54,7 @@ class Trainer::Run {
         evaluator_(*parts_.datasets.test, test_transform_, replica_.graph(),
                    replica_.evaluated_store(), parts_.context, communicator,
                    config.eval_batch > 0 ? config.eval_batch : sampler_.micro_batch(),
-                   config.data.workers, config.data.skip_bad_samples, config.precision),
+                   evaluation_loading(config.data, communicator), config.precision),
         checkpoints_(place, config_),
         early_stop_(config.early_stop),
         gpu_use_(communicator, device_uuid(parts_.context)),

@@ -55,7 +55,7 @@ void LaunchFault::expect_checkpoint_after(int step) const {
   });
 }
 
-void LaunchFault::expect_restart_with_the_same_bits(Program& job, int code) const {
+void LaunchFault::expect_restart_with_the_same_bits(Program& job, int code, int damaged) const {
   const std::string restart =
       fmt::format("the job ended with code {}; restart 1 of 1, from step ", code);
   wait_until("the job is restarted", 40.0,
@@ -64,8 +64,10 @@ void LaunchFault::expect_restart_with_the_same_bits(Program& job, int code) cons
   const std::size_t at = err.find(restart);
   ASSERT_NE(at, std::string::npos) << err;
   const int reached = std::stoi(err.substr(at + restart.size()));
-  wait_until("it has gone on", device().start_seconds,
-             [&] { return !job.running() || checkpoint_steps(path("out")).back() > reached; });
+  EXPECT_TRUE(damaged == 0 || reached < damaged) << err;
+  wait_until("it has gone on", device().start_seconds, [&] {
+    return !job.running() || checkpoint_steps(path("out")).back() > std::max(reached, damaged);
+  });
   job.signal(SIGTERM);
   const Outcome outcome = end_after_fault(job);
   ASSERT_EQ(outcome.code, stopped) << outcome.err;

@@ -19,8 +19,9 @@ class LaunchFault : public LaunchedJob {
   void expect_clean_end(const std::vector<pid_t>& processes) const;
 
   /// Of an endless_job() with one restart that has just failed, or is about to: it is restarted,
-  /// after `code`, and goes on as a run that nobody disturbed.
-  void expect_restart_with_the_same_bits(Program& job, int code) const;
+  /// after `code`, and goes on as a run that nobody disturbed; from an earlier checkpoint than that
+  /// of step `damaged`, where there is one.
+  void expect_restart_with_the_same_bits(Program& job, int code, int damaged = 0) const;
 
   /// Waits for a checkpoint behind the step.
   void expect_checkpoint_after(int step) const;

@@ -234,6 +234,20 @@ TEST_F(LaunchFault, RestartsAndGoesOnBitExactly) {
   expect_restart_with_the_same_bits(*job, 128 + SIGKILL);
 }
 
+TEST_F(LaunchFault, RestartsFromTheNewestCheckpointThatIsWhole) {
+  Launch command = launch(shared_gpu({"--max-restarts", "1"}), endless_job());
+  command.timeout = 2.0 * device().start_seconds + 60.0;
+  const auto job = started(command);
+  wait_until("there is a checkpoint to fall back to", 30.0,
+             [&] { return checkpoint_steps(path("out")).size() >= 2; });
+  for (int rank = 0; rank < 4; ++rank) Program::signal(job->rank_process(rank), SIGSTOP);
+  const int damaged = checkpoint_steps(path("out")).back();
+  const fs::path newest = checkpoint(path("out"), damaged);
+  fs::resize_file(newest, fs::file_size(newest) / 2);
+  Program::signal(job->rank_process(1), SIGKILL);
+  expect_restart_with_the_same_bits(*job, 128 + SIGKILL, damaged);
+}
+
 /// A job whose mpirun waits on once all ranks have ended, as for a host that is gone.
 class StuckMpirun : public LaunchFault {
  protected:

@@ -10,7 +10,6 @@
 
 #include "cli/launched_job.h"
 #include "cli/message_check.h"
-#include "train/placement_key.h"
 
 // `tandem launch` with real mpirun. GPUs and the MPS daemon are made up (tests/launch), the ranks
 // compute on the CPU: what they are started with, what becomes of the daemon, and restarts.
@@ -246,42 +245,6 @@ TEST_F(LaunchTest, FoldedRanksAreOneProcess) {
   EXPECT_NE(outcome.out.find("2 processes on 1 host"), std::string::npos) << outcome.out;
   EXPECT_NE(outcome.out.find("--set parallel.folded_ranks=4\n"), std::string::npos) << outcome.out;
   EXPECT_EQ(outcome.out.find("MPS: "), std::string::npos) << outcome.out;
-}
-
-TEST_F(LaunchTest, TakesWhatTheTunerChose) {
-  ConfigTable table = ConfigTable::from_file(path("run.toml"));
-  table.override_key("train.device=cpu");
-  const PlacementStore store(path("cache") / "placements");
-  store.save(placement_key(read_run_config(table), {.name = "Fake GPU", .count = 2}),
-             {.placement = {.ranks_per_device = 4, .sm_percent = 30},
-              .loader_workers = 3,
-              .date = "2026-05-06T07:08:09Z"});
-  const Words automatic{"--ranks-per-gpu", "auto", "--dry-run"};
-  const Launch tuned = with(launch(automatic), "TANDEM_CACHE_DIR", path("cache").string());
-  const Outcome outcome = run(tuned);
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_NE(outcome.out.find("8 processes on 1 host"), std::string::npos) << outcome.out;
-  EXPECT_NE(outcome.out.find(" --sm-percent 30 "), std::string::npos) << outcome.out;
-  EXPECT_NE(outcome.out.find(" --set data.workers=3\n"), std::string::npos) << outcome.out;
-  EXPECT_NE(outcome.err.find("tuned on 2026-05-06T07:08:09Z: 4 processes of 30 %, 3 loader "
-                             "workers each"),
-            std::string::npos)
-      << outcome.err;
-  // The command's own number of workers stays, and what was tuned for one batch fits no other.
-  for (const char* one : {"data.workers=1", "data.workers = 1"}) {
-    const Launch own =
-        with(launch(automatic, set({one})), "TANDEM_CACHE_DIR", path("cache").string());
-    const Outcome kept = run(own);
-    EXPECT_NE(kept.out.find(one), std::string::npos) << kept.out << kept.err;
-    EXPECT_EQ(kept.out.find("data.workers=3"), std::string::npos) << one;
-  }
-  Launch other = with(launch(automatic, set({"train.global_batch=64"})), "TANDEM_CACHE_DIR",
-                      path("cache").string());
-  const Outcome not_tuned = run(other);
-  EXPECT_NE(not_tuned.err.find("not tuned yet: one rank on each device; run tandem tune run.toml"),
-            std::string::npos)
-      << not_tuned.err;
-  EXPECT_NE(not_tuned.out.find("2 processes on 1 host"), std::string::npos) << not_tuned.out;
 }
 
 TEST_F(LaunchTest, StartsNoMoreRanksThanCpusUnlessTheyAreMeant) {

@@ -5,13 +5,15 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <memory>
+#include <regex>
 #include <thread>
 
 #include "cli/photos.h"
 #include "cli/run_folder.h"
 
 // A rank that is slow at work of its own, several times slower than the others' time-out, is no
-// rank that hangs.
+// rank that hangs; one whose data never come is.
 
 namespace tandem::cli {
 namespace {
@@ -72,6 +74,46 @@ TEST_F(SlowRank, ThatWaitsForABatchIsWaitedFor) {
   write_photos(path("photos"), {.count = 6});
   configure("kind = \"folder\"\npath = \"photos\"\nsize = 8\n");
   expect_patience(train_command("out", options(), 2), path("photos/train/dog/3.jpg"));
+}
+
+class DataThatHang : public SlowRank {
+ protected:
+  /// Expects the run to end by one line that names one of `files`, which nobody gets to read.
+  void expect_end(const std::vector<fs::path>& files, const std::string& rank) {
+    write_photos(path("photos"), {.count = 6});
+    configure("kind = \"folder\"\npath = \"photos\"\nsize = 8\ntimeout_seconds = 3\n");
+    std::vector<std::unique_ptr<HeldFile>> held;
+    for (const fs::path& file : files) {
+      held.push_back(std::make_unique<HeldFile>(path("photos") / file));
+    }
+    const auto begin = std::chrono::steady_clock::now();
+    // The others wait longer than the rank takes to end the job.
+    const auto settings = set({"train.max_steps=6", "parallel.timeout_seconds=10"});
+    Program program({.command = train_command("out", settings, 2), .folder = root()});
+    const Outcome outcome = program.wait();
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    EXPECT_LT(took.count(), 25.0);
+    EXPECT_NE(outcome.code, 0);
+    EXPECT_EQ(occurrences(outcome.err, "error: "), 1U) << outcome.err;
+    const std::regex line(
+        "error: step [0-9]+: .*photos/.*\\.jpg: waited [37] s for it, in which no "
+        "other sample was read either; .*raise data.timeout_seconds \\(rank " +
+        rank + " on [^)]*\\)");
+    EXPECT_TRUE(std::regex_search(outcome.err, line)) << outcome.err;
+  }
+};
+
+TEST_F(DataThatHang, EndTheJobWithTheSamplesName) { expect_end({"train/dog/3.jpg"}, "[01]"); }
+
+TEST_F(DataThatHang, EndAnEvaluationToo) { expect_end({"validation/dog/1.jpg"}, "[01]"); }
+
+// As on a network's disk that is gone.
+TEST_F(DataThatHang, AreToldOfOnceWhereAllRanksWait) {
+  std::vector<fs::path> all;
+  for (const char* kind : {"cat", "dog"}) {
+    for (int i = 0; i < 6; ++i) all.push_back(fmt::format("train/{}/{}.jpg", kind, i));
+  }
+  expect_end(all, "0");
 }
 
 Bytes idx(const std::vector<std::uint8_t>& extents) {

@@ -2,6 +2,7 @@
 #include <thread>
 
 #include "data/data_loader.h"
+#include "data/data_timeout.h"
 #include "data/support.h"
 #include "data/troubled_dataset.h"
 
@@ -54,6 +55,37 @@ class Loader : public ::testing::Test {
   TroubledDataset data{50};
   Transform transform{augmented()};
 };
+
+TEST_F(Loader, NamesASampleThatDoesNotCome) {
+  data.delay_ms = 3000;
+  DataLoader loader(data, transform, training(), {.batch = 12, .timeout_seconds = 0.5});
+  const auto begin = std::chrono::steady_clock::now();
+  try {
+    loader.next();
+    FAIL() << "waited for it";
+  } catch (const DataTimeout& error) {
+    const std::string first = data.describe(
+        DistributedSampler({.size = 50, .global_batch = 12, .seed = 4}).indices(0, 0, 0).front());
+    EXPECT_EQ(std::string(error.what()),
+              first +
+                  ": waited 0.5 s for it, in which no other sample was read either; look at "
+                  "the disk or the network that it lies on, or raise data.timeout_seconds");
+  }
+  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
+  EXPECT_GE(waited.count(), 0.5);
+}
+
+TEST_F(Loader, WaitsForSamplesThatComeSlowly) {
+  data.delay_ms = 200;
+  DataLoader loader(data, transform, training(), {.batch = 12, .timeout_seconds = 1.5});
+  EXPECT_NE(loader.next(), nullptr) << "2.4 s";
+}
+
+TEST_F(Loader, WaitsForEverWhereItIsToldTo) {
+  data.delay_ms = 700;
+  DataLoader loader(data, transform, training(), {.batch = 12, .workers = 12});
+  EXPECT_NE(loader.next(), nullptr);
+}
 
 TEST_F(Loader, GivesWhatTheTransformGivesAcrossEpochs) {
   DistributedSampler sampler({.size = 50, .global_batch = 12, .seed = 4});

@@ -3,7 +3,7 @@
 //   UUID[:exclusive|prohibited|instances][:busy][:processes=ID,ID...]
 // On a busy one the process computes that asks, on one with processes these. Of one with instances,
 // two MIG instances MIG-UUID-0 and MIG-UUID-1 are there. FAKE_CUDA_VERSION: the driver's, 13000
-// where it is not set.
+// where it is not set; FAKE_DRIVER: the driver's version, "580.1" where it is not set.
 
 #include <unistd.h>
 
@@ -88,6 +88,10 @@ nvml::Status nvmlSystemGetCudaDriverVersion_v2(int* version) {
   const char* text = std::getenv("FAKE_CUDA_VERSION");
   *version = text == nullptr ? 13000 : std::atoi(text);
   return 0;
+}
+nvml::Status nvmlSystemGetDriverVersion(char* text, unsigned int size) {
+  const char* version = std::getenv("FAKE_DRIVER");
+  return give(version == nullptr ? "580.1" : version, text, size);
 }
 nvml::Status nvmlDeviceGetCount_v2(unsigned int* count) {
   *count = static_cast<unsigned int>(devices().size());

@@ -30,6 +30,7 @@ TEST_F(ListedGpus, HoldInstancesInPlaceOfTheirCard) {
   EXPECT_FALSE(list.gpus[0].is_instance);
   EXPECT_EQ(list.trouble, "");
   EXPECT_EQ(list.cuda_version, 13000);
+  EXPECT_EQ(list.driver, "580.1");
 }
 
 TEST_F(ListedGpus, AreDescribed) {

@@ -21,6 +21,7 @@ TunedPlacement four_processes() {
       .loader_workers = 3,
       .images_per_second = 1234.5,
       .one_rank_images_per_second = 1000.25,
+      .hosts = 2,
       .date = "2026-05-06T07:08:09Z"};
 }
 
@@ -89,6 +90,7 @@ TEST(PlacementStore, ADamagedFileIsToldAndIgnored) {
       {"\"ranks_per_device\": 4", "\"ranks_per_device\": \"4\""},
       {"\"sm_percent\": 50", "\"sm_percent\": 101"},
       {"\"loader_workers\"", "\"workers\""},
+      {"\"hosts\": 2", "\"hosts\": 0"},
       {"\"processes\"", "\"threads\""}};
   for (const auto& [from, to] : damages) {
     const TemporaryFolder folder;

@@ -20,7 +20,7 @@ Evaluation evaluate(const RunConfig& config, AnyContext& context, std::int64_t b
   store.initialize(7);
   store.update_weights();
   SelfCommunicator self;
-  Evaluator evaluator(*test, transform, graph, store, context, self, batch, 2, false,
+  Evaluator evaluator(*test, transform, graph, store, context, self, batch, {.workers = 2},
                       config.precision);
   const Evaluation first = evaluator.run();
   EXPECT_EQ(evaluator.run().loss, first.loss) << "once more";

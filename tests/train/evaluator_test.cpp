@@ -37,7 +37,8 @@ struct Model {
     store->initialize(7);
   }
   Evaluation evaluate(Communicator& communicator, std::int64_t batch) {
-    return Evaluator(*test, transform, *graph, *store, context, communicator, batch, 2).run();
+    return Evaluator(*test, transform, *graph, *store, context, communicator, batch, {.workers = 2})
+        .run();
   }
 };
 
@@ -81,7 +82,7 @@ TEST(Evaluator, CountsEverySampleOnceAtAnyNumberOfRanks) {
 TEST(Evaluator, IsVoidOnAllRanksWhereOneStops) {
   Model model(37);
   Evaluator evaluator(*model.test, model.transform, *model.graph, *model.store, model.context,
-                      world(), 4, 2);
+                      world(), 4, {.workers = 2});
   const Evaluation whole = evaluator.run();
   int batches = 0;
   const bool stops = world().rank() == world().size() - 1;
