@@ -30,8 +30,10 @@
 #include "launch/failure_notice.h"
 #include "launch/job_supervisor.h"
 #include "launch/launch_plan.h"
+#include "launch/mps_environment.h"
 #include "parallel/mpi_session.h"
 #include "parallel/mpi_start_watch.h"
+#include "train/device_memory_need.h"
 #include "train/host_memory_need.h"
 
 namespace tandem {
@@ -210,17 +212,33 @@ void warn_of_backend(const HostSlots& slots) {
   }
 }
 
+void check_device_memory(const RunConfig& config, const LaunchPlan& plan,
+                         const std::vector<GpuInfo>& gpus) {
+  // Of a driver that does not say, 0.
+  const auto least = std::ranges::min_element(gpus, {}, &GpuInfo::memory_bytes);
+  if (least->memory_bytes == 0) return;
+  require_device_memory(config,
+                        {.processes = plan.rank.slot.processes_per_gpu,
+                         .devices = static_cast<int>(gpus.size()) * plan.host_count},
+                        {.name = fmt::format("{} ({})", least->uuid, least->name),
+                         .bytes = static_cast<std::size_t>(least->memory_bytes)});
+}
+
 /// Ranks on CPUs would find it out too late, when the kernel ends one of them. Those on GPUs look
-/// before their first step, once they know what their kernels need.
-void check_memory(const LaunchPlan& plan, const HostSlots& slots) {
+/// at what is free before their first step, once MPS and MPI have started and kernels are chosen.
+void check_memory(const LaunchPlan& plan, const std::vector<GpuInfo>& gpus) {
   if (plan.rank.command[0] == "eval") return;
   const RunConfig config = launched_config(plan.rank.command);
   const bool on_gpus =
-      built_with_cuda() && config.device != DeviceKind::cpu && !slots.slots.front().gpu.empty();
-  const std::optional<std::size_t> available = available_host_memory();
-  if (on_gpus || !available) return;
-  require_host_memory(config, {.processes = plan.processes_per_host, .hosts = plan.host_count},
-                      *available);
+      config.device == DeviceKind::cuda || (built_with_cuda() && config.device != DeviceKind::cpu);
+  if (on_gpus && !gpus.empty()) {
+    check_device_memory(config, plan, gpus);
+    return;
+  }
+  if (const std::optional<std::size_t> available = available_host_memory()) {
+    require_host_memory(config, {.processes = plan.processes_per_host, .hosts = plan.host_count},
+                        *available);
+  }
 }
 
 int launch(const LaunchArguments& arguments) {
@@ -244,9 +262,10 @@ int launch(const LaunchArguments& arguments) {
     place_ranks(arguments, placement, plan.rank);
     slots = deal_slots(plan.rank.slot, gpus, usable_cores());
     plan.processes_per_host = static_cast<int>(slots.slots.size());
-    check_memory(plan, slots);
+    check_memory(plan, used);
     warn_of_other_users(used);
     warn_of_backend(slots);
+    if (!used.empty()) warn_of_foreign_mps(plan.rank.slot, variable);
   } else {
     if (arguments.slot.gpus == "none") require_no_gpu_options(arguments.slot);
     if (arguments.ranks_per_gpu == "auto") {
@@ -256,6 +275,7 @@ int launch(const LaunchArguments& arguments) {
     }
     place_ranks(arguments, requested(arguments), plan.rank);
     plan.processes_per_host = processes_of_other_hosts(plan.rank.slot);
+    if (arguments.slot.gpus != "none") warn_of_foreign_mps(plan.rank.slot, variable);
   }
   if (arguments.dry_run) {
     std::cout << plan_text(plan, slots, ::geteuid() == 0);

@@ -31,10 +31,13 @@ class StepPlan::Builder {
                  "only training without accumulation lends the gradients' memory");
   }
 
-  std::size_t least_bytes() {
+  std::size_t least_bytes(GradientSums sums) {
     if (options_.training) {
       find_backward();
       find_writers();
+    }
+    if (sums == GradientSums::in_place) {
+      for (Writer& writer : writers_) writer.by_temporary = false;
     }
     return bytes_of_tensors();
   }
@@ -406,8 +409,9 @@ StepPlan::StepPlan(const Graph& graph, ParameterStore& parameters, AnyContext& c
 StepPlan::~StepPlan() = default;
 
 std::size_t StepPlan::least_activation_bytes(const Graph& graph, ParameterStore& parameters,
-                                             AnyContext& context, const StepPlanOptions& options) {
-  return Builder(graph, parameters, context, options).least_bytes();
+                                             AnyContext& context, const StepPlanOptions& options,
+                                             GradientSums sums) {
+  return Builder(graph, parameters, context, options).least_bytes(sums);
 }
 
 }  // namespace tandem

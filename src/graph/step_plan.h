@@ -85,10 +85,15 @@ class StepPlan {
   StepPlan(const StepPlan&) = delete;
   StepPlan& operator=(const StepPlan&) = delete;
 
+  /// How the gradients of a value that several layers read are summed: as the context's layers can,
+  /// or in place wherever a layer of any device might.
+  enum class GradientSums : std::uint8_t { as_here, in_place };
   /// Bytes that activations and their gradients take at least in such a plan, which what kernels
-  /// need beside them comes on top of. Makes no kernels and allocates nothing.
+  /// need beside them comes on top of. Makes no kernels and allocates nothing. With sums in place
+  /// also of a device that this process has not opened, whatever the context.
   static std::size_t least_activation_bytes(const Graph& graph, ParameterStore& parameters,
-                                            AnyContext& context, const StepPlanOptions& options);
+                                            AnyContext& context, const StepPlanOptions& options,
+                                            GradientSums sums = GradientSums::as_here);
 
   /// Runs the model and the loss. images (batch, H, W, C) of the activations' dtype and targets of
   /// the batch, in the context's memory; the first

@@ -181,13 +181,19 @@ int processes_of_other_hosts(const SlotRequest& request) {
     gpus = parse_number<std::size_t>(request.gpus).value_or(gpus);
   }
   if (gpus == 0) names_none(request.gpus);
+  if (request.processes_per_gpu > largest_mps_client_limit) {
+    input_error(
+        "--ranks-per-gpu {}: CUDA MPS takes {} processes a GPU at most, with any driver; ask for "
+        "fewer, or use --colocation folded",
+        request.processes_per_gpu, largest_mps_client_limit);
+  }
   return static_cast<int>(gpus) * request.processes_per_gpu;
 }
 
 int mps_client_limit(int cuda_version) {
   // NVIDIA's manual, "Client-Server Connection Limits": 60 from CUDA 13.1 on.
   constexpr int cuda_13_1 = 13010;
-  return cuda_version >= cuda_13_1 ? 60 : 48;
+  return cuda_version >= cuda_13_1 ? largest_mps_client_limit : 48;
 }
 
 HostSlots deal_slots(const SlotRequest& request, const GpuList& host,

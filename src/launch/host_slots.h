@@ -53,11 +53,14 @@ GpuList list_once_free(const SlotRequest& request, const std::function<GpuList()
 void warn_of_other_users(const std::vector<GpuInfo>& gpus);
 
 /// As many processes as the request needs on hosts that cannot be looked at from here, nothing else
-/// of them being known. Throws InputError where it does not say how many GPUs they have.
+/// of them being known. Throws InputError where it does not say how many GPUs they have, or where
+/// no MPS server takes so many processes on a GPU.
 int processes_of_other_hosts(const SlotRequest& request);
 
-/// Most processes that may be clients of an MPS server on one GPU, by the driver's CUDA version.
+/// Most processes that may be clients of an MPS server on one GPU, by the driver's CUDA version,
+/// and with any driver.
 int mps_client_limit(int cuda_version);
+constexpr int largest_mps_client_limit = 60;
 
 /// Deals a host's GPUs and cores: processes_per_gpu neighbours on each GPU, each bound to its share
 /// of the cores near that GPU. Throws InputError where the host cannot hold them: an MPS server

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "launch/mpi_folder.h"
+#include "launch/mps_environment.h"
 #include "launch/mps_folder.h"
 
 namespace tandem {
@@ -97,7 +98,8 @@ std::vector<std::string> srun_command(const LaunchPlan& plan) {
 std::string variables_text(const LaunchPlan& plan, const Slot& slot) {
   std::string pipes;
   std::string logs;
-  if (slot.daemon >= 0 && plan.rank.slot.reuse_mps) {
+  const bool reused = plan.rank.slot.reuse_mps && !slot.gpu.empty();
+  if (reused) {
     pipes = "(of the running daemon)";
   } else if (slot.daemon >= 0) {
     const MpsFolder folder(MpsFolder::path_of(plan.rank.job));
@@ -108,6 +110,11 @@ std::string variables_text(const LaunchPlan& plan, const Slot& slot) {
   const ReadEnvironment read = [](const char* name) { return std::getenv(name); };
   for (const auto& each : mpi_folder_variables(plan.rank.job, read)) changes.push_back(each);
   std::string text;
+  if (!slot.gpu.empty()) {
+    for (const std::string& name : foreign_mps_limits(plan.rank.slot, read)) {
+      text += " -u " + name;  // as of env
+    }
+  }
   for (const auto& [name, value] : changes) text += fmt::format(" {}={}", name, value);
   return text;
 }
@@ -166,12 +173,11 @@ std::string plan_text(const LaunchPlan& plan, const HostSlots& slots, bool as_ro
     const std::string variables = variables_text(plan, slot);
     if (!variables.empty()) text += fmt::format("   {}\n", variables);
   }
-  if (!slots.daemons.empty()) {
-    text +=
-        fmt::format("  MPS: {}\n", plan.rank.slot.reuse_mps
-                                       ? "your running daemon"
-                                       : fmt::format("{} private daemon{}", slots.daemons.size(),
-                                                     slots.daemons.size() == 1 ? "" : "s"));
+  if (plan.rank.slot.reuse_mps) {
+    text += "  MPS: your running daemon\n";
+  } else if (!slots.daemons.empty()) {
+    text += fmt::format("  MPS: {} private daemon{}\n", slots.daemons.size(),
+                        slots.daemons.size() == 1 ? "" : "s");
   }
   for (const Starter starter : {Starter::mpirun, Starter::srun}) {
     text += fmt::format("{}{}:\n  {}\n", starter == Starter::mpirun ? "mpirun" : "srun",

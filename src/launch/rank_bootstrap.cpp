@@ -12,6 +12,7 @@
 #include "base/host_name.h"
 #include "launch/holds_within.h"
 #include "launch/mpi_folder.h"
+#include "launch/mps_environment.h"
 #include "launch/mps_folder.h"
 #include "launch/mps_guard.h"
 #include "launch/rank_watch.h"
@@ -87,10 +88,11 @@ EnvironmentChanges private_daemon(const RankRequest& request, const HostSlots& h
 
 EnvironmentChanges environment_of(const RankRequest& request, const HostSlots& host,
                                   const LocalPlace& place, const Slot& slot) {
-  if (slot.daemon < 0) return slot_environment(slot, request.slot, "", "");
-  if (request.slot.reuse_mps) {
+  // Of one process on each GPU too: the daemon may hold the GPUs for itself.
+  if (request.slot.reuse_mps && !slot.gpu.empty()) {
     return slot_environment(slot, request.slot, reused_daemon(place), "");
   }
+  if (slot.daemon < 0) return slot_environment(slot, request.slot, "", "");
   return private_daemon(request, host, place, slot);
 }
 
@@ -144,7 +146,9 @@ EnvironmentChanges slot_environment(const Slot& slot, const SlotRequest& request
                                     const std::string& pipes, const std::string& logs) {
   EnvironmentChanges changes;
   if (!slot.gpu.empty()) changes.emplace_back("CUDA_VISIBLE_DEVICES", slot.gpu);
-  if (!pipes.empty()) changes.emplace_back("CUDA_MPS_PIPE_DIRECTORY", pipes);
+  if (!slot.gpu.empty()) {
+    changes.emplace_back("CUDA_MPS_PIPE_DIRECTORY", pipes.empty() ? no_mps_daemon : pipes);
+  }
   if (!logs.empty()) changes.emplace_back("CUDA_MPS_LOG_DIRECTORY", logs);
   if (!pipes.empty() && request.sm_percent > 0) {
     changes.emplace_back("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
@@ -174,6 +178,12 @@ int run_rank(const RankRequest& request) {
         started);
   }
   const Slot& slot = host.slots[static_cast<std::size_t>(place.rank)];
+  if (!slot.gpu.empty()) {
+    // Before the daemon is started, which inherits them as the ranks do.
+    for (const std::string& name : foreign_mps_limits(request.slot, read)) {
+      TANDEM_CHECK(::unsetenv(name.c_str()) == 0, "{} cannot be unset", name);
+    }
+  }
   EnvironmentChanges environment = environment_of(request, host, place, slot);
   const MpiFolderShare mpi_folder(request.job);
   for (const auto& each : mpi_folder.variables(read)) environment.push_back(each);

@@ -28,7 +28,7 @@ struct LocalPlace {
 LocalPlace read_local_place(const ReadEnvironment& environment);
 
 /// The variables that tie a process to its slot. `pipes` and `logs`: the MPS daemon's directories;
-/// empty for none.
+/// empty for none, so that a process on a GPU is no client of one that it would find by itself.
 EnvironmentChanges slot_environment(const Slot& slot, const SlotRequest& request,
                                     const std::string& pipes, const std::string& logs);
 

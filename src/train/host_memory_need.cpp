@@ -4,45 +4,15 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "data/folder_dataset.h"
-#include "graph/fusion.h"
-#include "graph/model_file.h"
 #include "graph/step_plan.h"
+#include "train/planned_run.h"
 #include "train/shared_state.h"
 
 namespace tandem {
 namespace {
 
-/// 0: a folder has none, which training refuses.
-std::int64_t classes_of(const DataConfig& data) {
-  switch (data.kind) {
-    case DataKind::cifar10:
-      return 10;
-    case DataKind::cifar100:
-      return 100;
-    case DataKind::folder:
-      return static_cast<std::int64_t>(FolderDataset::class_folders(data.train_path).size());
-    case DataKind::idx:
-    case DataKind::synthetic:
-      return data.classes;
-  }
-  throw Error("unknown kind of data");
-}
-
-Graph model_of(const RunConfig& config) {
-  const TransformOptions& input = config.data.transform;
-  return fuse(load_model(find_model(config.model), {.classes = classes_of(config.data),
-                                                    .channels = input.channels,
-                                                    .size = input.size,
-                                                    .dropout = config.dropout,
-                                                    .stochastic_depth = config.stochastic_depth}));
-}
-
-/// Samples that a process takes at once; 0 where the batch cannot be dealt.
 std::int64_t batch_of(const RunConfig& config, const HostPlaces& places) {
-  const std::int64_t processes = std::int64_t{places.processes} * places.hosts * config.accumulate;
-  const bool dealt = config.global_batch % (processes * config.folded_ranks) == 0;
-  return dealt ? config.global_batch / processes : 0;
+  return planned_batch(config, std::int64_t{places.processes} * places.hosts);
 }
 
 /// Most processes on a host that fit; 0: not one.
@@ -61,7 +31,7 @@ int fitting_processes(const RunConfig& config, const HostPlaces& places, std::si
 std::optional<HostMemoryNeed> least_host_memory(const RunConfig& config, const HostPlaces& places) {
   HostMemoryNeed need{.places = places, .batch = batch_of(config, places)};
   if (need.batch == 0) return std::nullopt;
-  const Graph graph = model_of(config);
+  const Graph graph = planned_model(config);
   AnyContext context = CpuContext(1);
   ParameterStore store(graph, context, /*with_gradients=*/false, config.freeze);
   if (store.trained().empty()) return std::nullopt;

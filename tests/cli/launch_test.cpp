@@ -72,7 +72,7 @@ TEST_F(LaunchTest, NeedsNoDaemonForOneRankPerGpu) {
   const auto program = started({"--gpus", "1,0"});
   EXPECT_EQ(environment_of(program->rank_process(0), "CUDA_VISIBLE_DEVICES"), "GPU-b");
   EXPECT_EQ(environment_of(program->rank_process(1), "CUDA_VISIBLE_DEVICES"), "GPU-a");
-  EXPECT_EQ(environment_of(program->rank_process(1), "CUDA_MPS_PIPE_DIRECTORY"), "not set");
+  EXPECT_EQ(environment_of(program->rank_process(1), "CUDA_MPS_PIPE_DIRECTORY"), "/dev/null");
   program->signal(SIGINT);
   EXPECT_EQ(program->wait().code, 75);
   EXPECT_EQ(journal(), "");
@@ -244,7 +244,7 @@ TEST_F(LaunchTest, FoldedRanksAreOneProcess) {
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.out.find("2 processes on 1 host"), std::string::npos) << outcome.out;
   EXPECT_NE(outcome.out.find("--set parallel.folded_ranks=4\n"), std::string::npos) << outcome.out;
-  EXPECT_EQ(outcome.out.find("MPS"), std::string::npos) << outcome.out;
+  EXPECT_EQ(outcome.out.find("MPS: "), std::string::npos) << outcome.out;
 }
 
 TEST_F(LaunchTest, StartsNoMoreRanksThanCpusUnlessTheyAreMeant) {

@@ -136,6 +136,11 @@ TEST(ProcessesOfOtherHosts, AreWhatTheRequestSays) {
   EXPECT_NE(refusal([] { processes_of_other_hosts({}); }).find("say how many each of them has"),
             std::string::npos);
   EXPECT_NE(refusal([] { processes_of_other_hosts({.gpus = "0"}); }), "no error");
+  EXPECT_EQ(processes_of_other_hosts({.gpus = "2", .processes_per_gpu = 60}), 120);
+  EXPECT_EQ(processes_of_other_hosts({.gpus = "none", .processes_per_gpu = 61}), 61);
+  EXPECT_EQ(refusal([] { processes_of_other_hosts({.gpus = "2", .processes_per_gpu = 61}); }),
+            "--ranks-per-gpu 61: CUDA MPS takes 60 processes a GPU at most, with any driver; ask "
+            "for fewer, or use --colocation folded");
 }
 
 TEST(DealSlots, RefusesMoreProcessesThanMpsTakes) {

@@ -126,7 +126,8 @@ TEST(SlotEnvironment, NamesGpuDaemonAndShare) {
                                   {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "25"}};
   EXPECT_EQ(slot_environment({.gpu = "GPU-a", .daemon = 0}, request, "/p", "/l"), wanted);
   EXPECT_EQ(slot_environment({.gpu = "GPU-a"}, {}, "", ""),
-            (EnvironmentChanges{{"CUDA_VISIBLE_DEVICES", "GPU-a"}}));
+            (EnvironmentChanges{{"CUDA_VISIBLE_DEVICES", "GPU-a"},
+                                {"CUDA_MPS_PIPE_DIRECTORY", "/dev/null"}}));
   EXPECT_EQ(slot_environment({}, request, "", ""), EnvironmentChanges());
 }
 
