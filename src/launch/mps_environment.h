@@ -10,9 +10,9 @@ namespace tandem {
 
 /// CUDA_MPS_PIPE_DIRECTORY of processes that are to be no clients of MPS. Where nothing is set,
 /// CUDA attaches to whatever daemon has its pipes in /tmp/nvidia-mps; where it can connect to none,
-/// it goes on without (NVIDIA's manual of nvidia-cuda-mps-control). In a device no daemon can ever
-/// have pipes, as in a folder of somebody's it could.
-constexpr const char* no_mps_daemon = "/dev/null";
+/// it goes on without (NVIDIA's manual of nvidia-cuda-mps-control). No daemon has pipes in a folder
+/// that nobody makes, and CUDA finds there what it finds where no daemon was ever started.
+constexpr const char* no_mps_daemon = "/nonexistent";
 
 /// Those of the environment's variables that limit MPS clients and that a job's ranks on GPUs are
 /// to have none of, nor the daemon that is started for them, which would make them its default:

@@ -37,8 +37,8 @@ constexpr int resident_row_bytes = 32;
 constexpr int most_resident_blocks = 8;
 
 /// How many turns the clusters of several groups may take on a device; none waits for another.
-/// Measured: in two turns one kernel is faster than two that both read the tensor, in eight slower,
-/// and with a single group in two already.
+/// Measured: in two turns one kernel is faster than two that both read the tensor, and than in
+/// eight; with a single group it is slower in two already.
 constexpr int most_resident_turns = 2;
 
 /// How many clusters of 1, 2, 4 and 8 blocks, which can exchange their sums, a device runs at once.

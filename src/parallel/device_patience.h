@@ -7,9 +7,8 @@ namespace tandem {
 
 /// How long a rank that is alone waits for its own device before it takes it for hung: as long as
 /// ranks wait for each other's, or ten times the longest wait so far. Nobody else waits for it, and
-/// a step may well take long: of many micro-batches, on a GPU that others compute on too, under a
-/// tool that watches every access. But steps are alike, so a wait that is far longer than those
-/// before is no step.
+/// a step on a GPU that others compute on too may take longer now and then; the first one has the
+/// time-out alone, as with several ranks.
 class DevicePatience {
  public:
   using Seconds = std::chrono::duration<double>;

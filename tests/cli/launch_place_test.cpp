@@ -73,7 +73,7 @@ class RanksBesideAnotherDaemon : public LaunchedJob {
 
 TEST_F(RanksBesideAnotherDaemon, LeaveItAloneWithAGpuEach) {
   expect_one_warning(job({}, [](pid_t rank) {
-    EXPECT_EQ(environment_of(rank, pipe_variable), "/dev/null");
+    EXPECT_EQ(environment_of(rank, pipe_variable), "/nonexistent");
     expect_no_limits(rank);
   }));
 }
@@ -117,7 +117,7 @@ TEST_F(RanksBesideAnotherDaemon, AreToldByADryRun) {
                   limit_variable, pipe_variable);
   for (const Words& options : {Words{}, Words{"--ranks-per-gpu", "2", "--colocation", "folded"}}) {
     const Outcome outcome = told(options);
-    EXPECT_EQ(occurrences(outcome.out, unset + "/dev/null "), 1U) << outcome.out << outcome.err;
+    EXPECT_EQ(occurrences(outcome.out, unset + "/nonexistent "), 1U) << outcome.out << outcome.err;
     EXPECT_EQ(outcome.out.find("MPS: "), std::string::npos) << outcome.out;
     expect_one_warning(outcome);
   }
@@ -126,7 +126,7 @@ TEST_F(RanksBesideAnotherDaemon, AreToldByADryRun) {
   EXPECT_EQ(occurrences(several.out, fmt::format(" {}=40 ", share_variable)), 2U) << several.out;
   expect_one_warning(several);
   const Outcome reused = told({"--reuse-mps"});
-  EXPECT_EQ(reused.out.find("/dev/null"), std::string::npos) << reused.out;
+  EXPECT_EQ(reused.out.find("/nonexistent"), std::string::npos) << reused.out;
   EXPECT_EQ(reused.out.find(" -u "), std::string::npos) << reused.out;
   EXPECT_NE(reused.out.find("MPS: your running daemon\n"), std::string::npos) << reused.out;
   // The GPUs are other hosts', of which this one knows nothing.

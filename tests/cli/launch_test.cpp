@@ -72,7 +72,7 @@ TEST_F(LaunchTest, NeedsNoDaemonForOneRankPerGpu) {
   const auto program = started({"--gpus", "1,0"});
   EXPECT_EQ(environment_of(program->rank_process(0), "CUDA_VISIBLE_DEVICES"), "GPU-b");
   EXPECT_EQ(environment_of(program->rank_process(1), "CUDA_VISIBLE_DEVICES"), "GPU-a");
-  EXPECT_EQ(environment_of(program->rank_process(1), "CUDA_MPS_PIPE_DIRECTORY"), "/dev/null");
+  EXPECT_EQ(environment_of(program->rank_process(1), "CUDA_MPS_PIPE_DIRECTORY"), "/nonexistent");
   program->signal(SIGINT);
   EXPECT_EQ(program->wait().code, 75);
   EXPECT_EQ(journal(), "");

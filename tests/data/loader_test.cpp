@@ -75,6 +75,41 @@ TEST_F(Loader, NamesASampleThatDoesNotCome) {
   EXPECT_GE(waited.count(), 0.5);
 }
 
+TEST_F(Loader, NamesTheSampleThatAThreadIsAt) {
+  const auto order =
+      DistributedSampler({.size = 50, .global_batch = 12, .seed = 4}).indices(0, 0, 0);
+  data.slow = order[8];
+  DataLoader loader(data, transform, training(),
+                    {.batch = 12, .workers = 3, .timeout_seconds = 0.5});
+  try {
+    loader.next();
+    FAIL() << "waited for it";
+  } catch (const DataTimeout& error) {
+    EXPECT_TRUE(std::string(error.what()).starts_with(data.describe(data.slow) + ": waited"))
+        << error.what();
+  }
+}
+
+/// One sample is broken, another one hangs: what is known goes first.
+TEST_F(Loader, TellsABrokenSampleRatherThanOneThatHangs) {
+  data.broken_from = 0;
+  const auto order =
+      DistributedSampler({.size = 50, .global_batch = 12, .seed = 4}).indices(0, 0, 0);
+  data.slow = order[6];
+  DataLoader loader(data, transform, training(),
+                    {.batch = 12, .workers = 2, .timeout_seconds = 0.5});
+  EXPECT_THROW(loader.next(), InputError);
+}
+
+/// Each reading counts, in place of broken samples too: 2.4 s for a single position.
+TEST_F(Loader, CountsWhatIsReadInTheirPlace) {
+  data.broken_from = 0;
+  data.delay_ms = 24;
+  DataLoader loader(data, transform, training(),
+                    {.batch = 12, .on_bad_sample = OnBadSample::replace, .timeout_seconds = 1.0});
+  EXPECT_THROW(loader.next(), InputError) << "too much is broken";
+}
+
 TEST_F(Loader, WaitsForSamplesThatComeSlowly) {
   data.delay_ms = 200;
   DataLoader loader(data, transform, training(), {.batch = 12, .timeout_seconds = 1.5});

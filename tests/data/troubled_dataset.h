@@ -24,13 +24,16 @@ class TroubledDataset final : public Dataset {
   std::vector<std::string> class_names() const override { return inner_.class_names(); }
   Image load(std::int64_t index) const override {
     ++loads;
-    std::this_thread::sleep_for(std::chrono::milliseconds(delay_ms));
+    std::this_thread::sleep_for(
+        std::chrono::milliseconds(index == slow ? slow_ms : delay_ms.load()));
     if (index >= broken_from) input_error("sample {} is broken", index);
     return inner_.load(index);
   }
 
   std::int64_t broken_from = INT64_MAX;
   std::atomic<int> delay_ms{0};
+  std::int64_t slow = -1;  ///< the sample that takes slow_ms
+  int slow_ms = 3000;
   mutable std::atomic<int> loads{0};
 
  private:

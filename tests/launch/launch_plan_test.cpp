@@ -127,7 +127,7 @@ TEST(SlotEnvironment, NamesGpuDaemonAndShare) {
   EXPECT_EQ(slot_environment({.gpu = "GPU-a", .daemon = 0}, request, "/p", "/l"), wanted);
   EXPECT_EQ(slot_environment({.gpu = "GPU-a"}, {}, "", ""),
             (EnvironmentChanges{{"CUDA_VISIBLE_DEVICES", "GPU-a"},
-                                {"CUDA_MPS_PIPE_DIRECTORY", "/dev/null"}}));
+                                {"CUDA_MPS_PIPE_DIRECTORY", "/nonexistent"}}));
   EXPECT_EQ(slot_environment({}, request, "", ""), EnvironmentChanges());
 }
 

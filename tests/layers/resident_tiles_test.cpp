@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <tuple>
 #include <vector>
 
 namespace tandem {
@@ -81,10 +82,24 @@ TEST(ResidentTiles, GroupsHaveTilesOfTheirOwn) {
 
 TEST(ResidentTiles, TakeOneTurnWhereTheyCan) {
   // One block that holds all it can, rather than two that hold half as much and take two turns.
-  EXPECT_EQ(tiles_of(1024, 512, 2, clustered, 4)->blocks, 1);
-  EXPECT_EQ(tiles_of(1024, 512, 2, clustered, 2)->blocks, 2);
-  EXPECT_TRUE(tiles_of(8192, 256, 2, clustered, 2));
-  EXPECT_FALSE(tiles_of(8192, 512, 2, clustered, 1)) << "one group takes a single turn";
+  const auto full = tiles_of(1024, 512, 2, clustered, 4);
+  ASSERT_TRUE(full);
+  EXPECT_EQ(full->blocks, 1);
+  const auto half = tiles_of(1024, 512, 2, clustered, 2);
+  ASSERT_TRUE(half);
+  EXPECT_EQ(half->blocks, 2);
+}
+
+TEST(ResidentTiles, HoldEveryElementOnceInTwoTurns) {
+  for (const auto& [rows, channels, groups] :
+       {std::tuple{128, 640, 4}, std::tuple{2048, 576, 2}, std::tuple{8192, 256, 2}}) {
+    const auto tiles = tiles_of(rows, channels, 2, clustered, groups);
+    ASSERT_TRUE(tiles) << rows << " rows of " << channels << " channels in " << groups << " groups";
+    EXPECT_GT(tiles->tiles * tiles->blocks * groups, 132);
+    const std::vector<int> counts = visits(*tiles, 2);
+    EXPECT_TRUE(std::ranges::all_of(counts, [](int count) { return count == 1; }));
+  }
+  EXPECT_FALSE(tiles_of(2048, 1152, 2, clustered)) << "one group takes a single turn";
 }
 
 TEST(ResidentTiles, OneBlockWithoutClusters) {
