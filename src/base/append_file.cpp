@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/file_work.h"
 
 namespace tandem {
 namespace {
@@ -20,6 +21,7 @@ namespace {
 }  // namespace
 
 AppendFile::AppendFile(std::filesystem::path path, Existing existing) : path_(std::move(path)) {
+  file_in_hand(path_);
   const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC;
   descriptor_ = ::open(path_.c_str(), existing == Existing::keep ? flags : flags | O_EXCL, 0644);
   if (descriptor_ < 0) fail("open", path_);
@@ -40,6 +42,7 @@ AppendFile& AppendFile::operator=(AppendFile&& other) noexcept {
 }
 
 void AppendFile::write(std::string_view bytes) {
+  file_in_hand(path_);
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
     if (written < 0 && errno != EINTR) fail("write", path_);

@@ -3,11 +3,13 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 #include <utility>
 
 #include "base/error.h"
+#include "base/file_work.h"
 
 namespace tandem {
 namespace {
@@ -38,11 +40,16 @@ std::filesystem::path target_of(std::filesystem::path path) {
   return path;
 }
 
+/// What goes to the disk at once. A whole checkpoint in the system's memory would have fsync() take
+/// minutes on a slow disk, which nobody could tell from one that does not answer.
+constexpr std::size_t part = std::size_t{8} << 20U;
+
 }  // namespace
 
 AtomicFile::AtomicFile(std::filesystem::path path)
     : path_(target_of(std::move(path))), temporary_(path_) {
   temporary_ += ".tmp." + std::to_string(::getpid());
+  file_in_hand(path_);
   descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (descriptor_ < 0) {
     const std::error_code code(errno, std::generic_category());
@@ -59,17 +66,33 @@ AtomicFile::~AtomicFile() {
 void AtomicFile::write(const void* data, std::size_t bytes) {
   const auto* cursor = static_cast<const char*>(data);
   while (bytes > 0) {
-    const ssize_t written = ::write(descriptor_, cursor, bytes);
+    const ssize_t written = ::write(descriptor_, cursor, std::min(bytes, part));
     if (written < 0) {
       if (errno == EINTR) continue;
       fail("cannot write", path_, errno);
     }
     cursor += written;
     bytes -= static_cast<std::size_t>(written);
+    push_out(static_cast<std::size_t>(written));
   }
 }
 
+void AtomicFile::push_out(std::size_t written) {
+  file_moved();
+  in_memory_ += written;
+  if (in_memory_ < part) return;
+  in_memory_ = 0;
+  // All there is so far; nobody but commit() makes it durable.
+  const unsigned how =
+      SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
+  const bool pushed = ::sync_file_range(descriptor_, 0, 0, how) == 0;
+  const bool unknown_here = errno == EINVAL || errno == ENOSYS || errno == ESPIPE;
+  if (!pushed && !unknown_here) fail("cannot write", path_, errno);
+  file_moved();
+}
+
 void AtomicFile::commit() {
+  file_in_hand(path_);
   if (::fsync(descriptor_) != 0) fail("cannot sync", path_, errno);
   const int closed = ::close(std::exchange(descriptor_, -1));
   if (closed != 0 || ::rename(temporary_.c_str(), path_.c_str()) != 0) {

@@ -24,9 +24,12 @@ class AtomicFile {
   void commit();
 
  private:
+  void push_out(std::size_t written);
+
   std::filesystem::path path_;
   std::filesystem::path temporary_;
   int descriptor_ = -1;
+  std::size_t in_memory_ = 0;  // bytes that the system may not have written to the disk yet
 };
 
 /// Throws InputError where `output` is `input`, by whatever path or link: it would be replaced by

@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "base/error.h"
+#include "base/file_work.h"
 #include "base/text.h"
 #include "base/toml_text.h"
 
@@ -94,6 +95,7 @@ ConfigTable ConfigTable::from_text(std::string_view text, std::string_view origi
 }
 
 ConfigTable ConfigTable::from_file(const std::filesystem::path& file) {
+  file_in_hand(file);
   std::error_code code;
   if (std::filesystem::is_directory(file, code)) {
     const std::filesystem::path inside = file / "config.toml";  // as a run's folder has

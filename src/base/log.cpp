@@ -3,6 +3,7 @@
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -11,6 +12,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/heartbeat.h"
 
 namespace tandem {
 namespace {
@@ -101,6 +103,8 @@ void close_log_file() {
 void write_log(LogLevel level, const std::string& message) {
   if (process_rank() <= 0 || level == LogLevel::error) {
     if (auto* clear = g_clear_line.load(); clear != nullptr) clear();
+    // An error may be that of a process whose heart stands still.
+    if (level != LogLevel::error) beat_until_writable(STDERR_FILENO);
     terminal().log(to_spdlog(level), prefix(level) + message);
   }
   const std::scoped_lock lock(g_file_mutex);

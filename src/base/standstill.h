@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 
 namespace tandem {
@@ -32,5 +33,24 @@ class Standstill {
   Clock::time_point last_;
   Seconds total_{0.0};
 };
+
+/// When it is a rank's turn to end the job over something that several may meet at once and that
+/// may last `seconds`, as a network's disk that hangs: rank 0's first, then the others' one after
+/// the other, so that one says so, and has ended the job before the next one does. 0: never.
+inline double in_turn(double seconds, int rank) {
+  constexpr double first_turn = 2.0;
+  constexpr double turn = 0.25;
+  constexpr int turns = 24;
+  if (seconds == 0.0 || rank == 0) return seconds;
+  return seconds + first_turn + turn * std::min(rank - 1, turns);
+}
+
+/// For how long something that ranks wait `timeout` for may stand still before others than ranks
+/// end the job: those that wait elsewhere are to find it first, for they know which checkpoint is
+/// left. Never where nobody waits (0).
+inline Standstill::Seconds longest_standstill(Standstill::Seconds timeout) {
+  if (timeout == Standstill::Seconds::zero()) return Standstill::Seconds::max();
+  return timeout + std::max(Standstill::Seconds(2.0), timeout / 4.0);
+}
 
 }  // namespace tandem

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/heartbeat.h"
 #include "base/median.h"
 #include "device/memory.h"
 #include "device/open_context.h"
@@ -59,11 +60,7 @@ class Bench {
     describe();
     parts_.loader.start(0);
     parts_.replica.broadcast_from_root();
-    result_.first_steps_seconds = stretch([this] { return loaded(); }, 2);
-    measure_with_loader();
-    measure_alone();
-    if (!options_.rates_only) record_phases();
-    measure_loader();
+    measure_steps();
     result_.device_bytes = device_bytes_in_use(parts_.context);
     result_.process_bytes = peak_process_bytes();
     if (!options_.rates_only) {
@@ -72,6 +69,16 @@ class Bench {
       set_floors(result_.times, result_.ceilings, config_.precision);
     }
     gather();
+  }
+
+  void measure_steps() {
+    HeartbeatWatch watch(config_.timeout_seconds, communicator_.rank());
+    result_.first_steps_seconds = stretch([this] { return loaded(); }, 2);
+    watch.first_step_done();
+    measure_with_loader();
+    measure_alone();
+    if (!options_.rates_only) record_phases();
+    measure_loader();
   }
 
   void describe() {

@@ -10,6 +10,7 @@
 #include "bench/bench_text.h"
 #include "cli/commands.h"
 #include "cli/file_kind.h"
+#include "cli/rank_config.h"
 #include "cli/usage_error.h"
 
 namespace tandem {
@@ -24,9 +25,7 @@ struct BenchArguments {
 };
 
 int bench(const BenchArguments& arguments, const MpiSession& session) {
-  ConfigTable table = ConfigTable::from_file(arguments.config);
-  for (const std::string& assignment : arguments.overrides) table.override_key(assignment);
-  const RunConfig config = read_run_config(table);
+  const RunConfig config = read_rank_config(arguments.config, arguments.overrides);
   const std::unique_ptr<Communicator> world =
       session.make_world({.timeout_seconds = config.timeout_seconds});
   const bool root = world->rank() == 0;

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "cli/commands.h"
 #include "cli/file_kind.h"
+#include "cli/rank_config.h"
 #include "cli/usage_error.h"
 #include "train/checkpoint_store.h"
 #include "train/evaluation_run.h"
@@ -59,19 +60,21 @@ fs::path config_file_of(const fs::path& target) {
       target.string());
 }
 
+/// The weights of what is evaluated, once its config is found to be one.
+fs::path weights_of(const EvalArguments& arguments, bool is_run) {
+  if (!arguments.weights.empty()) return arguments.weights;
+  if (is_run) return weights_of_run(arguments.target);
+  input_error("eval {}: a config needs --weights FILE; a run's folder brings its own",
+              arguments.target);
+}
+
 int evaluate(const EvalArguments& arguments, const MpiSession& session) {
   const fs::path target(arguments.target);
-  const fs::path config_file = config_file_of(target);
-  const bool is_run = config_file != target;
-  ConfigTable table = ConfigTable::from_file(config_file);
-  for (const std::string& assignment : arguments.overrides) table.override_key(assignment);
-  const RunConfig config = read_run_config(table);
-  if (!is_run && arguments.weights.empty()) {
-    input_error("eval {}: a config needs --weights FILE; a run's folder brings its own",
-                arguments.target);
-  }
-  const fs::path weights =
-      arguments.weights.empty() ? weights_of_run(target) : fs::path(arguments.weights);
+  fs::path config_file;
+  await_rank_files([&] { config_file = config_file_of(target); });
+  const RunConfig config = read_rank_config(config_file, arguments.overrides);
+  fs::path weights;
+  await_rank_files([&] { weights = weights_of(arguments, config_file != target); });
   const std::unique_ptr<Communicator> world =
       session.make_world({.timeout_seconds = config.timeout_seconds});
   const Evaluation result = evaluate_weights(config, weights, *world);

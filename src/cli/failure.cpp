@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <exception>
 #include <filesystem>
+#include <functional>
+#include <future>
 #include <new>
 #include <string>
 #include <system_error>
@@ -96,16 +98,26 @@ void tell(const std::string& line) {
   if (!g_told.exchange(true)) log_error("{}", line);
 }
 
+/// What writes to the terminal and the log's file, which may lie on the very disk that hangs: then
+/// it is left behind.
+void try_to(const std::function<void()>& write) {
+  constexpr std::chrono::seconds patience(1);
+  std::packaged_task<void()> task(write);
+  const std::future<void> done = task.get_future();
+  std::thread(std::move(task)).detach();
+  done.wait_for(patience);
+}
+
 /// On a thread of its own, with the words of an error that has not reached main(). It may yet: what
 /// a device is at may end, and then nothing has to be left as it is.
 void end_unreached(const MpiSession& session, const std::string& words,
                    std::chrono::milliseconds grace) {
   // The object that would say so when it is destroyed may be what is not reached.
   explain_own_end();
-  tell(words);
+  try_to([words] { tell(words); });
   std::this_thread::sleep_for(grace);
   if (!takes_the_end(Ender::last_words)) return;
-  close_log_file();
+  try_to(close_log_file);
   session.abort(ExitCode::failure);
   ::_exit(ExitCode::failure);  // alone
 }

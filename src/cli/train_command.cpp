@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "cli/commands.h"
 #include "cli/default_folder.h"
+#include "cli/rank_config.h"
 #include "cli/usage_error.h"
 #include "train/checkpoint_store.h"
 #include "train/trainer.h"
@@ -21,9 +22,7 @@ struct TrainArguments {
 };
 
 int train(const TrainArguments& arguments, bool resume, const MpiSession& session) {
-  ConfigTable table = ConfigTable::from_file(arguments.config);
-  for (const std::string& assignment : arguments.overrides) table.override_key(assignment);
-  const RunConfig config = read_run_config(table);
+  const RunConfig config = read_rank_config(arguments.config, arguments.overrides);
   const std::filesystem::path folder = run_folder(arguments.config, arguments.out);
   const std::unique_ptr<Communicator> world =
       session.make_world({.timeout_seconds = config.timeout_seconds});

@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "base/file_work.h"
 #include "data/input_file.h"
 
 namespace tandem {
@@ -15,6 +16,7 @@ constexpr std::size_t pixel_bytes = 3 * plane;
 
 /// The lines of the file of names, or nothing where it is missing or of another length.
 std::vector<std::string> read_names(const std::filesystem::path& file, std::size_t classes) {
+  file_in_hand(file);
   std::vector<std::string> names;
   std::ifstream stream(file);
   for (std::string line; names.size() <= classes && std::getline(stream, line);) {

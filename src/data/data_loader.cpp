@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/heartbeat.h"
 #include "base/last_words.h"
 #include "base/standstill.h"
 #include "data/data_timeout.h"
@@ -240,6 +241,7 @@ void DataLoader::settle_bad(Slot& slot) const {
 }
 
 const Batch* DataLoader::next() {
+  heartbeat();
   if (!pool_) start(0);
   prefetch();
   if (head_ == requested_) return nullptr;

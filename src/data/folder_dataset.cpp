@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/file_work.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "data/input_file.h"
@@ -25,9 +26,11 @@ bool is_jpeg_name(const fs::path& file) {
 template <typename Wanted>
 std::vector<std::string> sorted_names(const fs::path& folder, std::size_t& refused,
                                       Wanted&& wanted) {
+  file_in_hand(folder);
   std::error_code code;
   std::vector<std::string> names;
   for (fs::directory_iterator at(folder, code), end; !code && at != end; at.increment(code)) {
+    file_moved();
     std::string name = at->path().filename().string();
     if (name.front() == '.') continue;
     if (wanted(*at)) {

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/file_work.h"
 
 namespace tandem {
 namespace {
@@ -20,6 +21,7 @@ struct CloseFile {
 using FileHandle = std::unique_ptr<std::FILE, CloseFile>;
 
 FileHandle open_for_reading(const std::filesystem::path& path, std::uint64_t& size) {
+  file_in_hand(path);
   std::error_code code;
   const auto status = std::filesystem::status(path, code);
   if (!std::filesystem::exists(status)) {
@@ -46,8 +48,16 @@ FileHandle open_for_reading(const std::filesystem::path& path, std::uint64_t& si
 
 /// Reads up to `bytes`; fewer only at the end of the file.
 std::size_t read_bytes(std::FILE* file, void* into, std::size_t bytes, const std::string& name) {
-  const std::size_t got = std::fread(into, 1, bytes, file);
-  if (got < bytes && std::ferror(file) != 0) {
+  constexpr std::size_t part = std::size_t{8} << 20U;
+  auto* const bytes_of = static_cast<std::uint8_t*>(into);
+  std::size_t got = 0;
+  while (got < bytes) {
+    const std::size_t wanted = std::min(bytes - got, part);
+    const std::size_t more = std::fread(bytes_of + got, 1, wanted, file);
+    got += more;
+    file_moved();
+    if (more == wanted) continue;
+    if (std::ferror(file) == 0) break;
     input_error("{}: reading failed ({}); check the disk", name, std::strerror(errno));
   }
   return got;

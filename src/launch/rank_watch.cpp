@@ -110,13 +110,6 @@ constexpr std::chrono::milliseconds others_turn{200};
 /// other hosts may find it too.
 constexpr std::chrono::milliseconds others_wait{300};
 
-/// For how long all ranks of a host may stand still; never where nobody waits for them. Ranks that
-/// wait for these elsewhere are to find it first: they know which checkpoint is left.
-Standstill::Seconds longest_standstill(double timeout_seconds) {
-  if (timeout_seconds == 0.0) return Standstill::Seconds::max();
-  return Standstill::Seconds(timeout_seconds + std::max(2.0, timeout_seconds / 4.0));
-}
-
 /// Until the rank tells another one: such that all of a host may stand still for as long as ranks
 /// wait for others in MPI_Init.
 double timeout_at_start() {
@@ -147,7 +140,8 @@ std::optional<int> wait_for_end(pid_t rank, RankBoard& board) {
     if (changed == 0) {
       std::this_thread::sleep_for(look_interval);
       const auto stood = standstill.look(is_left_alone(board), Standstill::Clock::now());
-      if (stood > longest_standstill(board.report().timeout_seconds())) return std::nullopt;
+      if (stood > longest_standstill(Standstill::Seconds(board.report().timeout_seconds())))
+        return std::nullopt;
     } else if (changed == rank && WIFSTOPPED(status)) {
       stopped = true;
       standstill = Standstill(Standstill::Clock::now());
@@ -164,10 +158,10 @@ std::optional<int> wait_for_end(pid_t rank, RankBoard& board) {
 /// Says that all ranks of this host stand still, once for them all, and ends this one.
 void end_stopped(pid_t rank, RankBoard& board) {
   using std::chrono::milliseconds;
-  const double timeout_seconds = board.report().timeout_seconds();
+  const Standstill::Seconds timeout(board.report().timeout_seconds());
   board.say_once(RankState::stopped, milliseconds(0), [&](const std::vector<SignalledRank>& ranks) {
     log_error("{}, and none of this host's ranks has gone on for {:g} s; the job is ended",
-              signalled_text(ranks, "stopped"), longest_standstill(timeout_seconds).count());
+              signalled_text(ranks, "stopped"), longest_standstill(timeout).count());
   });
   static_cast<void>(::kill(rank, SIGKILL));  // fails only where it has ended just now
   while (::waitpid(rank, nullptr, 0) != rank) {

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/heartbeat.h"
 #include "base/log.h"
 #include "device/cuda_check.h"
 #include "device/cuda_context.h"
@@ -103,6 +104,7 @@ TimingBuffer::~TimingBuffer() { context_->deallocate(data_); }
 
 std::optional<float> time_kernels(CudaContext& context, const std::function<void()>& enqueue,
                                   float best) {
+  heartbeat();
   try {
     enqueue();  // loads the code
     context.synchronize();

@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
+#include "base/heartbeat.h"
 #include "device/cuda_check.h"
 #include "device/cuda_context.h"
 #include "layers/convolution_direct.h"
@@ -83,6 +84,7 @@ ResultFindings PlanTrial::run(const ConvolutionPlan& plan, bool captured) const 
 }
 
 std::string PlanTrial::fault(const ConvolutionPlan& plan) const {
+  heartbeat();
   try {
     const ResultFindings once = run(plan, false);
     return fault_of(once, run(plan, true), result_tolerance(problem_.precision));

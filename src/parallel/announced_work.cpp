@@ -13,4 +13,9 @@ void run_announced(Communicator& communicator, const std::function<void()>& work
   done.get();
 }
 
+void run_announced(Communicator& communicator, const FilePatience& patience,
+                   const std::function<void()>& work) {
+  await_file_work(patience, work, [&communicator] { communicator.still_working(); });
+}
+
 }  // namespace tandem

@@ -215,8 +215,7 @@ std::unique_ptr<Communicator> Communicator::do_split(int) {
 void Communicator::wait_until(const std::function<bool()>& done,
                               const std::function<std::string()>& /*what*/) {
   // Nobody to lose patience with.
-  while (!done()) {
-  }
+  while (!done()) heartbeat();
 }
 
 }  // namespace tandem

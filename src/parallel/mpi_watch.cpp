@@ -4,6 +4,7 @@
 #include <functional>
 #include <thread>
 
+#include "base/heartbeat.h"
 #include "base/process_report.h"
 #include "base/text.h"
 #include "parallel/communicator.h"
@@ -103,6 +104,7 @@ void MpiWatch::poll(const Done& done, const What& what, Seconds limit) {
   bool reported = false;
   while (!ask(done, what)) {
     const Clock::time_point now = Clock::now();
+    heartbeat();
     if (processes_) processes_->check(now, std::cref(what));
     if (timeout_ == Seconds::zero() || now - polled < poll_interval) continue;
     // It is this process that stood still: the others had no chance to be heard.
@@ -119,6 +121,7 @@ void MpiWatch::poll(const Done& done, const What& what, Seconds limit) {
 }
 
 void MpiWatch::still_working() {
+  heartbeat();
   const Clock::time_point now = Clock::now();
   if (processes_) processes_->check(now, {});
   if (timeout_ == Seconds::zero() || now - last_sign_ < timeout_ / 4) return;

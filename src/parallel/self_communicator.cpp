@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "base/heartbeat.h"
+
 namespace tandem {
 namespace {
 
@@ -66,6 +68,7 @@ void SelfCommunicator::wait_until(const std::function<bool()>& done,
   Clock::time_point start = Clock::now();
   Clock::time_point asked = start;
   while (!done()) {
+    heartbeat();
     const Clock::time_point now = Clock::now();
     if (now - asked > timeout_ / 2) start = now;  // it was this process that stood still
     asked = now;

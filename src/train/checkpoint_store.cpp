@@ -11,6 +11,7 @@
 
 #include "base/atomic_file.h"
 #include "base/error.h"
+#include "base/file_work.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "train/mapped_file.h"
@@ -62,6 +63,7 @@ bool left_by_dead_writer(const std::string& name) {
 }
 
 std::vector<fs::path> files_of(const fs::path& folder) {
+  file_in_hand(folder);
   std::vector<fs::path> files;
   std::error_code code;
   fs::directory_iterator entries(folder, code);
@@ -71,6 +73,7 @@ std::vector<fs::path> files_of(const fs::path& folder) {
   }
   check(code, "list", folder);
   for (const fs::directory_iterator end; entries != end; entries.increment(code)) {
+    file_moved();
     files.push_back(entries->path());
   }
   check(code, "list", folder);
@@ -78,6 +81,7 @@ std::vector<fs::path> files_of(const fs::path& folder) {
 }
 
 void remove_file(const fs::path& path) {
+  file_in_hand(path);
   std::error_code code;
   fs::remove(path, code);  // One that is gone already is no error.
   check(code, "remove", path);

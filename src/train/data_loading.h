@@ -1,22 +1,8 @@
 #pragma once
 
-#include <algorithm>
-
-#include "data/data_config.h"
-#include "parallel/communicator.h"
+#include "train/file_patience.h"
 
 namespace tandem {
-
-/// DataLoader::Options::timeout_seconds of a rank. Where the data of several hang, as on a
-/// network's disk, rank 0's is over first, and the others' one after the other: one says so, and
-/// has ended the job before the next one does.
-inline double data_patience(double timeout_seconds, int rank) {
-  constexpr double first_turn = 2.0;
-  constexpr double turn = 0.25;
-  constexpr int turns = 24;
-  if (timeout_seconds == 0.0 || rank == 0) return timeout_seconds;
-  return timeout_seconds + first_turn + turn * std::min(rank - 1, turns);
-}
 
 /// How an evaluation reads its samples.
 struct EvaluationLoading {
@@ -29,7 +15,7 @@ inline EvaluationLoading evaluation_loading(const DataConfig& data,
                                             const Communicator& communicator) {
   return {.workers = data.workers,
           .skip_bad = data.skip_bad_samples,
-          .timeout_seconds = data_patience(data.timeout_seconds, communicator.rank())};
+          .timeout_seconds = data_patience(data, communicator).seconds};
 }
 
 }  // namespace tandem

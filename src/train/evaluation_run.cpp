@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/heartbeat.h"
 #include "base/log.h"
 #include "data/fingerprint.h"
 #include "device/machine.h"
@@ -21,6 +22,7 @@
 #include "tensor/host_tensor.h"
 #include "train/checkpoint.h"
 #include "train/fault_places.h"
+#include "train/file_patience.h"
 #include "train/model_weights.h"
 #include "train/run_device.h"
 #include "train/safetensors.h"
@@ -46,7 +48,8 @@ Graph build_model(const RunConfig& config, const Dataset& dataset) {
 
 std::unique_ptr<Dataset> open_data(const RunConfig& config, Communicator& communicator) {
   std::unique_ptr<Dataset> dataset;
-  run_announced(communicator, [&] { dataset = open_test_dataset(config.data); });
+  run_announced(communicator, data_patience(config.data, communicator),
+                [&] { dataset = open_test_dataset(config.data); });
   return dataset;
 }
 
@@ -81,7 +84,10 @@ class EvaluationRun {
         {.name = fmt::format("test samples of fingerprint {:016x}",
                              fingerprint_of(*dataset_).samples)}};
     check_same_plan(communicator_, agreed);
-    if (communicator_.rank() == 0) run_announced(communicator_, [&] { read(weights); });
+    if (communicator_.rank() == 0) {
+      run_announced(communicator_, run_patience(config_.checkpoint_timeout_seconds, communicator_),
+                    [&] { read(weights); });
+    }
     broadcast_store(communicator_, store_);
   }
 
@@ -100,6 +106,8 @@ class EvaluationRun {
     evaluator_.emplace(*dataset_, transform_, graph_, store_, context_, communicator_,
                        std::min(batch, dataset_->size()),
                        evaluation_loading(config_.data, communicator_), config_.precision);
+    HeartbeatWatch watch(config_.timeout_seconds, communicator_.rank());
+    watch.first_step_done();
     return evaluator_->run();
   }
 

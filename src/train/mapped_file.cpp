@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/file_work.h"
 
 namespace tandem {
 namespace {
@@ -22,6 +23,7 @@ namespace {
 }  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
+  file_in_hand(path);
   // O_NONBLOCK: a named pipe in the file's place must not hang the program.
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) fail(path, errno);

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/heartbeat.h"
 #include "base/log.h"
 
 namespace tandem {
@@ -96,6 +97,7 @@ void Progress::erase() {
 
 void Progress::write(std::string_view text) {
   while (!text.empty()) {
+    beat_until_writable(options_.descriptor);
     const ssize_t written = ::write(options_.descriptor, text.data(), text.size());
     if (written < 0) {
       if (errno == EINTR) continue;

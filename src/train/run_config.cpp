@@ -93,6 +93,7 @@ void read_checkpoint(const ConfigTable& table, RunConfig& config) {
   config.checkpoint_every_steps = table.get_int_or("every_steps", 0, 0, many);
   config.checkpoint_every_epochs = table.get_int_or("every_epochs", 1, 1, many);
   config.checkpoint_keep = static_cast<int>(table.get_int_or("keep", 3, 1, 1'000'000));
+  config.checkpoint_timeout_seconds = table.get_real_or("timeout_seconds", 20.0, 0.0, 1e6);
 }
 
 GradientCompression read_gradient_compression(const ConfigTable& table) {

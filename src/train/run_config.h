@@ -64,6 +64,8 @@ namespace tandem {
 /// | checkpoint.every_steps | default 0: at the end of epochs only |
 /// | checkpoint.every_epochs | default 1; evaluations and the last epoch always have one |
 /// | checkpoint.keep | how many step checkpoints stay, default 3 |
+/// | checkpoint.timeout_seconds | how long reading or writing the run's folder, checkpoints and
+///   weights may stand still before it ends the run, default 20; 0: for ever |
 /// | parallel.first_bucket_mib, parallel.bucket_mib | MiB, default 1 and 25; 12 where ranks with a
 ///   GPU each exchange gradients directly |
 /// | parallel.taper_buckets | buckets shrink towards the end of backward; default: where ranks
@@ -121,6 +123,7 @@ struct RunConfig {
   std::int64_t checkpoint_every_steps = 0;
   std::int64_t checkpoint_every_epochs = 1;
   int checkpoint_keep = 3;
+  double checkpoint_timeout_seconds = 20.0;
 
   std::int64_t first_bucket_bytes = 1 << 20;
   static constexpr std::int64_t usual_bucket_bytes = 25 << 20;

@@ -15,6 +15,7 @@
 #include "parallel/replica_check.h"
 #include "train/data_loading.h"
 #include "train/device_input.h"
+#include "train/file_patience.h"
 #include "train/host_memory_need.h"
 #include "train/run_device.h"
 
@@ -39,7 +40,8 @@ void check_same_run(const RunConfig& config, const RunParts& parts, Communicator
 
 Datasets open_data(const RunConfig& config, Communicator& communicator) {
   Datasets sets;
-  run_announced(communicator, [&] { sets = open_datasets(config.data); });
+  run_announced(communicator, data_patience(config.data, communicator),
+                [&] { sets = open_datasets(config.data); });
   return sets;
 }
 
@@ -97,7 +99,7 @@ DataLoader::Options loader_options(const RunConfig& config, RunParts& parts,
           .allocate = pinned_allocator(parts.context),
           .hold = is_host(parts.context) ? 1 : DeviceInput::hold(config.accumulate),
           .while_waiting = [&communicator] { communicator.still_working(); },
-          .timeout_seconds = data_patience(config.data.timeout_seconds, communicator.rank())};
+          .timeout_seconds = data_patience(config.data, communicator).seconds};
 }
 
 std::optional<RawInput> raw_input(const RunParts& parts) {

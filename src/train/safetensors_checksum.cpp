@@ -3,13 +3,25 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
+#include <algorithm>
+
+#include "base/file_work.h"
+
 namespace tandem {
 
 std::uint32_t crc32(const void* data, std::size_t bytes, std::uint32_t crc) {
-  // zlib takes a null pointer for a request to start over.
-  if (bytes == 0) return crc;
-  return static_cast<std::uint32_t>(
-      ::crc32_z(crc, static_cast<const Bytef*>(data), static_cast<z_size_t>(bytes)));
+  // By parts, since the bytes may be mapped from a file. (None at all: zlib takes a null pointer
+  // for a request to start over.)
+  constexpr std::size_t part = std::size_t{8} << 20U;
+  const auto* at = static_cast<const Bytef*>(data);
+  for (std::size_t left = bytes; left > 0;) {
+    const std::size_t now = std::min(left, part);
+    crc = static_cast<std::uint32_t>(::crc32_z(crc, at, static_cast<z_size_t>(now)));
+    file_moved();
+    at += now;
+    left -= now;
+  }
+  return crc;
 }
 
 std::string safetensors_checksum(std::span<const NamedTensor> tensors,

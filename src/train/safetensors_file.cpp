@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/file_work.h"
 #include "base/text.h"
 #include "train/safetensors.h"
 #include "train/safetensors_checksum.h"
@@ -19,6 +20,7 @@ constexpr std::string_view expected = "give a checkpoint or a weights file (.saf
 /// The path, which is something's and no folder's. For a run's folder the message names a file in
 /// it.
 fs::path expect_file(fs::path path) {
+  file_in_hand(path);
   std::error_code code;
   const fs::file_type type = fs::status(path, code).type();
   if (type == fs::file_type::not_found) {
@@ -59,6 +61,7 @@ void SafetensorsFile::verify_checksum(ReadChecksum checksum) const {
 }
 
 const NamedTensor* SafetensorsFile::find(std::string_view name) const {
+  file_moved();  // who asks reads its bytes next, which are mapped
   const auto found = by_name_.find(name);
   return found == by_name_.end() ? nullptr : &tensors_[found->second];
 }

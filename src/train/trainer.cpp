@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/heartbeat.h"
 #include "base/log.h"
 #include "base/process_report.h"
 #include "device/out_of_memory.h"
@@ -23,6 +24,7 @@
 #include "train/bad_samples.h"
 #include "train/early_stop.h"
 #include "train/fault_places.h"
+#include "train/file_patience.h"
 #include "train/gpu_use.h"
 #include "train/non_finite.h"
 #include "train/run_checkpoints.h"
@@ -93,6 +95,11 @@ class Trainer::Run {
     return communicator;
   }
 
+  /// With the run's folder.
+  FilePatience patience() const {
+    return run_patience(config_.checkpoint_timeout_seconds, communicator_);
+  }
+
   [[noreturn]] void memory_ran_out() const {
     system_error("out of memory in the middle of the run; look what else takes it, and {}",
                  checkpoints_.way_on());
@@ -100,9 +107,12 @@ class Trainer::Run {
 
   /// From here on the folder is this run's.
   void start(const std::filesystem::path& folder) {
-    if (speaks()) lock_.emplace(folder);
+    run_announced(communicator_, patience(), [&] {
+      if (speaks()) lock_.emplace(folder);
+      checkpoints_.require_fresh_folder();
+    });
     restore();
-    run_announced(communicator_, [&] {
+    run_announced(communicator_, patience(), [&] {
       record_.emplace(folder, config_, speaks(), position_.step,
                       [this] { return checkpoints_.way_on(); });
       if (speaks()) checkpoints_.open(position_);
@@ -118,6 +128,7 @@ class Trainer::Run {
                total == config_.max_steps ? "max_steps" : "epochs");
     }
     first_step_ = position_.step;
+    heartbeat_.emplace(config_.timeout_seconds, communicator_.rank(), "; go on with --resume");
     loader_.start(sampler_.ordinal(position_.epoch(), position_.step_in_epoch()));
     started_ = Clock::now();
     begin_gpu_stretch();
@@ -154,9 +165,9 @@ class Trainer::Run {
                  .classes = parts_.train_data.classes,
                  .labels = parts_.train_data.labels,
                  .model = config_.model};
-    checkpoints_.require_fresh_folder();
     if (speaks()) {
-      run_announced(communicator_, [&] { position_ = checkpoints_.start(replica_, position_); });
+      run_announced(communicator_, patience(),
+                    [&] { position_ = checkpoints_.start(replica_, position_); });
     }
     replica_.broadcast_from_root();
   }
@@ -223,6 +234,7 @@ class Trainer::Run {
           return *batch;
         },
         static_cast<float>(rate), signal_.requested());
+    heartbeat_->first_step_done();
     ++position_.step;
     position_.batches += config_.accumulate;
     const bool epoch_done = position_.step_in_epoch() == 0 || position_.step == total;
@@ -366,7 +378,10 @@ class Trainer::Run {
     require_finite_weights();
     if (!speaks()) return;
     try {
-      run_announced(communicator_, [&] { checkpoints_.save(replica_, position_, best); });
+      FilePatience saving = patience();
+      // Nobody looks there for the newest one: it may be what hangs.
+      saving.advice = "; go on with --resume once it answers";
+      run_announced(communicator_, saving, [&] { checkpoints_.save(replica_, position_, best); });
     } catch (const SystemError& error) {
       system_error("{}; mend that and {}", error.what(), checkpoints_.way_on());
     }
@@ -397,6 +412,7 @@ class Trainer::Run {
   Interval interval_;
   Clock::time_point interval_start_;
   double wait_before_ = 0.0;
+  std::optional<HeartbeatWatch> heartbeat_;  // while the run trains
 };
 
 Trainer::Trainer(const RunConfig& config, const RunPlace& place, Communicator& communicator)

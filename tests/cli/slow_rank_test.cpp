@@ -127,18 +127,62 @@ Bytes idx(const std::vector<std::uint8_t>& extents) {
   return bytes;
 }
 
-// Each rank has data of its own, and opening those of one takes long.
-TEST_F(SlowRank, ThatOpensItsDataIsWaitedFor) {
+void write_idx(const fs::path& folder) {
   const Bytes images = idx({12, 8, 8});
   const Bytes labels = idx({12});
-  for (const std::string host : {"a", "b"}) {
-    fs::create_directories(path(host));
-    write_file(path(host) / "images", {images.begin(), images.end()});
-    write_file(path(host) / "labels", {labels.begin(), labels.end()});
+  fs::create_directories(folder);
+  write_file(folder / "images", {images.begin(), images.end()});
+  write_file(folder / "labels", {labels.begin(), labels.end()});
+}
+
+constexpr const char* idx_data =
+    "kind = \"idx\"\nclasses = 2\ntrain_images = \"images\"\ntrain_labels = \"labels\"\n"
+    "test_images = \"images\"\ntest_labels = \"labels\"\n";
+
+/// Files that are opened before the first step.
+class FilesThatHang : public SlowRank {
+ protected:
+  void SetUp() override {
+    write_idx(root());
+    configure(idx_data);
   }
-  configure(
-      "kind = \"idx\"\nclasses = 2\ntrain_images = \"images\"\ntrain_labels = \"labels\"\n"
-      "test_images = \"images\"\ntest_labels = \"labels\"\n");
+
+  /// Expects the command to end by one line that names the file and `key`.
+  void expect_end(const std::string& command, const std::string& file, const std::string& key) {
+    const HeldFile held(path(file));
+    const auto settings =
+        set({"train.max_steps=6", "parallel.timeout_seconds=10", "data.timeout_seconds=3"});
+    std::vector<std::string> arguments{command, "run.toml"};
+    arguments.insert(arguments.end(), settings.begin(), settings.end());
+    const Outcome outcome = run({.command = on_ranks(2, arguments),
+                                 .folder = root(),
+                                 .environment = {{"TANDEM_START_SECONDS", "5"}}});
+    EXPECT_LT(outcome.seconds, 25.0);
+    EXPECT_EQ(outcome.code, 1) << outcome.err;
+    EXPECT_EQ(occurrences(outcome.err, "error: "), 1U) << outcome.err;
+    const std::regex line("error: " + file +
+                          ": waited [34] s for it; look at the disk or the network that it lies "
+                          "on, or raise " +
+                          key + " \\(rank 0 on [^)]*\\)");
+    EXPECT_TRUE(std::regex_search(outcome.err, line)) << outcome.err;
+  }
+};
+
+TEST_F(FilesThatHang, EndTrainingThatOpensItsData) {
+  expect_end("train", "labels", "data.timeout_seconds");
+}
+
+TEST_F(FilesThatHang, EndABenchToo) { expect_end("bench", "labels", "data.timeout_seconds"); }
+
+// The config's reader looks at the first images' size, before the ranks have met.
+TEST_F(FilesThatHang, EndWhoeverReadsTheConfig) {
+  expect_end("train", "images", "TANDEM_START_SECONDS");
+}
+
+// Each rank has data of its own, and opening those of one takes long.
+TEST_F(SlowRank, ThatOpensItsDataIsWaitedFor) {
+  for (const std::string host : {"a", "b"}) write_idx(path(host));
+  configure(idx_data);
   std::vector<std::string> arguments{"train", path("run.toml").string(), "--out", "out"};
   for (const std::string& option : options()) arguments.push_back(option);
   std::vector<std::string> command = mpirun(1, arguments);

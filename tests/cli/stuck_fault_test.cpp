@@ -23,8 +23,9 @@ class Stuck : public RunTest, public testing::WithParamInterface<const char*> {
     auto program = std::make_unique<Program>(
         Launch{.command = on_ranks(2, arguments),
                .folder = root(),
-               .environment = {{"LD_PRELOAD", TANDEM_STUCK_JOIN},
-                               {"TANDEM_STUCK_JOIN", path("stuck").string()}},
+               .environment = {{"LD_PRELOAD", TANDEM_HANGING_CALLS},
+                               {"TANDEM_HANGING_CALL", "join"},
+                               {"TANDEM_HANGING_FILE", path("stuck").string()}},
                .timeout = 120.0});
     wait_until("steps are under way", 60.0,
                [&] { return processor_seconds(program->rank_process(1)) > 2.0; });

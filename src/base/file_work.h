@@ -1,0 +1,77 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace tandem {
+
+// A disk or a network that does not answer keeps the thread that reads or writes for ever, and no
+// call says so. What works on files therefore tells, here, which one it has in hand and that
+// something of it came or went; another thread, which waits for it, sees where that stands still.
+
+/// What one thread tells of its work on files.
+class FileWork {
+ public:
+  /// While one lives file_in_hand() and file_moved() of the thread that made it are told to `work`.
+  /// Nests: the one before is back when it ends.
+  class Told {
+   public:
+    explicit Told(FileWork& work);
+    ~Told();
+    Told(const Told&) = delete;
+    Told& operator=(const Told&) = delete;
+
+   private:
+    FileWork* before_;
+  };
+
+  /// Grows with whatever comes or goes. Any thread may ask.
+  std::uint64_t moves() const { return moves_; }
+  /// The file or folder that was taken in hand last; empty: none yet.
+  std::string file() const;
+
+ private:
+  friend void file_in_hand(const std::filesystem::path& path);
+  friend void file_moved();
+
+  std::atomic<std::uint64_t> moves_{0};
+  mutable std::mutex mutex_;
+  std::string file_;
+};
+
+/// The calling thread is about to open, list, write or remove this. Does nothing where nobody waits
+/// for its work.
+void file_in_hand(const std::filesystem::path& path);
+
+/// Some of it has been read or written: a part that any disk has done in seconds, as 8 MiB.
+void file_moved();
+
+/// A disk or a network stands still under a file that this process needs. The thread that is at it
+/// never ends, so the message is left as last words (base/last_words.h) that are the end.
+class FileTimeout : public SystemError {
+ public:
+  explicit FileTimeout(const std::string& message);
+};
+
+/// How long files may stand still, and what to say then.
+struct FilePatience {
+  double seconds = 0.0;          ///< in which nothing comes or goes; 0: for ever
+  std::string_view key;          ///< what sets them, as a key of the config
+  std::string_view advice = {};  ///< the end of the line
+};
+
+/// Runs `work` on files on another thread, and `meanwhile` over and over until it is done; what it
+/// throws is thrown here. It may take as long as it likes while it tells that something moves.
+/// Where nothing has for too long this throws FileTimeout, unless its words have ended the process
+/// by then; whoever catches that must keep alive what `work` uses, and end the process soon.
+void await_file_work(const FilePatience& patience, const std::function<void()>& work,
+                     const std::function<void()>& meanwhile);
+
+}  // namespace tandem

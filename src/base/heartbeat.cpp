@@ -1,0 +1,88 @@
+#include "base/heartbeat.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "base/blocked_signals.h"
+#include "base/last_words.h"
+#include "base/process_place.h"
+#include "base/standstill.h"
+
+namespace tandem {
+namespace {
+
+std::atomic<std::uint64_t> g_beats{0};
+
+/// Of the limit, for what is done once; and of the longest silence, which a later one may exceed.
+constexpr double factor = 10.0;
+
+double limit_of(double timeout_seconds, int rank) {
+  if (timeout_seconds == 0.0) return 0.0;
+  return in_turn(longest_standstill(Standstill::Seconds(timeout_seconds)).count(), rank);
+}
+
+}  // namespace
+
+void heartbeat() noexcept { g_beats.fetch_add(1, std::memory_order_relaxed); }
+
+void beat_until_writable(int descriptor) noexcept {
+  constexpr int interval_ms = 100;
+  pollfd room{.fd = descriptor, .events = POLLOUT, .revents = 0};
+  while (::poll(&room, 1, interval_ms) == 0) heartbeat();
+}
+
+struct HeartbeatWatch::State {
+  double limit_seconds = 0.0;
+  std::string advice;
+  std::atomic<bool> first_step_done{false};
+  std::atomic<bool> ended{false};
+
+  void look() const;
+};
+
+HeartbeatWatch::HeartbeatWatch(double timeout_seconds, int rank, std::string advice)
+    : state_(std::make_shared<State>()) {
+  state_->limit_seconds = limit_of(timeout_seconds, rank);
+  state_->advice = std::move(advice);
+  if (state_->limit_seconds == 0.0) return;
+  const BlockedSignals blocked;
+  std::thread([state = state_] { state->look(); }).detach();
+}
+
+HeartbeatWatch::~HeartbeatWatch() { state_->ended = true; }
+
+void HeartbeatWatch::first_step_done() { state_->first_step_done = true; }
+
+void HeartbeatWatch::State::look() const {
+  constexpr std::chrono::milliseconds interval(100);
+  Standstill standstill(Standstill::Clock::now());
+  double longest = 0.0;  // of those that are over
+  double silence = 0.0;
+  std::uint64_t before = g_beats;
+  for (;;) {
+    std::this_thread::sleep_for(interval);
+    if (ended) return;
+    const std::uint64_t now = g_beats;
+    const bool still = std::exchange(before, now) == now;
+    if (!still) longest = std::max(longest, silence);
+    silence = standstill.look(still, Standstill::Clock::now()).count();
+    const double limit =
+        std::max(limit_seconds * (first_step_done ? 1.0 : factor), factor * longest);
+    if (silence <= limit) continue;
+    leave_last_words(fmt::format("nothing has moved for {:g} s, and no other rank is waited for; "
+                                 "look what process {} is at, or raise parallel.timeout_seconds "
+                                 "({}){}",
+                                 limit, ::getpid(), process_place(), advice),
+                     std::chrono::milliseconds(0));
+    return;
+  }
+}
+
+}  // namespace tandem

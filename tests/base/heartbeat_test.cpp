@@ -1,0 +1,140 @@
+#include "base/heartbeat.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/last_words.h"
+#include "base/standstill.h"
+
+namespace tandem {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// With the shortest limit that there is, two seconds and what ranks wait.
+constexpr double timeout = 0.1;
+
+/// Does `action` in a child of this process, and ends that with the words that are heard, or with
+/// "silence".
+void expect(const char* heard, const std::function<void(HeartbeatWatch&)>& action, int rank = 0) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        std::mutex mutex;
+        std::optional<std::string> words;
+        speak_last_words(milliseconds(0), [&](const std::string& spoken, milliseconds) {
+          const std::scoped_lock lock(mutex);
+          words = spoken;
+        });
+        HeartbeatWatch watch(timeout, rank, "; go on");
+        action(watch);
+        std::this_thread::sleep_for(milliseconds(200));
+        const std::scoped_lock lock(mutex);
+        static_cast<void>(std::fputs(words ? words->c_str() : "silence", stderr));
+        std::_Exit(0);
+      },
+      testing::ExitedWithCode(0), heard);
+}
+
+void beat_for(std::chrono::milliseconds time) {
+  const auto end = std::chrono::steady_clock::now() + time;
+  while (std::chrono::steady_clock::now() < end) {
+    heartbeat();
+    std::this_thread::sleep_for(milliseconds(50));
+  }
+}
+
+TEST(Heartbeat, ThatStandsStillIsTold) {
+  expect(
+      "^nothing has moved for 2.1 s, and no other rank is waited for; .*parallel.timeout_seconds"
+      ".*; go on$",
+      [](HeartbeatWatch& watch) {
+        watch.first_step_done();
+        std::this_thread::sleep_for(seconds(4));
+      });
+}
+
+TEST(Heartbeat, ThatGoesOnIsNot) {
+  expect("^silence$", [](HeartbeatWatch& watch) {
+    watch.first_step_done();
+    beat_for(seconds(5));
+  });
+}
+
+TEST(Heartbeat, IsGivenTimeForTheFirstStep) {
+  expect("^silence$", [](HeartbeatWatch&) { std::this_thread::sleep_for(seconds(5)); });
+}
+
+TEST(Heartbeat, MayBeSilentForTenTimesTheLongestSilenceSoFar) {
+  expect("^silence$", [](HeartbeatWatch& watch) {
+    watch.first_step_done();
+    std::this_thread::sleep_for(seconds(1));
+    beat_for(seconds(1));
+    std::this_thread::sleep_for(seconds(6));
+  });
+}
+
+// Others wait until the first has ended the job.
+TEST(Heartbeat, IsToldByTheRanksInTurn) {
+  expect(
+      "^silence$",
+      [](HeartbeatWatch& watch) {
+        watch.first_step_done();
+        std::this_thread::sleep_for(seconds(3));
+      },
+      1);
+}
+
+TEST(Heartbeat, GoesOnWhereATerminalIsHeld) {
+  expect("^silence$", [](HeartbeatWatch& watch) {
+    watch.first_step_done();
+    int pipe[2];
+    ASSERT_EQ(::pipe2(pipe, O_NONBLOCK), 0);
+    while (::write(pipe[1], "x", 1) == 1) {
+    }
+    std::thread reader([&] {
+      std::this_thread::sleep_for(seconds(4));
+      std::vector<char> bytes(65536);
+      EXPECT_GT(::read(pipe[0], bytes.data(), bytes.size()), 0);
+    });
+    beat_until_writable(pipe[1]);
+    EXPECT_EQ(::write(pipe[1], "x", 1), 1);
+    reader.join();
+  });
+}
+
+TEST(Heartbeat, IsNotWatchedWhereNobodyLosesPatience) {
+  HeartbeatWatch watch(0.0, 0);
+  watch.first_step_done();
+}
+
+TEST(Standstill, RanksTakeTurns) {
+  EXPECT_EQ(in_turn(20.0, 0), 20.0);
+  EXPECT_EQ(in_turn(20.0, 1), 22.0);
+  EXPECT_EQ(in_turn(20.0, 2), 22.25);
+  EXPECT_EQ(in_turn(20.0, 1000), 28.0);
+  EXPECT_EQ(in_turn(0.0, 1), 0.0);
+}
+
+TEST(Standstill, OthersThanRanksLosePatienceLater) {
+  using Seconds = Standstill::Seconds;
+  EXPECT_EQ(longest_standstill(Seconds(20.0)), Seconds(25.0));
+  EXPECT_EQ(longest_standstill(Seconds(2.0)), Seconds(4.0));
+  EXPECT_EQ(longest_standstill(Seconds(0.0)), Seconds::max());
+}
+
+}  // namespace
+}  // namespace tandem

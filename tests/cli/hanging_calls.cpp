@@ -1,0 +1,82 @@
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <string>
+#include <string_view>
+
+// A library that a test preloads into a job: from the moment on in which the file
+// $TANDEM_HANGING_FILE is there, a call of its ranks, and not of mpirun, never returns.
+// $TANDEM_HANGING_CALL says which:
+//
+//   join   of whoever waits for the end of a thread, as for one that a device or a disk keeps
+//   clock  of the main thread, whatever it does next: it asks for the time in every step
+//   sync   of whoever has a file's bytes written to the disk
+//   map    of whoever maps weights or a checkpoint
+
+namespace {
+
+bool hangs(const char* call) {
+  static const char* const file = std::getenv("TANDEM_HANGING_FILE");
+  static const char* const chosen = std::getenv("TANDEM_HANGING_CALL");
+  static const bool is_ours = std::strcmp(program_invocation_short_name, "tandem") == 0;
+  return is_ours && file != nullptr && chosen != nullptr && std::strcmp(chosen, call) == 0 &&
+         ::access(file, F_OK) == 0;
+}
+
+bool hangs_mapping(int file) {
+  if (file < 0 || !hangs("map")) return false;
+  std::array<char, 4096> name{};
+  const std::string link = "/proc/self/fd/" + std::to_string(file);
+  const ssize_t length = ::readlink(link.c_str(), name.data(), name.size());
+  return length > 0 &&
+         std::string_view(name.data(), static_cast<std::size_t>(length)).ends_with(".safetensors");
+}
+
+[[noreturn]] void hang() {
+  for (;;) ::pause();
+}
+
+template <typename Call>
+Call* next(Call* /*of its type*/, const char* name) {
+  void* const found = ::dlsym(RTLD_NEXT, name);
+  if (found == nullptr) std::abort();
+  return reinterpret_cast<Call*>(found);
+}
+
+}  // namespace
+
+extern "C" {
+
+__attribute__((visibility("default"))) int pthread_join(pthread_t thread, void** result) {
+  if (hangs("join")) hang();
+  static auto* const call = next(&pthread_join, "pthread_join");
+  return call(thread, result);
+}
+
+__attribute__((visibility("default"))) int clock_gettime(clockid_t clock, timespec* time) noexcept {
+  if (::gettid() == ::getpid() && hangs("clock")) hang();
+  static auto* const call = next(&clock_gettime, "clock_gettime");
+  return call(clock, time);
+}
+
+__attribute__((visibility("default"))) void* mmap(void* place, size_t bytes, int protection,
+                                                  int flags, int file, off_t offset) noexcept {
+  if (hangs_mapping(file)) hang();
+  static auto* const call = next(&mmap, "mmap");
+  return call(place, bytes, protection, flags, file, offset);
+}
+
+__attribute__((visibility("default"))) int fsync(int file) {
+  if (hangs("sync")) hang();
+  static auto* const call = next(&fsync, "fsync");
+  return call(file);
+}
+}

@@ -1,0 +1,151 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "cli/fault_check.h"
+#include "cli/run_folder.h"
+#include "support/process.h"
+
+// Ranks that hang in a way that nobody sees from outside: no signal has stopped them, and they wait
+// for no other rank.
+
+namespace tandem::cli {
+namespace {
+
+class Standing : public RunTest {
+ protected:
+  /// `command` with a run of hours, and such a time-out of each kind.
+  std::unique_ptr<Program> start(const std::vector<std::string>& command, const char* call) const {
+    auto program = std::make_unique<Program>(
+        Launch{.command = command,
+               .folder = root(),
+               .environment = {{"LD_PRELOAD", TANDEM_HANGING_CALLS},
+                               {"TANDEM_HANGING_CALL", call},
+                               {"TANDEM_HANGING_FILE", path("hang").string()}},
+               .timeout = 120.0});
+    return program;
+  }
+
+  static std::vector<std::string> with_time_outs(std::vector<std::string> assignments) {
+    assignments.insert(assignments.end(),
+                       {"parallel.timeout_seconds=4", "checkpoint.timeout_seconds=3"});
+    return assignments;
+  }
+  static std::vector<std::string> settings(const std::vector<std::string>& more = {}) {
+    return endless(with_time_outs(more));
+  }
+
+  void hang() const { write_file(path("hang"), ""); }
+
+  static void expect_line(const Outcome& outcome, const std::string& pattern) {
+    EXPECT_EQ(outcome.code, 1) << outcome.err;
+    const std::string line = only_error(outcome);
+    EXPECT_TRUE(std::regex_search(line, std::regex("^error: " + pattern))) << outcome.err;
+  }
+
+  /// Of one that has computed for some time.
+  static void wait_for_steps(pid_t process) {
+    wait_until("steps are under way", 60.0, [&] { return processor_seconds(process) > 2.0; });
+  }
+
+  std::string place(int rank) const { return fmt::format("\\(rank {} on {}", rank, host_name()); }
+};
+
+class StandingRanks : public Standing, public testing::WithParamInterface<const char*> {};
+
+TEST_P(StandingRanks, AllAtOnceAreToldByTheFirst) {
+  std::vector<std::string> arguments{GetParam(), "run.toml"};
+  const auto more = settings();
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  const bool trains = arguments[0] == "train";
+  if (!trains) arguments.insert(arguments.end(), {"--seconds", "3600"});
+  const auto program = start(on_ranks(2, arguments), "clock");
+  const std::vector<pid_t> processes{program->rank_process(0), program->rank_process(1)};
+  for (const pid_t process : processes) wait_for_steps(process);
+  hang();
+  const Outcome outcome = end_after_fault(*program);
+  expect_line(outcome, fmt::format("nothing has moved for 6 s, and no other rank is waited for; "
+                                   "look what process {} is at, or raise parallel.timeout_seconds "
+                                   "{}{}",
+                                   processes[0], place(0),
+                                   trains ? ", step [0-9]+\\); go on with --resume" : ""));
+  for (const pid_t process : processes) expect_gone(process);
+}
+
+INSTANTIATE_TEST_SUITE_P(Commands, StandingRanks, testing::Values("train", "bench"));
+
+TEST_F(Standing, OneThatIsAloneIsToldByItself) {
+  const auto program = start(train_command("out", settings()), "clock");
+  wait_for_steps(program->id());
+  hang();
+  const Outcome outcome = end_after_fault(*program);
+  expect_line(outcome, "nothing has moved for 6 s, .*, step [0-9]+\\); go on with --resume");
+}
+
+// As one is by Ctrl-Z.
+TEST_F(Standing, AStoppedProcessGoesOnLater) {
+  const auto program = start(train_command("out", settings()), "clock");
+  wait_for_steps(program->id());
+  hold(program->id());
+  std::this_thread::sleep_for(std::chrono::seconds(8));
+  ASSERT_TRUE(program->running());
+  Program::signal(program->id(), SIGCONT);
+  Program::signal(program->id(), SIGTERM);
+  EXPECT_EQ(program->wait().code, stopped);
+}
+
+TEST_F(Standing, ACheckpointThatTheDiskDoesNotTakeEndsTheJob) {
+  const auto program =
+      start(train_command("out", settings({"checkpoint.every_steps=50"}), 2), "sync");
+  const std::vector<pid_t> processes{program->rank_process(0), program->rank_process(1)};
+  for (const pid_t process : processes) wait_for_steps(process);
+  hang();
+  const Outcome outcome = end_after_fault(*program);
+  expect_line(outcome,
+              ".*/checkpoints(/step-[0-9]+\\.safetensors)?: waited 3 s for it; look at the "
+              "disk or the network that it lies on, or raise checkpoint.timeout_seconds " +
+                  place(0) + ", step [0-9]+\\); go on with --resume once it answers");
+  for (const pid_t process : processes) expect_gone(process);
+}
+
+class WeightsThatHang : public Standing {
+ protected:
+  void SetUp() override {
+    trained("out");
+    ASSERT_TRUE(std::filesystem::exists(path(weights)));
+  }
+
+  /// Expects the command to end by a line that names the weights.
+  void expect_end(const std::vector<std::string>& words,
+                  const std::vector<std::string>& assignments = {}) const {
+    std::vector<std::string> arguments = words;
+    const auto more = set(with_time_outs(assignments));
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    hang();
+    const auto program = start(on_ranks(2, arguments), "map");
+    const Outcome outcome = program->wait();
+    EXPECT_LT(outcome.seconds, 25.0);
+    expect_line(outcome,
+                "[^ ]*step-00000032.safetensors: waited 3 s for it; look at the disk or the "
+                "network that it lies on, or raise checkpoint.timeout_seconds " +
+                    place(0) + "[^)]*\\)$");
+  }
+
+  static constexpr const char* weights = "out/checkpoints/step-00000032.safetensors";
+};
+
+TEST_F(WeightsThatHang, EndARunThatGoesOn) {
+  expect_end({"train", "run.toml", "--out", "out", "--resume"});
+}
+
+TEST_F(WeightsThatHang, EndARunThatStartsFromThem) {
+  expect_end({"train", "run.toml", "--out", "more"}, {fmt::format("train.init=\"{}\"", weights)});
+}
+
+TEST_F(WeightsThatHang, EndAnEvaluation) { expect_end({"eval", "run.toml", "--weights", weights}); }
+
+}  // namespace
+}  // namespace tandem::cli

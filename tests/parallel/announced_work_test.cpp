@@ -1,0 +1,70 @@
+#include "parallel/announced_work.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <future>
+#include <string>
+#include <thread>
+
+#include "base/file_work.h"
+#include "parallel/self_communicator.h"
+#include "support/message.h"
+
+namespace tandem {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr FilePatience patience{.seconds = 0.5, .key = "data.timeout_seconds", .advice = "; wait"};
+
+class AnnouncedWork : public testing::Test {
+ protected:
+  SelfCommunicator self_;
+};
+
+TEST_F(AnnouncedWork, MayTakeAsLongAsItLikesWhileFilesMove) {
+  int moved = 0;
+  run_announced(self_, patience, [&] {
+    file_in_hand("slow");
+    for (; moved < 10; ++moved) {
+      std::this_thread::sleep_for(milliseconds(200));
+      file_moved();
+    }
+  });
+  EXPECT_EQ(moved, 10);
+}
+
+TEST_F(AnnouncedWork, NamesTheFileThatStandsStill) {
+  std::promise<void> let_go;
+  std::promise<void> over;
+  // Nobody speaks its last words here, so that the process goes on.
+  const std::string message = message_of<FileTimeout>([&] {
+    run_announced(self_, patience, [&] {
+      file_in_hand("photos/cat");
+      let_go.get_future().wait();
+      over.set_value();
+    });
+  });
+  EXPECT_TRUE(
+      message.starts_with("photos/cat: waited 0.5 s for it; look at the disk or the network "
+                          "that it lies on, or raise data.timeout_seconds ("))
+      << message;
+  EXPECT_TRUE(message.ends_with("); wait")) << message;
+  let_go.set_value();
+  over.get_future().wait();
+}
+
+TEST_F(AnnouncedWork, IsWaitedForForEverWhereThatIsAskedFor) {
+  run_announced(self_, {.seconds = 0.0, .key = "data.timeout_seconds"},
+                [] { std::this_thread::sleep_for(milliseconds(1500)); });
+}
+
+TEST_F(AnnouncedWork, ThrowsWhatItThrew) {
+  EXPECT_EQ(message_of<InputError>(
+                [&] { run_announced(self_, patience, [] { input_error("no such folder"); }); }),
+            "no such folder");
+}
+
+}  // namespace
+}  // namespace tandem
