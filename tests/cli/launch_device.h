@@ -14,10 +14,16 @@ struct LaunchDevice {
   std::vector<std::pair<std::string, std::string>> environment;  ///< of every command
   std::vector<std::string> settings;  ///< of every training, as for --set
   std::string gpu;                    ///< the first one's UUID
-  std::string used;                   ///< what ranks on it say: ", UUID"; empty on the CPU
+  std::string next_gpu;               ///< the second one's; empty: there is none
+  bool computes = false;              ///< whether ranks say what they compute on
   int checkpoint_every = 1;           ///< steps; some in a second
   double start_seconds = 1.0;         ///< at most, for a job to come to its first checkpoint
 };
+
+/// What ranks on that GPU say behind their place: ", UUID", nothing where they compute on the CPU.
+inline std::string used(const LaunchDevice& device, const std::string& gpu) {
+  return device.computes ? ", " + gpu : std::string();
+}
 
 /// `folder`: the test's own.
 LaunchDevice launch_device(const std::filesystem::path& folder);

@@ -14,7 +14,7 @@ LaunchDevice launch_device(const std::filesystem::path& folder) {
                           {"FAKE_MPS_JOURNAL", (folder / "journal").string()}},
           .settings = {"train.device=cpu"},
           .gpu = "GPU-a",
-          .used = "",
+          .next_gpu = "GPU-b",
           .checkpoint_every = 20,
           .start_seconds = 40.0};
 }

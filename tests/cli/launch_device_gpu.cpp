@@ -14,7 +14,8 @@ LaunchDevice launch_device(const std::filesystem::path& /*folder*/) {
   return {.environment = {{"TANDEM_CACHE_DIR", cache.path().string()}},
           .settings = {"train.device=cuda", "train.log_every=1000", "data.train_size=32000"},
           .gpu = gpus.front().uuid,
-          .used = ", " + gpus.front().uuid,
+          .next_gpu = gpus.size() > 1 ? gpus[1].uuid : std::string(),
+          .computes = true,
           .checkpoint_every = 500,
           .start_seconds = 180.0};
 }

@@ -9,18 +9,12 @@
 #include "cli/fault_check.h"
 
 namespace tandem::cli {
-namespace {
-
-constexpr int ranks = 4;
-
-}  // namespace
-
 Words LaunchFault::shared_gpu(Words more) {
-  more.insert(more.end(), {"--gpus", "1", "--ranks-per-gpu", std::to_string(ranks)});
+  more.insert(more.end(), {"--gpus", "1", "--ranks-per-gpu", "4"});
   return more;
 }
 
-std::vector<pid_t> LaunchFault::processes_of(const Program& job) {
+std::vector<pid_t> LaunchFault::processes_of(const Program& job, int ranks) {
   std::vector<pid_t> processes;
   for (int rank = 0; rank < ranks; ++rank) processes.push_back(job.rank_process(rank));
   return processes;
@@ -34,14 +28,15 @@ pid_t LaunchFault::mpirun_of(const Program& job) {
   throw std::runtime_error("no mpirun");
 }
 
-void LaunchFault::expect_clean_end(const std::vector<pid_t>& processes) const {
+void LaunchFault::expect_clean_end(const std::vector<pid_t>& processes,
+                                   const Words& options) const {
   for (const pid_t process : processes) expect_gone(process);
   expect_nothing_left();
   const std::vector<int> steps = checkpoint_steps(path("out"));
   ASSERT_FALSE(steps.empty());
   Words more = endless_job(set({fmt::format("train.max_steps={}", steps.back() + 3)}));
   more.emplace_back("--resume");
-  const Outcome next = run(launch(shared_gpu(), more));
+  const Outcome next = run(launch(options, more));
   EXPECT_EQ(next.code, 0) << next.err;
   EXPECT_NE(next.err.find(fmt::format("resuming at step {} ", steps.back())), std::string::npos)
       << next.err;

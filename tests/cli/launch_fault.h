@@ -11,12 +11,13 @@ class LaunchFault : public LaunchedJob {
  protected:
   /// Options of `tandem launch` for it.
   static Words shared_gpu(Words more = {});
-  static std::vector<pid_t> processes_of(const Program& job);
+  static std::vector<pid_t> processes_of(const Program& job, int ranks = 4);
   static pid_t mpirun_of(const Program& job);
 
-  /// No process, MPS daemon, folder or shared memory is left of the job, and the next one goes on
-  /// from its newest checkpoint.
-  void expect_clean_end(const std::vector<pid_t>& processes) const;
+  /// No process, MPS daemon, folder or shared memory is left of the job, and the next one, with
+  /// `options`, goes on from its newest checkpoint.
+  void expect_clean_end(const std::vector<pid_t>& processes,
+                        const Words& options = shared_gpu()) const;
 
   /// Of an endless_job() with one restart that has just failed, or is about to: it is restarted,
   /// after `code`, and goes on as a run that nobody disturbed; from an earlier checkpoint than that

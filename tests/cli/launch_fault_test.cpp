@@ -84,7 +84,7 @@ TEST_F(LaunchedRank, ThatHangsIsNamedAndEndedWithTheJob) {
   const std::string line = only_error(outcome);
   for (const std::string& part :
        {std::string("step "), std::string(" for rank 1, which gives no sign of life"),
-        fmt::format("(rank 1 on {}{})", host_name(), device().used)}) {
+        fmt::format("(rank 1 on {}{})", host_name(), used(device(), device().gpu))}) {
     EXPECT_NE(line.find(part), std::string::npos) << line << "\nwanted: " << part;
   }
   expect_clean_end(processes);
@@ -126,9 +126,9 @@ TEST_F(StoppedRanks, AreNamedByTheOthers) {
   const Outcome outcome = end_after_fault(*job);
   EXPECT_EQ(outcome.code, 1) << outcome.err;
   const std::string line = only_error(outcome);
-  for (const std::string& part :
-       {std::string(" for ranks 1 and 2, which give no sign of life"),
-        fmt::format("(rank 1 on {0}{1}; rank 2 on {0}{1})", host_name(), device().used)}) {
+  for (const std::string& part : {std::string(" for ranks 1 and 2, which give no sign of life"),
+                                  fmt::format("(rank 1 on {0}{1}; rank 2 on {0}{1})", host_name(),
+                                              used(device(), device().gpu))}) {
     EXPECT_NE(line.find(part), std::string::npos) << line << "\nwanted: " << part;
   }
   expect_clean_end(processes);
