@@ -51,7 +51,10 @@ class Standing : public RunTest {
     wait_until("steps are under way", 60.0, [&] { return processor_seconds(process) > 2.0; });
   }
 
-  std::string place(int rank) const { return fmt::format("\\(rank {} on {}", rank, host_name()); }
+  /// With its GPU, where it computes on one.
+  std::string place(int rank) const {
+    return fmt::format("\\(rank {} on {}(, GPU-[^,)]+)?", rank, host_name());
+  }
 };
 
 class StandingRanks : public Standing, public testing::WithParamInterface<const char*> {};
