@@ -73,7 +73,12 @@ void await_file_work(const FilePatience& patience, const std::function<void()>& 
   Standstill standstill(Standstill::Clock::now());
   std::uint64_t before = files->moves();
   while (done.wait_for(interval) != std::future_status::ready) {
-    meanwhile();
+    try {
+      meanwhile();
+    } catch (...) {
+      done.wait();  // `work` uses what this error takes down
+      throw;
+    }
     const std::uint64_t now = files->moves();
     const bool still = std::exchange(before, now) == now;
     const double seconds = standstill.look(still, Standstill::Clock::now()).count();

@@ -68,9 +68,10 @@ struct FilePatience {
 };
 
 /// Runs `work` on files on another thread, and `meanwhile` over and over until it is done; what it
-/// throws is thrown here. It may take as long as it likes while it tells that something moves.
-/// Where nothing has for too long this throws FileTimeout, unless its words have ended the process
-/// by then; whoever catches that must keep alive what `work` uses, and end the process soon.
+/// throws is thrown here, as is what `meanwhile` throws, once it is done. It may take as long as it
+/// likes while it tells that something moves. Where nothing has for too long this throws
+/// FileTimeout, unless its words have ended the process by then; whoever catches that must keep
+/// alive what `work` uses, and end the process soon.
 void await_file_work(const FilePatience& patience, const std::function<void()>& work,
                      const std::function<void()>& meanwhile);
 

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/file_work.h"
 #include "base/heartbeat.h"
 
 namespace tandem {
@@ -70,6 +71,7 @@ std::string prefix(LogLevel level) {
 }  // namespace
 
 void open_log_file(const std::filesystem::path& file) {
+  file_in_hand(file);
   std::shared_ptr<spdlog::sinks::sink> sink;
   try {
     sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(file.string());

@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/file_work.h"
 #include "base/host_name.h"
 #include "base/log.h"
 
@@ -56,6 +57,7 @@ RunLock::~RunLock() {
 }
 
 void RunLock::make_folder() {
+  file_in_hand(folder_);
   std::error_code code;
   made_folder_ = fs::create_directories(folder_, code);
   if (code) {
@@ -65,6 +67,7 @@ void RunLock::make_folder() {
 }
 
 void RunLock::open() {
+  file_in_hand(path_);
   descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (descriptor_ < 0) {
     input_error("cannot create {}: {}; choose another folder with --out", path_.string(),

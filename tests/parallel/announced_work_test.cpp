@@ -60,6 +60,20 @@ TEST_F(AnnouncedWork, IsWaitedForForEverWhereThatIsAskedFor) {
                 [] { std::this_thread::sleep_for(milliseconds(1500)); });
 }
 
+// What it works on is given up by who catches that.
+TEST_F(AnnouncedWork, IsOverBeforeAnErrorOfTheWaitIsThrown) {
+  bool over = false;
+  EXPECT_THROW(await_file_work(
+                   patience,
+                   [&] {
+                     std::this_thread::sleep_for(milliseconds(300));
+                     over = true;
+                   },
+                   [] { system_error("another rank has ended"); }),
+               SystemError);
+  EXPECT_TRUE(over);
+}
+
 TEST_F(AnnouncedWork, ThrowsWhatItThrew) {
   EXPECT_EQ(message_of<InputError>(
                 [&] { run_announced(self_, patience, [] { input_error("no such folder"); }); }),
