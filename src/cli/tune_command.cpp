@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/remove_folder.h"
 #include "base/subprocess.h"
 #include "cli/commands.h"
 #include "cli/file_kind.h"
@@ -54,8 +55,7 @@ class ScratchFolder {
     path_ = name;
   }
   ~ScratchFolder() {
-    std::error_code ignored;  // what stays in a temporary folder harms nobody
-    fs::remove_all(path_, ignored);
+    static_cast<void>(remove_folder(path_));  // what stays in a temporary folder harms nobody
   }
   ScratchFolder(const ScratchFolder&) = delete;
   ScratchFolder& operator=(const ScratchFolder&) = delete;

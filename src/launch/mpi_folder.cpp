@@ -13,6 +13,7 @@
 #include <system_error>
 
 #include "base/log.h"
+#include "base/remove_folder.h"
 #include "launch/detach.h"
 #include "launch/holds_within.h"
 #include "launch/host_tag.h"
@@ -46,11 +47,6 @@ int open_shared(const fs::path& path) {
   return -1;
 }
 
-void remove_whole(const fs::path& path) {
-  std::error_code code;
-  fs::remove_all(path, code);
-}
-
 /// A younger one may not be locked yet.
 bool is_old(const fs::path& path) {
   std::error_code code;
@@ -65,7 +61,7 @@ void remove_abandoned() {
     if (!ours || !is_own_folder(entry.path()) || !is_old(entry.path())) continue;
     const int folder = open_folder(entry.path());
     if (folder < 0) continue;
-    if (::flock(folder, LOCK_EX | LOCK_NB) == 0) remove_whole(entry.path());
+    if (::flock(folder, LOCK_EX | LOCK_NB) == 0) static_cast<void>(remove_folder(entry.path()));
     ::close(folder);
   }
 }
@@ -77,8 +73,9 @@ void remove_abandoned() {
   int code = 0;
   while ((code = ::flock(folder, LOCK_EX)) != 0 && errno == EINTR) {
   }
-  if (code == 0) remove_whole(path);
-  ::_exit(code == 0 ? 0 : 1);
+  // mpirun, which holds no lock, may be removing what was the ranks'.
+  const bool removed = code == 0 && remove_folder(path);
+  ::_exit(removed ? 0 : 1);
 }
 
 }  // namespace
@@ -102,7 +99,8 @@ MpiFolder::~MpiFolder() {
                       return ::waitpid(keeper_, &status, WNOHANG) == keeper_;
                     });
   const bool removed = kept && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  if (!removed) remove_whole(path_);
+  // What stays the next launcher removes.
+  if (!removed) static_cast<void>(remove_folder(path_));
 }
 
 EnvironmentChanges mpi_folder_variables(const std::string& job,

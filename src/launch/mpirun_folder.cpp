@@ -6,9 +6,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
-#include <system_error>
 
 #include "base/host_name.h"
+#include "base/remove_folder.h"
 #include "launch/own_folder.h"
 
 namespace tandem {
@@ -32,8 +32,8 @@ void remove_mpirun_folder(pid_t mpirun) {
   for (const std::string& each : {name, name.substr(0, name.find('.'))}) {
     const fs::path all = temporary_directory() / fmt::format("ompi.{}.{}", each, ::geteuid());
     if (!is_own_folder(all)) continue;
-    std::error_code code;
-    fs::remove_all(all / fmt::format("pid.{}", mpirun), code);
+    // What stays in a temporary folder harms nobody.
+    static_cast<void>(remove_folder(all / fmt::format("pid.{}", mpirun)));
   }
 }
 

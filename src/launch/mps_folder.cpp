@@ -14,6 +14,7 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "base/remove_folder.h"
 #include "launch/holds_within.h"
 #include "launch/host_tag.h"
 #include "launch/own_folder.h"
@@ -142,8 +143,8 @@ std::vector<fs::path> MpsFolder::abandoned() const {
 }
 
 void MpsFolder::remove() const {
-  std::error_code code;
-  fs::remove_all(path_, code);
+  // The next job of this user removes what stays.
+  static_cast<void>(remove_folder(path_));
 }
 
 }  // namespace tandem
