@@ -4,7 +4,7 @@
 set(TANDEM_CUDA AUTO CACHE STRING "Build the CUDA backend: AUTO, ON or OFF")
 set_property(CACHE TANDEM_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(TANDEM_CUDNN_FRONTEND_DIR "" CACHE PATH
-  "Folder of cudnn_frontend.h; empty: build/cudnn_frontend, where tools/install_dependencies.sh puts it")
+  "Folder of cudnn_frontend.h; empty: see cmake/FindCudnnFrontend.cmake")
 
 # Compute capabilities of this machine's cards, as CMake writes architectures; a second variable
 # takes their number.
@@ -15,8 +15,11 @@ function(tandem_seen_architectures result)
   set(count 0)
   if(TANDEM_NVIDIA_SMI)
     execute_process(COMMAND ${TANDEM_NVIDIA_SMI} --query-gpu=compute_cap --format=csv,noheader
-      OUTPUT_VARIABLE output ERROR_QUIET)
-    string(REGEX MATCHALL "[0-9]+\\.[0-9]+" seen "${output}")
+      RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_QUIET)
+    # Where it fails it may tell the driver's version instead.
+    if(status EQUAL 0)
+      string(REGEX MATCHALL "[0-9]+\\.[0-9]+" seen "${output}")
+    endif()
     list(LENGTH seen count)
     list(TRANSFORM seen REPLACE "\\." "")
     list(REMOVE_DUPLICATES seen)
@@ -28,12 +31,12 @@ function(tandem_seen_architectures result)
   endif()
 endfunction()
 
-# tandem_missing(WHAT LEAST VERSION): WHAT is not there from version LEAST on; VERSION, where not
-# empty, is what is there instead.
-function(tandem_missing what least version)
+# tandem_missing(WHAT LEAST VERSION PLACE): WHAT is not there from version LEAST on; VERSION, where not
+# empty, is what is there instead, as in "in FOLDER".
+function(tandem_missing what least version place)
   set(instead "")
   if(version AND version VERSION_LESS least)
-    set(instead ", ${version} is there")
+    set(instead ", ${version} is ${place}")
   endif()
   list(APPEND missing "${what} (${least} or later${instead})")
   set(missing "${missing}" PARENT_SCOPE)
@@ -97,20 +100,22 @@ if(NOT TANDEM_CUDA STREQUAL "OFF")
   elseif(CUDAToolkit_VERSION VERSION_GREATER_EQUAL 12.4)
     list(APPEND missing "libcudart or cuda_runtime.h of the CUDA Toolkit")
   else()
-    tandem_missing("the CUDA Toolkit" 12.4 "${CUDAToolkit_VERSION}")
+    tandem_missing("the CUDA Toolkit" 12.4 "${CUDAToolkit_VERSION}" there)
   endif()
   find_package(CuDNN 9.8 QUIET)
   if(NOT CuDNN_FOUND)
-    tandem_missing(cuDNN 9.8 "${CuDNN_VERSION}")
+    tandem_missing(cuDNN 9.8 "${CuDNN_VERSION}" "in ${CuDNN_INCLUDE_DIR}")
   endif()
   find_package(NCCL 2.18 QUIET)
   if(NOT NCCL_FOUND)
-    tandem_missing(NCCL 2.18 "${NCCL_VERSION}")
+    tandem_missing(NCCL 2.18 "${NCCL_VERSION}" "in ${NCCL_INCLUDE_DIR}")
   endif()
-  find_package(CudnnFrontend QUIET)
+  # 1.13 is the first whose Graph builds a plan without a handle: against 1.12 the code does not compile.
+  find_package(CudnnFrontend 1.13 QUIET)
   if(NOT CudnnFrontend_FOUND)
-    list(APPEND missing
-      "cudnn-frontend's headers (tools/install_dependencies.sh --cuda, or -DTANDEM_CUDNN_FRONTEND_DIR=...)")
+    tandem_missing(
+      "cudnn-frontend's headers by tools/install_dependencies.sh --cuda or -DTANDEM_CUDNN_FRONTEND_DIR=..."
+      1.13 "${CudnnFrontend_VERSION}" "in ${CudnnFrontend_INCLUDE_DIR}")
   endif()
   list(JOIN missing ", " missing)
   if(NOT missing)
@@ -135,8 +140,8 @@ if(TANDEM_HAS_CUDA)
     CUDA::cudart CUDA::cublasLt CUDA::nvrtc CuDNN::cudnn NCCL::nccl ${CMAKE_DL_LIBS})
   tandem_cublas_version(cublas_version)
   message(STATUS "CUDA backend: toolkit ${CUDAToolkit_VERSION}, cuBLASLt ${cublas_version}, "
-    "cuDNN ${CuDNN_VERSION}, cudnn-frontend ${CudnnFrontend_VERSION}, NCCL ${NCCL_VERSION}, "
-    "architectures ${CMAKE_CUDA_ARCHITECTURES}")
+    "cuDNN ${CuDNN_VERSION}, cudnn-frontend ${CudnnFrontend_VERSION} in ${CudnnFrontend_INCLUDE_DIR}, "
+    "NCCL ${NCCL_VERSION}, architectures ${CMAKE_CUDA_ARCHITECTURES}")
 elseif(TANDEM_CUDA STREQUAL "OFF")
   message(STATUS "CUDA backend: off")
 else()

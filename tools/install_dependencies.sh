@@ -32,7 +32,8 @@ packages=(
   iproute2
 )
 
-# The CUDA backend's headers; an older one may lack what the code asks for.
+# The CUDA backend's headers: the version that it is tested with. cmake/Cuda.cmake says from which on
+# they will do.
 cudnn_frontend_version=1.32.0
 
 tensorboard=no

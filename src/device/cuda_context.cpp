@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "device/choices_file.h"
 #include "device/cuda_check.h"
 #include "device/cuda_libraries.h"
 #include "device/cuda_version.h"
@@ -70,17 +71,8 @@ CudaDevice read_device(int index) {
           .l2_bytes = static_cast<std::size_t>(properties.l2CacheSize)};
 }
 
-/// Other devices, other shares of one and other versions of the libraries have other kernels that
-/// are fastest.
-std::string choices_kind(const CudaDevice& device) {
-  return fmt::format("{}-{}sm-cudnn{}-cublas{}", device.name, device.multiprocessors,
-                     cudnnGetVersion(), cublasLtGetVersion());
-}
-
-std::filesystem::path choices_file(const std::string& kind) {
-  const std::filesystem::path folder = cache_folder();
-  if (folder.empty()) return {};
-  return folder / file_name_of("kernels-" + kind + ".txt");
+std::string kind_of(const CudaDevice& device) {
+  return choices_kind(device.name, device.multiprocessors, cudnnGetVersion(), cublasLtGetVersion());
 }
 
 /// A stream whose work goes before that of usual priority, which side queues have, and behind that
@@ -132,7 +124,7 @@ void cublas_failed(cublasStatus_t status, const char* expression, const char* fi
 }
 
 CudaContext::Libraries::Libraries(const CudaDevice& device)
-    : choices(choices_file(choices_kind(device)), choices_kind(device)), device_(device.index) {
+    : choices(choices_file(kind_of(device)), kind_of(device)), device_(device.index) {
   TANDEM_CUDA_CHECK(cudaSetDevice(device_));
   stream = make_stream();
   TANDEM_CUDA_CHECK(cudnnCreate(&cudnn));
@@ -216,8 +208,10 @@ std::string cuda_problem() {
 }
 
 std::vector<CudaDevice> cuda_devices() {
+  const int count = cuda_device_count();
   std::vector<CudaDevice> devices;
-  for (int index = 0; index < cuda_device_count(); ++index) devices.push_back(read_device(index));
+  devices.reserve(static_cast<std::size_t>(count));
+  for (int index = 0; index < count; ++index) devices.push_back(read_device(index));
   return devices;
 }
 

@@ -9,9 +9,9 @@
 #include "cli/message_check.h"
 #include "cli/run_folder.h"
 
-// Versions with which a run on GPUs would fail, or its replicas part, are told in one line before
-// anything is trained: a driver too old for the toolkit, and libraries that differ between ranks.
-// The GPUs and the versions are made up.
+// What would end a run on GPUs, or make its replicas part, is told in one line before anything is
+// trained: a driver too old for the toolkit, ranks that the GPUs cannot be dealt to, and libraries
+// that differ between ranks. The GPUs and the versions are made up.
 
 namespace tandem::cli {
 namespace {
@@ -59,6 +59,19 @@ TEST_P(OldDriver, IsWarnedOfWhereTheCpuTakesOver) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, OldDriver, testing::Values(1, 2));
+
+class MoreRanksThanGpus : public CudaVersions, public testing::WithParamInterface<std::string> {};
+
+TEST_P(MoreRanksThanGpus, AreToldBeforeTrainingWhereTheyCannotBeDealtEvenly) {
+  expect_one_message(train_on(GetParam(), 3, {"TANDEM_GPUS", "2"}),
+                     {fmt::format("error: host {}: 3 ranks cannot be dealt evenly to its 2 GPUs; "
+                                  "start 2 or 4 ranks there",
+                                  host_name())});
+  EXPECT_FALSE(run_began());
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, MoreRanksThanGpus, testing::Values("cuda", "auto"),
+                         [](const auto& each) { return each.param; });
 
 struct Difference {
   std::string fact;  ///< as $TANDEM_NEWER_ON_RANK_1 has it

@@ -7,9 +7,10 @@
 #include <cstdlib>
 #include <string_view>
 
-// A library that a test preloads into the ranks of a job: one made-up GPU, as far as a rank comes
+// A library that a test preloads into the ranks of a job: made-up GPUs, as far as a rank comes
 // before it compares with the others what it found, and versions of CUDA's libraries.
 //
+//   $TANDEM_GPUS              how many GPUs every rank sees; where it is not set, one
 //   $TANDEM_DRIVER_VERSION    the CUDA that the driver supports, as CUDA writes it: 12040; where it
 //                             is not set, the toolkit's
 //   $TANDEM_NEWER_ON_RANK_1   what rank 1 has a newer version of: "CUDA", "cuDNN", "cuBLASLt",
@@ -20,6 +21,11 @@ namespace {
 int driver() {
   const char* const version = std::getenv("TANDEM_DRIVER_VERSION");
   return version == nullptr ? CUDART_VERSION : std::atoi(version);
+}
+
+int gpus() {
+  const char* const number = std::getenv("TANDEM_GPUS");
+  return number == nullptr ? 1 : std::atoi(number);
 }
 
 /// As CUDA's runtime has it, where minor versions are compatible.
@@ -64,12 +70,13 @@ ncclResult_t ncclGetVersion(int* version) {
 }
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = driver_is_too_old() ? 0 : 1;
+  *count = driver_is_too_old() ? 0 : gpus();
   return driver_is_too_old() ? cudaErrorInsufficientDriver : cudaSuccess;
 }
 
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int /*device*/) {
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   *properties = {};
+  properties->uuid.bytes[0] = static_cast<char>(device);
   std::snprintf(properties->name, sizeof properties->name, "Made-up GPU");
   properties->major = 9;
   properties->minor = is_newer("capability") ? 1 : 0;
