@@ -28,7 +28,7 @@ struct TrainRecord {
   double sm_activity = 0.0;
   double tensor_activity = 0.0;
   double dram_activity = 0.0;
-  double watts = 0.0;  ///< mean power since the last record that has it
+  double watts = 0.0;  ///< mean power over the time that the GPUs' counters are of
 };
 
 /// An "evaluation" record.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "base/log.h"
@@ -58,20 +59,33 @@ GpuUse::GpuUse(Communicator& communicator, const std::string& uuid, const char* 
 
 void GpuUse::begin() {
   if (monitor_) monitor_->begin();
-  began_ = Clock::now();
+  stretch_ = {};
+  told_ = false;
+}
+
+void GpuUse::paused(double seconds) {
+  if (told_ || !stretch_.trained) {
+    begin();
+    return;
+  }
+  stretch_.paused = true;
+  stretch_.paused_seconds += seconds;
 }
 
 double GpuUse::seconds() const {
-  double seconds = std::chrono::duration<double>(Clock::now() - began_).count();
+  double seconds = std::chrono::duration<double>(Clock::now() - stretch_.began).count();
   communicator_.broadcast(Tensor(&seconds, {sizeof seconds}, DType::u8), 0);
   return seconds;
 }
 
-std::optional<GpuStretch> GpuUse::end() {
+std::optional<GpuStretch> GpuUse::end(std::int64_t samples) {
   if (!on_gpus_) return std::nullopt;
-  const double stretch = seconds();
-  if (stretch < shortest_) return std::nullopt;
-  began_ = Clock::now();
+  stretch_.trained = true;
+  stretch_.samples += samples;
+  const double whole_seconds = seconds();
+  if (whole_seconds < shortest_) return std::nullopt;
+  const Stretch stretch = std::exchange(stretch_, {});
+  told_ |= !stretch.paused;
   Reading mine;
   mine.reads = monitor_.has_value();
   if (monitor_) mine.activity = monitor_->end();
@@ -87,7 +101,10 @@ std::optional<GpuStretch> GpuUse::end() {
     if (const std::optional<double> total = sum(all, share)) whole.*share = *total / gpus;
   }
   whole.energy_joules = sum(all, &GpuActivity::energy_joules);
-  return GpuStretch{whole, stretch};
+  return GpuStretch{.activity = whole,
+                    .seconds = whole_seconds,
+                    .training_seconds = whole_seconds - stretch.paused_seconds,
+                    .samples = stretch.samples};
 }
 
 }  // namespace tandem

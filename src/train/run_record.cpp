@@ -39,8 +39,7 @@ constexpr std::array<GpuField, 5> gpu_fields{
      {"energy_joules", "gpu/energy_joules", &GpuActivity::energy_joules}}};
 
 /// What cannot be read is said to be so: a zero would be an idle GPU.
-void add_gpu(const GpuStretch& stretch, double samples, JsonLine& line,
-             std::vector<EventScalar>& scalars) {
+void add_gpu(const GpuStretch& stretch, JsonLine& line, std::vector<EventScalar>& scalars) {
   const auto add = [&](std::string_view name, std::string_view tag, std::optional<double> value) {
     if (value) {
       line.real(name, *value);
@@ -49,11 +48,11 @@ void add_gpu(const GpuStretch& stretch, double samples, JsonLine& line,
       line.text(name, "unavailable");
     }
   };
-  line.real("gpu_seconds", stretch.seconds);
+  line.real("gpu_seconds", stretch.seconds).real("gpu_training_seconds", stretch.training_seconds);
   for (const GpuField& field : gpu_fields)
     add(field.name, field.tag, stretch.activity.*field.value);
   std::optional<double> per_thousand = stretch.activity.energy_joules;
-  if (per_thousand) *per_thousand *= 1000.0 / samples;
+  if (per_thousand) *per_thousand *= 1000.0 / static_cast<double>(stretch.samples);
   add("joules_per_1000_images", "gpu/joules_per_1000_images", per_thousand);
 }
 
@@ -119,8 +118,7 @@ void RunRecord::train(std::int64_t epoch, std::int64_t step, const Interval& int
       {"train/data_wait_seconds", interval.data_wait_seconds},
       {"train/exposed_communication_seconds", interval.exposed_communication_seconds}};
   if (interval.gradient_norm) scalars.push_back({"train/gradient_norm", *interval.gradient_norm});
-  if (interval.gpu)
-    add_gpu(*interval.gpu, static_cast<double>(interval.gpu_samples), line, scalars);
+  if (interval.gpu) add_gpu(*interval.gpu, line, scalars);
   write(line, step, scalars);
 }
 

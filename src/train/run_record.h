@@ -27,10 +27,10 @@ struct Interval {
   double data_wait_seconds = 0.0;  ///< of rank 0: waiting for decoded batches
   /// Of rank 0, its host or its device: waiting for gradients after backward.
   double exposed_communication_seconds = 0.0;
-  /// Of the GPUs of the run since the last interval that has it, this one included; absent where
-  /// that is too short to tell, and where the run computes on CPUs.
+  /// Of the GPUs of the run over a stretch that ends with this interval and may have begun long
+  /// before (train/gpu_use.h); absent where it is too short still, and where the run computes on
+  /// CPUs.
   std::optional<GpuStretch> gpu{};
-  std::int64_t gpu_samples = 0;  ///< of the same time
 };
 
 /// How a run ended. One that an exception or a kill ends leaves no such record.

@@ -66,8 +66,9 @@ TEST_F(RunRecordTest, WhatAGpuDoesNotTellIsUnavailable) {
                                        .sm_occupancy = 0.5,
                                        .tensor_activity = 0.0,
                                        .energy_joules = 312.5},
-                          .seconds = 2.5};
-  on_gpu.gpu_samples = 32;  // an interval before was too short
+                          .seconds = 2.5,
+                          .training_seconds = 2.25,
+                          .samples = 32};  // an interval before was too short
   record.train(1, 1, interval({}), 0.1);
   record.train(1, 2, on_gpu, 0.1);
   on_gpu.gpu = GpuStretch{};
@@ -81,6 +82,7 @@ TEST_F(RunRecordTest, WhatAGpuDoesNotTellIsUnavailable) {
   EXPECT_EQ(told["dram_activity"], "unavailable");
   EXPECT_EQ(told["energy_joules"], 312.5);
   EXPECT_EQ(told["gpu_seconds"], 2.5);
+  EXPECT_EQ(told["gpu_training_seconds"], 2.25);
   EXPECT_EQ(told["joules_per_1000_images"], 9765.625);
   for (const char* field : {"sm_activity", "sm_occupancy", "tensor_activity", "dram_activity",
                             "energy_joules", "joules_per_1000_images"}) {
