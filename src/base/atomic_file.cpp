@@ -21,6 +21,7 @@ namespace {
 /// Where the bytes go: what a link points to, so that it stays a link. Devices, pipes and folders
 /// are refused, for renaming over them would replace them.
 std::filesystem::path target_of(std::filesystem::path path) {
+  file_in_hand(path);
   std::error_code code;
   const std::filesystem::file_status status = std::filesystem::status(path, code);
   if (code == std::errc::too_many_symbolic_link_levels) {
@@ -49,7 +50,6 @@ constexpr std::size_t part = std::size_t{8} << 20U;
 AtomicFile::AtomicFile(std::filesystem::path path)
     : path_(target_of(std::move(path))), temporary_(path_) {
   temporary_ += ".tmp." + std::to_string(::getpid());
-  file_in_hand(path_);
   descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (descriptor_ < 0) {
     const std::error_code code(errno, std::generic_category());
@@ -79,6 +79,7 @@ void AtomicFile::write(const void* data, std::size_t bytes) {
 
 void AtomicFile::push_out(std::size_t written) {
   file_moved();
+  written_ += written;
   in_memory_ += written;
   if (in_memory_ < part) return;
   in_memory_ = 0;
@@ -93,13 +94,16 @@ void AtomicFile::push_out(std::size_t written) {
 
 void AtomicFile::commit() {
   file_in_hand(path_);
+  file_syncs(written_);
   if (::fsync(descriptor_) != 0) fail("cannot sync", path_, errno);
+  file_moved();
   const int closed = ::close(std::exchange(descriptor_, -1));
   if (closed != 0 || ::rename(temporary_.c_str(), path_.c_str()) != 0) {
     const int code = errno;
     ::unlink(temporary_.c_str());
     fail("cannot finish", path_, code);
   }
+  file_moved();
   const std::filesystem::path folder = path_.has_parent_path() ? path_.parent_path() : ".";
   const int directory = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (directory < 0) fail("cannot open", folder, errno);

@@ -29,7 +29,8 @@ class AtomicFile {
   std::filesystem::path path_;
   std::filesystem::path temporary_;
   int descriptor_ = -1;
-  std::size_t in_memory_ = 0;  // bytes that the system may not have written to the disk yet
+  std::size_t written_ = 0;    // bytes
+  std::size_t in_memory_ = 0;  // of those that the system may not have written to the disk yet
 };
 
 /// Throws InputError where `output` is `input`, by whatever path or link: it would be replaced by

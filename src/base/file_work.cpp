@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <exception>
 #include <future>
 #include <memory>
 #include <thread>
@@ -18,11 +19,11 @@ namespace {
 
 thread_local FileWork* t_work = nullptr;
 
-std::string timeout_text(const std::string& file, const FilePatience& patience) {
+std::string timeout_text(const std::string& file, double seconds, const FilePatience& patience) {
   return fmt::format(
-      "{}: waited {:g} s for it; look at the disk or the network that it lies on, or raise {} "
+      "{}: waited {:.3g} s for it; look at the disk or the network that it lies on, or raise {} "
       "({}){}",
-      file.empty() ? "the run's files" : file, patience.seconds, patience.key, process_place(),
+      file.empty() ? "the run's files" : file, seconds, patience.key, process_place(),
       patience.advice);
 }
 
@@ -46,19 +47,24 @@ void file_in_hand(const std::filesystem::path& path) {
 }
 
 void file_moved() {
-  if (t_work != nullptr) t_work->moves_.fetch_add(1, std::memory_order_relaxed);
+  if (t_work == nullptr) return;
+  t_work->allowance_ = 0.0;
+  t_work->moves_.fetch_add(1, std::memory_order_relaxed);
 }
 
-FileTimeout::FileTimeout(const std::string& message) : SystemError(message) {
-  leave_last_words(what(), std::chrono::milliseconds(0));
+void file_syncs(std::uint64_t bytes) {
+  constexpr double least_rate = 16.0 * 1024 * 1024;  // bytes a second
+  if (t_work == nullptr) return;
+  file_moved();
+  t_work->allowance_ = static_cast<double>(bytes) / least_rate;
 }
+
+FileTimeout::FileTimeout(const std::string& message)
+    : SystemError(message), ends_process_(leave_last_words(what(), std::chrono::milliseconds(0))) {}
 
 void await_file_work(const FilePatience& patience, const std::function<void()>& work,
                      const std::function<void()>& meanwhile) {
   constexpr std::chrono::milliseconds interval(50);
-  // For last words to end the process, which they do in less; so long nothing that `work` uses is
-  // given up.
-  constexpr std::chrono::seconds words_turn(3);
   const auto files = std::make_shared<FileWork>();
   // Of its own, since the end of a thread that hangs cannot be waited for.
   std::packaged_task<void()> task([work, files] {
@@ -75,16 +81,20 @@ void await_file_work(const FilePatience& patience, const std::function<void()>& 
   while (done.wait_for(interval) != std::future_status::ready) {
     try {
       meanwhile();
-    } catch (...) {
-      done.wait();  // `work` uses what this error takes down
+    } catch (const std::exception& error) {
+      // `work` uses what this error takes down.
+      leave_last_words(error.what());
+      done.wait();
       throw;
     }
     const std::uint64_t now = files->moves();
     const bool still = std::exchange(before, now) == now;
     const double seconds = standstill.look(still, Standstill::Clock::now()).count();
-    if (patience.seconds == 0.0 || seconds < patience.seconds) continue;
-    const FileTimeout error(timeout_text(files->file(), patience));
-    static_cast<void>(done.wait_for(words_turn));
+    const double limit = patience.seconds + files->allowance();
+    if (patience.seconds == 0.0 || seconds < limit) continue;
+    const FileTimeout error(timeout_text(files->file(), limit, patience));
+    // The process ends meanwhile, and until then nothing that `work` uses is given up.
+    if (error.ends_process()) done.wait();
     throw error;
   }
   done.get();

@@ -36,12 +36,16 @@ class FileWork {
   std::uint64_t moves() const { return moves_; }
   /// The file or folder that was taken in hand last; empty: none yet.
   std::string file() const;
+  /// Seconds that what is under way may stand still for beyond what anything may: file_syncs().
+  double allowance() const { return allowance_; }
 
  private:
   friend void file_in_hand(const std::filesystem::path& path);
   friend void file_moved();
+  friend void file_syncs(std::uint64_t bytes);
 
   std::atomic<std::uint64_t> moves_{0};
+  std::atomic<double> allowance_{0.0};
   mutable std::mutex mutex_;
   std::string file_;
 };
@@ -53,11 +57,21 @@ void file_in_hand(const std::filesystem::path& path);
 /// Some of it has been read or written: a part that any disk has done in seconds, as 8 MiB.
 void file_moved();
 
+/// The calling thread is about to have so many bytes of its file made durable by one call, of whose
+/// course nobody learns: network and user-space file systems may send all of them only then. Until
+/// something moves again the file may stand still for a second more for every 16 MiB.
+void file_syncs(std::uint64_t bytes);
+
 /// A disk or a network stands still under a file that this process needs. The thread that is at it
 /// never ends, so the message is left as last words (base/last_words.h) that are the end.
 class FileTimeout : public SystemError {
  public:
   explicit FileTimeout(const std::string& message);
+  /// Whether the words are the end of the process, since somebody speaks them.
+  bool ends_process() const { return ends_process_; }
+
+ private:
+  bool ends_process_;
 };
 
 /// How long files may stand still, and what to say then.
@@ -68,10 +82,11 @@ struct FilePatience {
 };
 
 /// Runs `work` on files on another thread, and `meanwhile` over and over until it is done; what it
-/// throws is thrown here, as is what `meanwhile` throws, once it is done. It may take as long as it
-/// likes while it tells that something moves. Where nothing has for too long this throws
-/// FileTimeout, unless its words have ended the process by then; whoever catches that must keep
-/// alive what `work` uses, and end the process soon.
+/// throws is thrown here, as is what `meanwhile` throws, once it is done (and left as last words,
+/// for it may never be done). It may take as long as it likes while it tells that something moves.
+/// Where nothing has for too long FileTimeout's last words end the process; where nobody speaks
+/// such, it is thrown, and whoever catches it must keep alive what `work` uses, and end the process
+/// soon.
 void await_file_work(const FilePatience& patience, const std::function<void()>& work,
                      const std::function<void()>& meanwhile);
 

@@ -6,7 +6,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
+#include <cstdint>
+#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -20,7 +23,7 @@ namespace {
 
 std::atomic<std::uint64_t> g_beats{0};
 
-/// Of the limit, for what is done once; and of the longest silence, which a later one may exceed.
+/// By which a silence may exceed the longest one before it.
 constexpr double factor = 10.0;
 
 double limit_of(double timeout_seconds, int rank) {
@@ -35,22 +38,39 @@ void heartbeat() noexcept { g_beats.fetch_add(1, std::memory_order_relaxed); }
 void beat_until_writable(int descriptor) noexcept {
   constexpr int interval_ms = 100;
   pollfd room{.fd = descriptor, .events = POLLOUT, .revents = 0};
-  while (::poll(&room, 1, interval_ms) == 0) heartbeat();
+  for (;;) {
+    const int found = ::poll(&room, 1, interval_ms);
+    if (found != 0 && !(found < 0 && errno == EINTR)) return;
+    heartbeat();
+  }
 }
 
 struct HeartbeatWatch::State {
   double limit_seconds = 0.0;
-  std::string advice;
-  std::atomic<bool> first_step_done{false};
+  std::atomic<bool> phase_begun{false};
   std::atomic<bool> ended{false};
 
-  void look() const;
+  void look();
+  void set_advice(std::string text) {
+    const std::scoped_lock lock(mutex);
+    advice = std::move(text);
+  }
+  std::string line(double limit) {
+    const std::scoped_lock lock(mutex);
+    return fmt::format(
+        "nothing has moved for {:g} s, and no other rank is waited for; look what process {} is "
+        "at, or raise parallel.timeout_seconds ({}){}",
+        limit, ::getpid(), process_place(), advice);
+  }
+
+ private:
+  std::mutex mutex;
+  std::string advice;
 };
 
-HeartbeatWatch::HeartbeatWatch(double timeout_seconds, int rank, std::string advice)
+HeartbeatWatch::HeartbeatWatch(double timeout_seconds, int rank)
     : state_(std::make_shared<State>()) {
   state_->limit_seconds = limit_of(timeout_seconds, rank);
-  state_->advice = std::move(advice);
   if (state_->limit_seconds == 0.0) return;
   const BlockedSignals blocked;
   std::thread([state = state_] { state->look(); }).detach();
@@ -58,9 +78,13 @@ HeartbeatWatch::HeartbeatWatch(double timeout_seconds, int rank, std::string adv
 
 HeartbeatWatch::~HeartbeatWatch() { state_->ended = true; }
 
-void HeartbeatWatch::first_step_done() { state_->first_step_done = true; }
+void HeartbeatWatch::begin_phase(std::string advice) {
+  heartbeat();
+  state_->set_advice(std::move(advice));
+  state_->phase_begun = true;
+}
 
-void HeartbeatWatch::State::look() const {
+void HeartbeatWatch::State::look() {
   constexpr std::chrono::milliseconds interval(100);
   Standstill standstill(Standstill::Clock::now());
   double longest = 0.0;  // of those that are over
@@ -72,15 +96,11 @@ void HeartbeatWatch::State::look() const {
     const std::uint64_t now = g_beats;
     const bool still = std::exchange(before, now) == now;
     if (!still) longest = std::max(longest, silence);
+    if (phase_begun.exchange(false)) longest = 0.0;
     silence = standstill.look(still, Standstill::Clock::now()).count();
-    const double limit =
-        std::max(limit_seconds * (first_step_done ? 1.0 : factor), factor * longest);
+    const double limit = std::max(limit_seconds, factor * longest);
     if (silence <= limit) continue;
-    leave_last_words(fmt::format("nothing has moved for {:g} s, and no other rank is waited for; "
-                                 "look what process {} is at, or raise parallel.timeout_seconds "
-                                 "({}){}",
-                                 limit, ::getpid(), process_place(), advice),
-                     std::chrono::milliseconds(0));
+    leave_last_words(line(limit), std::chrono::milliseconds(0));
     return;
   }
 }

@@ -6,7 +6,8 @@
 namespace tandem {
 
 /// This rank gets on with its work, or waits for something that has a time-out of its own. Called a
-/// few times a second at least, and for every layer. From any thread; costs next to nothing.
+/// few times a second at least, for every layer, and for every kernel that is tried. From any
+/// thread; costs next to nothing.
 void heartbeat() noexcept;
 
 /// Beats until the descriptor takes bytes, or never will: a terminal that is held (Ctrl-S), or a
@@ -18,22 +19,22 @@ void beat_until_writable(int descriptor) noexcept;
 /// stand still in some way that nobody sees, and for a process that is alone.
 ///
 /// The limit is what other ranks wait (`timeout_seconds`, 0: for ever), by a quarter and two
-/// seconds at least longer, or ten times the longest silence so far where that is more. Time in
-/// which the whole process was stopped does not count. The ranks take turns (in_turn()).
+/// seconds at least longer, or ten times the longest silence so far of this phase where that is
+/// more. Time in which the whole process was stopped does not count. The ranks take turns
+/// (in_turn()).
 ///
 /// Its words are last words (base/last_words.h) and the end.
 class HeartbeatWatch {
  public:
-  /// `advice`: the end of its line, as "; go on with --resume".
-  HeartbeatWatch(double timeout_seconds, int rank, std::string advice = {});
+  HeartbeatWatch(double timeout_seconds, int rank);
   /// Waits for nothing: an error that brings it may be one that this process dies of.
   ~HeartbeatWatch();
   HeartbeatWatch(const HeartbeatWatch&) = delete;
   HeartbeatWatch& operator=(const HeartbeatWatch&) = delete;
 
-  /// What is done once is done: until then the limit is ten times as long, since kernels are
-  /// chosen, libraries loaded and a step's graph is made in calls that nobody sees into.
-  void first_step_done();
+  /// Work of another kind begins, of which earlier silences tell nothing. `advice`: the end of the
+  /// line from here on, as "; go on with --resume".
+  void begin_phase(std::string advice = {});
 
  private:
   struct State;

@@ -16,16 +16,17 @@ using Clock = std::chrono::steady_clock;
 
 class LastWords {
  public:
-  void leave(const std::string& words, std::chrono::milliseconds grace) {
+  bool leave(const std::string& words, std::chrono::milliseconds grace) {
     const std::scoped_lock lock(mutex_);
-    if (!speak_) return;
+    if (!speak_) return false;
     words_ = words;
     grace_ = grace;
     begin_patience();
-    if (waiting_) return;
+    if (waiting_) return true;
     const BlockedSignals blocked;
     std::thread([this] { wait(); }).detach();
     waiting_ = true;
+    return true;
   }
 
   void hold(int more) {
@@ -56,13 +57,13 @@ class LastWords {
   void wait() {
     std::unique_lock lock(mutex_);
     while (speak_) {
-      if (!due_ || held_ > 0) {
+      if (!due_) {
         changed_.wait(lock);
-      } else if (Clock::now() < *due_) {
-        changed_.wait_until(lock, *due_);
-      } else {
-        break;
+        continue;
       }
+      const Clock::time_point due = held_ > 0 ? *due_ + LastWordsHeld::longest : *due_;
+      if (Clock::now() >= due) break;
+      changed_.wait_until(lock, due);
     }
     if (!speak_) return;
     const auto speak = std::exchange(speak_, nullptr);
@@ -91,10 +92,11 @@ LastWords& last_words() {
 
 }  // namespace
 
-void leave_last_words(const std::string& words, std::chrono::milliseconds grace) noexcept {
+bool leave_last_words(const std::string& words, std::chrono::milliseconds grace) noexcept {
   try {
-    last_words().leave(words, grace);
+    return last_words().leave(words, grace);
   } catch (const std::exception&) {  // no memory, or no thread: main() is left to tell it
+    return false;
   }
 }
 

@@ -12,15 +12,19 @@ namespace tandem {
 // reached soon, a thread of its own speaks it.
 
 /// What this process dies of; takes the place of earlier words. Does nothing where nobody speaks
-/// them (see speak_last_words()). `grace`: how long main() may still be reached once they are
-/// spoken. Never throws.
-void leave_last_words(const std::string& words,
+/// them (see speak_last_words()); returns whether somebody does. `grace`: how long main() may still
+/// be reached once they are spoken. Never throws.
+bool leave_last_words(const std::string& words,
                       std::chrono::milliseconds grace = std::chrono::seconds(2)) noexcept;
 
 /// While one lives no words are spoken: the error was caught, and is thrown on, perhaps with better
-/// words, once what has to be done before is done. Then the patience begins anew.
+/// words, once what has to be done before is done. Then the patience begins anew. That may hang
+/// too, as a look for checkpoints on a dead disk: words that have been left for longer than
+/// `longest` and the patience are spoken all the same.
 class LastWordsHeld {
  public:
+  static constexpr std::chrono::seconds longest{4};
+
   LastWordsHeld() noexcept;
   ~LastWordsHeld();
   LastWordsHeld(const LastWordsHeld&) = delete;

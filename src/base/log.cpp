@@ -103,14 +103,20 @@ void close_log_file() {
 }
 
 void write_log(LogLevel level, const std::string& message) {
-  if (process_rank() <= 0 || level == LogLevel::error) {
+  write_log_line(LogPlace::terminal, level, message);
+  write_log_line(LogPlace::file, level, message);
+}
+
+void write_log_line(LogPlace place, LogLevel level, const std::string& message) {
+  if (place == LogPlace::file) {
+    const std::scoped_lock lock(g_file_mutex);
+    if (g_file) g_file->log(to_spdlog(level), message);
+  } else if (process_rank() <= 0 || level == LogLevel::error) {
     if (auto* clear = g_clear_line.load(); clear != nullptr) clear();
     // An error may be that of a process whose heart stands still.
     if (level != LogLevel::error) beat_until_writable(STDERR_FILENO);
     terminal().log(to_spdlog(level), prefix(level) + message);
   }
-  const std::scoped_lock lock(g_file_mutex);
-  if (g_file) g_file->log(to_spdlog(level), message);
 }
 
 void set_log_interrupt(void (*clear_line)()) { g_clear_line = clear_line; }

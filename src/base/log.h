@@ -26,8 +26,13 @@ std::string log_file_failure();
 /// Flushes and closes the log file.
 void close_log_file();
 
+/// Where messages go.
+enum class LogPlace { terminal, file };
+
 /// Writes one already formatted message. Thread-safe.
 void write_log(LogLevel level, const std::string& message);
+/// The same, to one of the places alone.
+void write_log_line(LogPlace place, LogLevel level, const std::string& message);
 
 /// Called before any line goes to the terminal, so that a live progress line can be cleared first.
 /// An empty function removes it.

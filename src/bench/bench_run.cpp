@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/heartbeat.h"
 #include "base/median.h"
 #include "device/memory.h"
 #include "device/open_context.h"
@@ -72,9 +71,8 @@ class Bench {
   }
 
   void measure_steps() {
-    HeartbeatWatch watch(config_.timeout_seconds, communicator_.rank());
     result_.first_steps_seconds = stretch([this] { return loaded(); }, 2);
-    watch.first_step_done();
+    parts_.heartbeat.begin_phase();
     measure_with_loader();
     measure_alone();
     if (!options_.rates_only) record_phases();
@@ -152,9 +150,10 @@ class Bench {
   void measure_alone() {
     gpu_use_.begin();
     result_.alone = rate([this] { return resident_; });
-    if (const std::optional<GpuStretch> stretch = gpu_use_.end()) result_.gpu = stretch->activity;
-    if (!result_.gpu || !result_.gpu->energy_joules) return;
     const std::int64_t images = (result_.alone.steps + warm_up) * config_.global_batch;
+    const std::optional<GpuStretch> stretch = gpu_use_.end(images);
+    if (stretch) result_.gpu = stretch->activity;
+    if (!result_.gpu || !result_.gpu->energy_joules) return;
     result_.joules_per_1000_images =
         1000.0 * *result_.gpu->energy_joules / static_cast<double>(images);
   }

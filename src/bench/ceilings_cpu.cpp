@@ -4,6 +4,7 @@
 #include <functional>
 #include <vector>
 
+#include "base/heartbeat.h"
 #include "bench/ceilings.h"
 #include "layers/linear.h"
 
@@ -20,6 +21,7 @@ double least_seconds(const std::function<void()>& work) {
   double least = 0.0;
   double spent = 0.0;
   for (int i = 0; i < most && (i < 3 || spent < enough); ++i) {
+    heartbeat();
     const Clock::time_point start = Clock::now();
     work();
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();

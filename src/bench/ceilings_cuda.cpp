@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/heartbeat.h"
 #include "base/log.h"
 #include "base/median.h"
 #include "bench/ceilings.h"
@@ -25,6 +26,7 @@ double median_seconds(const CudaContext& context, const std::function<void()>& e
   std::vector<double> seconds;
   enqueue();
   for (int i = 0; i < rounds; ++i) {
+    heartbeat();
     first.record(context);
     enqueue();
     last.record(context);

@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "base/exit_code.h"
+#include "base/file_work.h"
 #include "base/last_words.h"
 #include "base/log.h"
 #include "base/process_place.h"
@@ -53,6 +54,8 @@ Failure current_failure() {
   } catch (const CommunicationTimeout& error) {
     return {.line = error.what(), .teller = Teller::this_rank};
   } catch (const DataTimeout& error) {
+    return {.line = error.what(), .teller = Teller::this_rank};
+  } catch (const FileTimeout& error) {
     return {.line = error.what(), .teller = Teller::this_rank};
   } catch (const InputError& error) {
     return {.line = error.what(), .code = ExitCode::bad_input};
@@ -98,14 +101,25 @@ void tell(const std::string& line) {
   if (!g_told.exchange(true)) log_error("{}", line);
 }
 
-/// What writes to the terminal and the log's file, which may lie on the very disk that hangs: then
-/// it is left behind.
+/// What writes to the terminal, which may be held, or the log's file, which may lie on the very
+/// disk that hangs: then it is left behind.
 void try_to(const std::function<void()>& write) {
   constexpr std::chrono::seconds patience(1);
   std::packaged_task<void()> task(write);
   const std::future<void> done = task.get_future();
-  std::thread(std::move(task)).detach();
+  try {
+    std::thread(std::move(task)).detach();
+  } catch (const std::system_error&) {
+    return;  // no thread can be started: the end is what matters
+  }
   done.wait_for(patience);
+}
+
+/// tell() where each of the two places that take the line may hang.
+void tell_where_possible(const std::string& line) {
+  if (g_told.exchange(true)) return;
+  try_to([line] { write_log_line(LogPlace::terminal, LogLevel::error, line); });
+  try_to([line] { write_log_line(LogPlace::file, LogLevel::error, line); });
 }
 
 /// On a thread of its own, with the words of an error that has not reached main(). It may yet: what
@@ -114,7 +128,7 @@ void end_unreached(const MpiSession& session, const std::string& words,
                    std::chrono::milliseconds grace) {
   // The object that would say so when it is destroyed may be what is not reached.
   explain_own_end();
-  try_to([words] { tell(words); });
+  tell_where_possible(words);
   std::this_thread::sleep_for(grace);
   if (!takes_the_end(Ender::last_words)) return;
   try_to(close_log_file);

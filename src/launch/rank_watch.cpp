@@ -140,8 +140,8 @@ std::optional<int> wait_for_end(pid_t rank, RankBoard& board) {
     if (changed == 0) {
       std::this_thread::sleep_for(look_interval);
       const auto stood = standstill.look(is_left_alone(board), Standstill::Clock::now());
-      if (stood > longest_standstill(Standstill::Seconds(board.report().timeout_seconds())))
-        return std::nullopt;
+      const Standstill::Seconds timeout(board.report().timeout_seconds());
+      if (stood > longest_standstill(timeout)) return std::nullopt;
     } else if (changed == rank && WIFSTOPPED(status)) {
       stopped = true;
       standstill = Standstill(Standstill::Clock::now());

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/heartbeat.h"
 #include "base/log.h"
 #include "device/cuda_check.h"
 #include "device/cuda_libraries.h"
@@ -197,6 +198,7 @@ std::string CudnnConvolutionGraph::plan_name(int index) const {
 }
 
 bool CudnnConvolutionGraph::build(int index, std::size_t most_workspace) {
+  heartbeat();
   graph_->graph.deselect_workspace_greater_than(static_cast<std::int64_t>(most_workspace));
   if (graph_->graph.build_plan_at_index(index).is_bad()) return false;
   return graph_->graph.get_workspace_size_plan_at_index(index) >= 0 &&

@@ -3,6 +3,8 @@
 #include <chrono>
 #include <future>
 
+#include "base/heartbeat.h"
+
 namespace tandem {
 
 void run_announced(Communicator& communicator, const std::function<void()>& work) {
@@ -15,7 +17,10 @@ void run_announced(Communicator& communicator, const std::function<void()>& work
 
 void run_announced(Communicator& communicator, const FilePatience& patience,
                    const std::function<void()>& work) {
-  await_file_work(patience, work, [&communicator] { communicator.still_working(); });
+  await_file_work(patience, work, [&communicator] {
+    heartbeat();
+    communicator.still_working();
+  });
 }
 
 }  // namespace tandem

@@ -199,9 +199,9 @@ class Communicator {
                           const std::function<std::string()>& what);
 
   /// Tells the others that this rank is at work that they may be waiting for, so that their
-  /// time-outs begin anew; a heartbeat() too. Not collective and cheap: for calling now and then in
-  /// such work.
-  virtual void still_working() { heartbeat(); }
+  /// time-outs begin anew. No heartbeat(): whoever knows that the work gets on gives that. Not
+  /// collective and cheap: for calling now and then in such work.
+  virtual void still_working() {}
 
   /// Collective: from here on wait_until(), still_working() and all operations that wait
   /// throw RankEnded where the process of a rank of this host has ended unexplained

@@ -59,6 +59,7 @@ class EvaluationRun {
   EvaluationRun(const RunConfig& config, Communicator& communicator)
       : config_(config),
         communicator_(communicator),
+        heartbeat_(config.timeout_seconds, communicator.rank()),
         topology_(RankTopology::gather(communicator)),
         context_(open_run_device(config, read_machine(), topology_, communicator)),
         places_(RankTopology::gather(communicator, this_place(device_uuid(context_)))),
@@ -106,13 +107,12 @@ class EvaluationRun {
     evaluator_.emplace(*dataset_, transform_, graph_, store_, context_, communicator_,
                        std::min(batch, dataset_->size()),
                        evaluation_loading(config_.data, communicator_), config_.precision);
-    HeartbeatWatch watch(config_.timeout_seconds, communicator_.rank());
-    watch.first_step_done();
     return evaluator_->run();
   }
 
   const RunConfig& config_;
   Communicator& communicator_;
+  HeartbeatWatch heartbeat_;
   RankTopology topology_;
   AnyContext context_;
   RankTopology places_;  // with the ranks' GPUs

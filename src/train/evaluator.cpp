@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/heartbeat.h"
 #include "data/evaluation_sampler.h"
 #include "device/memory.h"
 #include "device/open_context.h"
@@ -30,7 +31,11 @@ Evaluator::Evaluator(const Dataset& dataset, const Transform& transform, const G
           graph, store,
           {.batch = batch,
            .precision = precision,
-           .after_layer = [&communicator] { communicator.still_working(); },
+           .after_layer =
+               [&communicator] {
+                 heartbeat();
+                 communicator.still_working();
+               },
            .before_result =
                [&communicator, &context] {
                  std::visit([&](auto& device) { wait_for_layers(device, communicator); }, context);
@@ -91,7 +96,7 @@ std::optional<LossSums> Evaluator::run_share(const std::function<bool()>& stop) 
       .on_bad_sample = loading_.skip_bad ? OnBadSample::drop : OnBadSample::fail,
       .raw = !is_host(context_),
       .allocate = pinned_allocator(context_),
-      .while_waiting = [this] { communicator_.still_working(); },
+      .while_waiting = [this] { wait_for_data(communicator_); },
       .timeout_seconds = loading_.timeout_seconds};
   loader_.emplace(dataset_, transform_, evaluation_batches(sampler), options);
   bad_.clear();

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "base/error.h"
+#include "base/heartbeat.h"
 #include "device/memory.h"
 #include "device/open_context.h"
 #include "device/out_of_memory.h"
@@ -225,6 +226,7 @@ void Replica::does_not_fit(std::int64_t micro_batch, std::size_t activations,
 }
 
 void Replica::end_layer() {
+  heartbeat();
   communicator_.still_working();
   if (observer_ != nullptr) observer_->ended(StepPart::layer);
 }

@@ -98,7 +98,7 @@ DataLoader::Options loader_options(const RunConfig& config, RunParts& parts,
           .raw = !is_host(parts.context),
           .allocate = pinned_allocator(parts.context),
           .hold = is_host(parts.context) ? 1 : DeviceInput::hold(config.accumulate),
-          .while_waiting = [&communicator] { communicator.still_working(); },
+          .while_waiting = [&communicator] { wait_for_data(communicator); },
           .timeout_seconds = data_patience(config.data, communicator).seconds};
 }
 
@@ -119,7 +119,8 @@ Graph build_model(const RunConfig& config, const Datasets& datasets) {
 }  // namespace
 
 RunParts::RunParts(const RunConfig& config, Communicator& communicator)
-    : topology(RankTopology::gather(communicator)),
+    : heartbeat(config.timeout_seconds, communicator.rank()),
+      topology(RankTopology::gather(communicator)),
       machine(read_machine()),
       context(open_run_device(config, machine, topology, communicator)),
       places(RankTopology::gather(communicator, this_place(device_uuid(context)))),

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/heartbeat.h"
 #include "data/data_loader.h"
 #include "data/dataset.h"
 #include "data/distributed_sampler.h"
@@ -30,6 +31,7 @@ struct RunParts {
   using Clock = std::chrono::steady_clock;
 
   Clock::time_point began = Clock::now();
+  HeartbeatWatch heartbeat;  ///< from here on, for as long as these live
   RankTopology topology;
   Machine machine;
   AnyContext context;

@@ -9,12 +9,11 @@
 #include <new>
 #include <optional>
 #include <type_traits>
-#include <utility>
 #include <variant>
 #include <vector>
 
 #include "base/error.h"
-#include "base/heartbeat.h"
+#include "base/file_work.h"
 #include "base/log.h"
 #include "base/process_report.h"
 #include "device/out_of_memory.h"
@@ -38,6 +37,8 @@ namespace tandem {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr const char* heartbeat_advice = "; go on with --resume";
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -100,6 +101,12 @@ class Trainer::Run {
     return run_patience(config_.checkpoint_timeout_seconds, communicator_);
   }
 
+  /// Has rank 0 write something about the run into its folder.
+  void record(const std::function<void(RunRecord&)>& write) {
+    if (!speaks()) return;
+    run_announced(communicator_, patience(), [&] { write(*record_); });
+  }
+
   [[noreturn]] void memory_ran_out() const {
     system_error("out of memory in the middle of the run; look what else takes it, and {}",
                  checkpoints_.way_on());
@@ -128,22 +135,26 @@ class Trainer::Run {
                total == config_.max_steps ? "max_steps" : "epochs");
     }
     first_step_ = position_.step;
-    heartbeat_.emplace(config_.timeout_seconds, communicator_.rank(), "; go on with --resume");
+    parts_.heartbeat.begin_phase(heartbeat_advice);
     loader_.start(sampler_.ordinal(position_.epoch(), position_.step_in_epoch()));
     started_ = Clock::now();
-    begin_gpu_stretch();
+    gpu_use_.begin();
     begin_interval();
     bool stop = evaluation_is_pending() && end_epoch(false);
     while (!stop && position_.step < total && !early_stop_.due()) stop = run_step(total);
     if (stop) {
-      record_->end(RunEnding::stopped, position_.step, total,
-                   signal_.requested() ? signal_.signal_name() : "asked by another rank");
+      record([&](RunRecord& run) {
+        run.end(RunEnding::stopped, position_.step, total,
+                signal_.requested() ? signal_.signal_name() : "asked by another rank");
+      });
       return TrainOutcome::stopped;
     }
     replica_.check_bits();
     const bool early = position_.step < total;
-    record_->end(early ? RunEnding::early_stop : RunEnding::finished, position_.step, total,
-                 early ? early_stop_.reason() : std::string());
+    record([&](RunRecord& run) {
+      run.end(early ? RunEnding::early_stop : RunEnding::finished, position_.step, total,
+              early ? early_stop_.reason() : std::string());
+    });
     return TrainOutcome::finished;
   }
 
@@ -210,7 +221,7 @@ class Trainer::Run {
         .processes = communicator_.size(),
         .first_step = position_.step};
     log_description(description);
-    record_->start(start_record(description));
+    record([&](RunRecord& run) { run.start(start_record(description)); });
   }
 
   void begin_interval() {
@@ -234,7 +245,8 @@ class Trainer::Run {
           return *batch;
         },
         static_cast<float>(rate), signal_.requested());
-    heartbeat_->first_step_done();
+    // The first step makes what all others use, in calls that may be silent for longer.
+    if (position_.step == first_step_) parts_.heartbeat.begin_phase(heartbeat_advice);
     ++position_.step;
     position_.batches += config_.accumulate;
     const bool epoch_done = position_.step_in_epoch() == 0 || position_.step == total;
@@ -269,19 +281,12 @@ class Trainer::Run {
   /// The epoch, counted from 1, that the last step belonged to.
   std::int64_t epoch_number() const { return (position_.step - 1) / position_.steps_per_epoch + 1; }
 
-  void begin_gpu_stretch() {
-    gpu_use_.begin();
-    gpu_samples_ = 0;
-  }
-
   void log_interval(double rate) {
     require_finite_weights();
     interval_.seconds = seconds_since(interval_start_);
     interval_.data_wait_seconds = loader_.wait_seconds() - wait_before_;
-    gpu_samples_ += interval_.sums.samples;
-    interval_.gpu = gpu_use_.end();
-    if (interval_.gpu) interval_.gpu_samples = std::exchange(gpu_samples_, 0);
-    record_->train(epoch_number(), position_.step, interval_, rate);
+    interval_.gpu = gpu_use_.end(interval_.sums.samples);
+    record([&](RunRecord& run) { run.train(epoch_number(), position_.step, interval_, rate); });
     begin_interval();
   }
 
@@ -315,8 +320,9 @@ class Trainer::Run {
   void pause_training(const std::function<void()>& work) {
     const Clock::time_point start = Clock::now();
     work();
-    paused_seconds_ += seconds_since(start);
-    begin_gpu_stretch();
+    const double seconds = seconds_since(start);
+    paused_seconds_ += seconds;
+    gpu_use_.paused(seconds);
     begin_interval();
   }
 
@@ -342,7 +348,9 @@ class Trainer::Run {
     if (!config_.data.skip_bad_samples) return;
     const BadSamples::Counts counts = bad_samples_.gather();
     if (counts.skipped > 0) {
-      record_->bad_samples(epoch_number(), position_.step, counts.skipped, counts.distinct);
+      record([&](RunRecord& run) {
+        run.bad_samples(epoch_number(), position_.step, counts.skipped, counts.distinct);
+      });
     }
   }
 
@@ -359,7 +367,7 @@ class Trainer::Run {
     position_.evaluated_step = position_.step;
     early_stop_.watch(result, position_.step);
     position_.early_stop = early_stop_.state();
-    record_->evaluation(epoch_number(), position_.step, result, best);
+    record([&](RunRecord& run) { run.evaluation(epoch_number(), position_.step, result, best); });
     record_bad_samples();
     return best;
   }
@@ -382,6 +390,8 @@ class Trainer::Run {
       // Nobody looks there for the newest one: it may be what hangs.
       saving.advice = "; go on with --resume once it answers";
       run_announced(communicator_, saving, [&] { checkpoints_.save(replica_, position_, best); });
+    } catch (const FileTimeout&) {
+      throw;  // it says what to do, and checkpoints lie where nothing answers
     } catch (const SystemError& error) {
       system_error("{}; mend that and {}", error.what(), checkpoints_.way_on());
     }
@@ -400,7 +410,6 @@ class Trainer::Run {
   RunCheckpoints checkpoints_;
   EarlyStop early_stop_;
   GpuUse gpu_use_;
-  std::int64_t gpu_samples_ = 0;  // trained on since its stretch began
   BadSamples bad_samples_;
   TrainingPosition position_;
   std::optional<RunRecord> record_;
@@ -412,7 +421,6 @@ class Trainer::Run {
   Interval interval_;
   Clock::time_point interval_start_;
   double wait_before_ = 0.0;
-  std::optional<HeartbeatWatch> heartbeat_;  // while the run trains
 };
 
 Trainer::Trainer(const RunConfig& config, const RunPlace& place, Communicator& communicator)

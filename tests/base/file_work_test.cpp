@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
 #include <thread>
 
@@ -45,6 +46,19 @@ TEST(FileWork, Nests) {
 TEST(FileWork, IsToldNothingWhereNobodyWaits) {
   file_in_hand("a/file");
   file_moved();
+}
+
+TEST(FileWork, HasMoreTimeToSyncAFileUntilItMoves) {
+  FileWork work;
+  const FileWork::Told told(work);
+  file_in_hand("a/file");
+  EXPECT_EQ(work.allowance(), 0.0);
+  const auto moves = work.moves();
+  file_syncs(std::uint64_t{64} << 20U);
+  EXPECT_EQ(work.allowance(), 4.0);
+  EXPECT_GT(work.moves(), moves);
+  file_moved();
+  EXPECT_EQ(work.allowance(), 0.0);
 }
 
 // Or a checkpoint would stand still for as long as fsync() takes for all of it.

@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <condition_variable>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -27,29 +29,35 @@ using std::chrono::seconds;
 // With the shortest limit that there is, two seconds and what ranks wait.
 constexpr double timeout = 0.1;
 
-/// Does `action` in a child of this process, and ends that with the words that are heard, or with
-/// "silence".
-void expect(const char* heard, const std::function<void(HeartbeatWatch&)>& action, int rank = 0) {
+/// Does `action` in a child of this process, waits for words for so long, and ends it with those
+/// that are heard, or with "silence".
+void expect(const char* heard, milliseconds within,
+            const std::function<void(HeartbeatWatch&)>& action, int rank = 0) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {
         std::mutex mutex;
+        std::condition_variable told;
         std::optional<std::string> words;
         speak_last_words(milliseconds(0), [&](const std::string& spoken, milliseconds) {
           const std::scoped_lock lock(mutex);
           words = spoken;
+          told.notify_all();
         });
-        HeartbeatWatch watch(timeout, rank, "; go on");
+        HeartbeatWatch watch(timeout, rank);
         action(watch);
-        std::this_thread::sleep_for(milliseconds(200));
-        const std::scoped_lock lock(mutex);
+        std::unique_lock lock(mutex);
+        told.wait_for(lock, within, [&] { return words.has_value(); });
         static_cast<void>(std::fputs(words ? words->c_str() : "silence", stderr));
         std::_Exit(0);
       },
       testing::ExitedWithCode(0), heard);
 }
 
-void beat_for(std::chrono::milliseconds time) {
+constexpr milliseconds long_enough = seconds(20);
+constexpr milliseconds at_once(200);
+
+void beat_for(milliseconds time) {
   const auto end = std::chrono::steady_clock::now() + time;
   while (std::chrono::steady_clock::now() < end) {
     heartbeat();
@@ -61,51 +69,45 @@ TEST(Heartbeat, ThatStandsStillIsTold) {
   expect(
       "^nothing has moved for 2.1 s, and no other rank is waited for; .*parallel.timeout_seconds"
       ".*; go on$",
-      [](HeartbeatWatch& watch) {
-        watch.first_step_done();
-        std::this_thread::sleep_for(seconds(4));
-      });
+      long_enough, [](HeartbeatWatch& watch) { watch.begin_phase("; go on"); });
 }
 
 TEST(Heartbeat, ThatGoesOnIsNot) {
-  expect("^silence$", [](HeartbeatWatch& watch) {
-    watch.first_step_done();
-    beat_for(seconds(5));
-  });
-}
-
-TEST(Heartbeat, IsGivenTimeForTheFirstStep) {
-  expect("^silence$", [](HeartbeatWatch&) { std::this_thread::sleep_for(seconds(5)); });
+  expect("^silence$", at_once, [](HeartbeatWatch&) { beat_for(seconds(5)); });
 }
 
 TEST(Heartbeat, MayBeSilentForTenTimesTheLongestSilenceSoFar) {
-  expect("^silence$", [](HeartbeatWatch& watch) {
-    watch.first_step_done();
+  expect("^silence$", at_once, [](HeartbeatWatch&) {
     std::this_thread::sleep_for(seconds(1));
     beat_for(seconds(1));
-    std::this_thread::sleep_for(seconds(6));
+    std::this_thread::sleep_for(seconds(4));
+  });
+}
+
+TEST(Heartbeat, IsNotGivenTimeForSilencesOfAnEarlierPhase) {
+  expect("^nothing has moved for 2.1 s", long_enough, [](HeartbeatWatch& watch) {
+    std::this_thread::sleep_for(seconds(1));
+    watch.begin_phase();
   });
 }
 
 // Others wait until the first has ended the job.
 TEST(Heartbeat, IsToldByTheRanksInTurn) {
   expect(
-      "^silence$",
-      [](HeartbeatWatch& watch) {
-        watch.first_step_done();
-        std::this_thread::sleep_for(seconds(3));
-      },
-      1);
+      "^silence$", at_once, [](HeartbeatWatch&) { std::this_thread::sleep_for(seconds(3)); }, 1);
 }
 
+// Also where a signal comes meanwhile, as by which a run is stopped.
 TEST(Heartbeat, GoesOnWhereATerminalIsHeld) {
-  expect("^silence$", [](HeartbeatWatch& watch) {
-    watch.first_step_done();
+  expect("^silence$", at_once, [](HeartbeatWatch&) {
     int pipe[2];
     ASSERT_EQ(::pipe2(pipe, O_NONBLOCK), 0);
     while (::write(pipe[1], "x", 1) == 1) {
     }
-    std::thread reader([&] {
+    ASSERT_NE(std::signal(SIGUSR1, [](int) {}), SIG_ERR);
+    std::thread reader([&, writer = ::pthread_self()] {
+      std::this_thread::sleep_for(milliseconds(500));
+      EXPECT_EQ(::pthread_kill(writer, SIGUSR1), 0);
       std::this_thread::sleep_for(seconds(4));
       std::vector<char> bytes(65536);
       EXPECT_GT(::read(pipe[0], bytes.data(), bytes.size()), 0);
@@ -116,10 +118,7 @@ TEST(Heartbeat, GoesOnWhereATerminalIsHeld) {
   });
 }
 
-TEST(Heartbeat, IsNotWatchedWhereNobodyLosesPatience) {
-  HeartbeatWatch watch(0.0, 0);
-  watch.first_step_done();
-}
+TEST(Heartbeat, IsNotWatchedWhereNobodyLosesPatience) { HeartbeatWatch watch(0.0, 0); }
 
 TEST(Standstill, RanksTakeTurns) {
   EXPECT_EQ(in_turn(20.0, 0), 20.0);

@@ -81,6 +81,13 @@ TEST_F(LastWordsTest, AreNotSpokenWhereMainIsReached) {
   });
 }
 
+TEST_F(LastWordsTest, TellWhetherSomebodySpeaksThem) {
+  EXPECT_FALSE(leave_last_words("a device hangs"));
+  expect("^yes$", seconds(20), [] {
+    if (leave_last_words("no")) leave_last_words("yes");
+  });
+}
+
 TEST_F(LastWordsTest, AreNotSpokenWithoutAny) {
   expect("^silence$", 5 * patience, [] {});
 }
@@ -93,6 +100,14 @@ TEST_F(LastWordsTest, WaitForWhoeverHoldsThem) {
     leave_last_words("step 3: a device hangs");
   });
   expect("^silence$", 5 * patience, [] {
+    leave_last_words("a device hangs");
+    static const LastWordsHeld held;
+  });
+}
+
+// As by a look for checkpoints on a disk that does not answer.
+TEST_F(LastWordsTest, ThatAreHeldForEverAreSpoken) {
+  expect("^a device hangs$", seconds(20), [] {
     leave_last_words("a device hangs");
     static const LastWordsHeld held;
   });

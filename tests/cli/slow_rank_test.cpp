@@ -156,12 +156,12 @@ class FilesThatHang : public SlowRank {
     arguments.insert(arguments.end(), settings.begin(), settings.end());
     const Outcome outcome = run({.command = on_ranks(2, arguments),
                                  .folder = root(),
-                                 .environment = {{"TANDEM_START_SECONDS", "5"}}});
+                                 .environment = {{"TANDEM_START_SECONDS", "10"}}});
     EXPECT_LT(outcome.seconds, 25.0);
     EXPECT_EQ(outcome.code, 1) << outcome.err;
     EXPECT_EQ(occurrences(outcome.err, "error: "), 1U) << outcome.err;
     const std::regex line("error: " + file +
-                          ": waited [34] s for it; look at the disk or the network that it lies "
+                          ": waited [38] s for it; look at the disk or the network that it lies "
                           "on, or raise " +
                           key + " \\(rank 0 on [^)]*\\)");
     EXPECT_TRUE(std::regex_search(outcome.err, line)) << outcome.err;
@@ -192,7 +192,7 @@ TEST_F(SlowRank, ThatOpensItsDataIsWaitedFor) {
   command.insert(place, {"-wdir", path("a").string()});
   command.insert(command.end(), {":", "-n", "1", "-wdir", path("b").string()});
   command.insert(command.end(), second.begin(), second.end());
-  expect_patience(command, path("b/images"));
+  expect_patience(command, path("b/labels"));  // read once the ranks have met
 }
 
 }  // namespace

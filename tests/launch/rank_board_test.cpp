@@ -81,7 +81,7 @@ TEST(RankBoard, HasOneSpeakForAll) {
     std::this_thread::sleep_for(delay);
     board.set(rank == 0 ? RankState::ended : RankState::killed, SIGKILL);
     if (rank == 0) return;
-    board.say_once(RankState::killed, milliseconds(400), [&](const auto& ranks) {
+    board.say_once(RankState::killed, milliseconds(1500), [&](const auto& ranks) {
       ++said;
       for (const SignalledRank& each : ranks) named.push_back(each.rank);
     });
@@ -126,7 +126,7 @@ TEST(RankBoard, HasAnotherSpeakWhereTheFirstIsKilled) {
   ASSERT_EQ(::pipe(pipe.data()), 0);
   const pid_t first = start_watcher(job, 0, std::chrono::minutes(10), pipe[1]);
   EXPECT_EQ(read_some(pipe[0]), "comes\n");
-  std::this_thread::sleep_for(milliseconds(200));  // until it holds the lock
+  std::this_thread::sleep_for(milliseconds(1000));  // until it holds the lock
   const pid_t second = start_watcher(job, 1, milliseconds(0), pipe[1]);
   EXPECT_EQ(read_some(pipe[0]), "comes\n");
   std::this_thread::sleep_for(milliseconds(200));

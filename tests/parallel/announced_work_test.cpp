@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdint>
 #include <future>
 #include <string>
 #include <thread>
@@ -25,7 +26,7 @@ class AnnouncedWork : public testing::Test {
 
 TEST_F(AnnouncedWork, MayTakeAsLongAsItLikesWhileFilesMove) {
   int moved = 0;
-  run_announced(self_, patience, [&] {
+  run_announced(self_, {.seconds = 1.0, .key = "data.timeout_seconds"}, [&] {
     file_in_hand("slow");
     for (; moved < 10; ++moved) {
       std::this_thread::sleep_for(milliseconds(200));
@@ -33,6 +34,17 @@ TEST_F(AnnouncedWork, MayTakeAsLongAsItLikesWhileFilesMove) {
     }
   });
   EXPECT_EQ(moved, 10);
+}
+
+TEST_F(AnnouncedWork, MayTakeLongerToSyncALargeFile) {
+  bool done = false;
+  run_announced(self_, patience, [&] {
+    file_in_hand("large");
+    file_syncs(std::uint64_t{64} << 20U);
+    std::this_thread::sleep_for(milliseconds(1500));
+    done = true;
+  });
+  EXPECT_TRUE(done);
 }
 
 TEST_F(AnnouncedWork, NamesTheFileThatStandsStill) {
@@ -64,7 +76,7 @@ TEST_F(AnnouncedWork, IsWaitedForForEverWhereThatIsAskedFor) {
 TEST_F(AnnouncedWork, IsOverBeforeAnErrorOfTheWaitIsThrown) {
   bool over = false;
   EXPECT_THROW(await_file_work(
-                   patience,
+                   {.seconds = 20.0, .key = "data.timeout_seconds"},
                    [&] {
                      std::this_thread::sleep_for(milliseconds(300));
                      over = true;

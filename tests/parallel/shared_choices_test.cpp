@@ -1,10 +1,13 @@
 #include "parallel/shared_choices.h"
 
 #include <chrono>
+#include <future>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/heartbeat.h"
+#include "base/last_words.h"
 #include "parallel/mpi_communicator.h"
 #include "parallel/mpi_test.h"
 #include "support/temporary_folder.h"
@@ -137,6 +140,35 @@ TEST(SharedChoices, ALongChoiceIsNotTakenForAHang) {
   taker.duration = std::chrono::milliseconds(static_cast<int>(2500 * timeout));
   choose_together(ranks, &choices, [&] { taker.take("a"); });
   EXPECT_EQ(taker.taken(), "a by rank 0; ");
+  world().barrier();
+}
+
+// As of a kernel that never ends: the others wait for as long as the choosing rank lives.
+TEST(SharedChoices, AChoiceThatHangsIsToldByItsRank) {
+  if (world().size() < 2) return;
+  constexpr double timeout = 1.0;
+  MpiCommunicator ranks({.timeout_seconds = timeout});
+  KernelChoices choices({}, "device");
+  std::promise<std::string> told;
+  speak_last_words(
+      std::chrono::milliseconds(0),
+      [&](const std::string& words, std::chrono::milliseconds) { told.set_value(words); });
+  std::string words;
+  {
+    const HeartbeatWatch watch(timeout, ranks.rank());
+    choose_together(ranks, &choices, [&] {
+      if (choices.find("a")) return;
+      choices.make([&] {
+        if (choices.find("a")) return;
+        words = told.get_future().get();
+        choices.record("a", "1");
+      });
+    });
+    ranks.barrier();
+  }
+  silence_last_words();
+  EXPECT_EQ(words.starts_with("nothing has moved for 3 s"), ranks.rank() == 0) << words;
+  EXPECT_EQ(choices.find("a"), "1");
   world().barrier();
 }
 
