@@ -1,3 +1,4 @@
+#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -20,6 +21,7 @@
 //   clock  of the main thread, whatever it does next: it asks for the time in every step
 //   sync   of whoever has a file's bytes written to the disk
 //   map    of whoever maps weights or a checkpoint
+//   list   of a rank that lists the folder of the training data's classes
 
 namespace {
 
@@ -31,13 +33,20 @@ bool hangs(const char* call) {
          ::access(file, F_OK) == 0;
 }
 
-bool hangs_mapping(int file) {
-  if (file < 0 || !hangs("map")) return false;
+/// Whether the name of an open file or folder ends so.
+bool is_named(int file, std::string_view end) {
   std::array<char, 4096> name{};
   const std::string link = "/proc/self/fd/" + std::to_string(file);
   const ssize_t length = ::readlink(link.c_str(), name.data(), name.size());
   return length > 0 &&
-         std::string_view(name.data(), static_cast<std::size_t>(length)).ends_with(".safetensors");
+         std::string_view(name.data(), static_cast<std::size_t>(length)).ends_with(end);
+}
+
+bool hangs_mapping(int file) { return file >= 0 && hangs("map") && is_named(file, ".safetensors"); }
+
+bool hangs_listing(DIR* folder) {
+  return hangs("list") && std::getenv("OMPI_COMM_WORLD_RANK") != nullptr &&
+         is_named(::dirfd(folder), "/train");
 }
 
 [[noreturn]] void hang() {
@@ -72,6 +81,12 @@ __attribute__((visibility("default"))) void* mmap(void* place, size_t bytes, int
   if (hangs_mapping(file)) hang();
   static auto* const call = next(&mmap, "mmap");
   return call(place, bytes, protection, flags, file, offset);
+}
+
+__attribute__((visibility("default"))) dirent* readdir(DIR* folder) {
+  if (hangs_listing(folder)) hang();
+  static auto* const call = next(&readdir, "readdir");
+  return call(folder);
 }
 
 __attribute__((visibility("default"))) int fsync(int file) {

@@ -1,6 +1,7 @@
 #include "cli/launch_fault.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -149,6 +150,19 @@ TEST_F(StoppedRanks, AreNamedAndEndedWhereNoneIsLeftToNotice) {
             std::string::npos)
       << line;
   expect_clean_end(processes);
+}
+
+TEST_F(StoppedRanks, AreEndedInTimeByDefaultWhereNoneIsLeftToNotice) {
+  const auto job = started(shared_gpu());
+  const std::vector<pid_t> processes = processes_of(*job);
+  for (const pid_t process : processes) Program::signal(process, SIGSTOP);
+  const Outcome outcome = end_after_fault(*job);
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_NE(only_error(outcome).find("none of this host's ranks has gone on for 25 s"),
+            std::string::npos)
+      << outcome.err;
+  for (const pid_t process : processes) expect_gone(process);
+  expect_nothing_left();
 }
 
 // As a person stops a whole job, to go on with it later.
@@ -360,6 +374,29 @@ TEST_F(LaunchFault, RunningDaemonIsUsedOnRequestAndLeftAlone) {
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(on_daemon({"sh", "-c", "echo get_server_list | nvidia-cuda-mps-control"}), 0);
   EXPECT_EQ(on_daemon({"sh", "-c", "echo quit | nvidia-cuda-mps-control"}), 0);
+  expect_nothing_left();
+}
+
+// It answers, but its folder is another user's: root's, where the test is not root itself.
+TEST_F(LaunchFault, AnothersDaemonIsRefused) {
+  fs::path pipes = "/";
+  if (::geteuid() == 0) {
+    constexpr uid_t nobody = 65534;
+    pipes = path("others");
+    fs::create_directories(pipes);
+    ASSERT_EQ(::chown(pipes.c_str(), nobody, nobody), 0);
+  }
+  const Launch reusing = with(launch(shared_gpu({"--reuse-mps"}), set({"train.max_steps=1"})),
+                              "CUDA_MPS_PIPE_DIRECTORY", pipes.string());
+  const Outcome outcome = run(with_script(reusing, "nvidia-cuda-mps-control", "#!/bin/sh\n"));
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  EXPECT_NE(only_error(outcome).find(
+                fmt::format("--reuse-mps: the MPS daemon in '{}' is another user's; leave "
+                            "--reuse-mps out",
+                            pipes.string())),
+            std::string::npos)
+      << outcome.err;
+  EXPECT_FALSE(fs::exists(path("out")));
   expect_nothing_left();
 }
 

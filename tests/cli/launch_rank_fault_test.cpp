@@ -65,7 +65,6 @@ class FaultyDevice : public LaunchFault {
     return fmt::format("rank {} on {}, {}", rank, host_name(), device().gpu);
   }
 
- private:
   Launch faulty(Launch command) const {
     fs::create_directories(path("orders"));
     command = with_script(std::move(command), "nvidia-cuda-mps-control", R"(#!/bin/bash
@@ -77,6 +76,8 @@ exec nvidia-cuda-mps-control "$@"
     command = with(command, "LD_PRELOAD", TANDEM_RANK_FAULT);
     return with(command, "TANDEM_FAULT_ORDERS", path("orders").string());
   }
+
+ private:
   fs::path written(int rank) const { return path(fmt::format("order-{}", rank)); }
 };
 
@@ -175,17 +176,48 @@ TEST_F(HungDevice, OfABenchmarkIsToldWhereItLeavesNoRoomForTheOthers) {
   expect_nothing_left();
 }
 
+// Nobody waits for its device then but itself, and the other ranks for its choices.
+TEST_F(HungDevice, WhileItsRankChoosesKernelsIsToldAndEndedWithTheJob) {
+  fs::create_directories(path("orders"));
+  write_file(path("orders/first-0"), "spin");
+  Launch command = faulty(launch(shared_gpu(), endless_job(set({"parallel.timeout_seconds=5"}))));
+  // Where nothing is chosen yet.
+  Program job(with(std::move(command), "TANDEM_CACHE_DIR", path("no choices").string()));
+  const std::vector<pid_t> processes = processes_of(job);
+  wait_until("the order is taken", device().start_seconds,
+             [&] { return !job.running() || !fs::exists(path("orders/first-0")); });
+  const Outcome outcome = end_after_fault(job);
+  only_line_of_failure(outcome, {"error: nothing has moved for ", "raise parallel.timeout_seconds",
+                                 fmt::format("(rank 0 on {}", host_name())});
+  for (const pid_t process : processes) expect_gone(process);
+  expect_nothing_left();
+}
+
+struct WithoutMemory {
+  const char* name;
+  std::vector<int> ranks;
+};
+
+class DeviceWithoutMemory : public FaultyDevice,
+                            public testing::WithParamInterface<WithoutMemory> {};
+
 // What a run asks for behind its first step is little, and there as a rule: so the runtime is made
-// to refuse it.
-TEST_F(FaultyDevice, WithoutMemoryInMidRunFailsAsOneOfTheRank) {
+// to refuse it. Of several ranks the first one speaks.
+TEST_P(DeviceWithoutMemory, InMidRunFailsAsOneOfTheRank) {
   const auto job = started_faulty({}, set({"parallel.timeout_seconds=10"}));
   const std::vector<pid_t> processes = processes_of(*job);
-  order({1}, "memory");
+  order(GetParam().ranks, "memory");
   const Outcome outcome = end_after_fault(*job);
-  only_line_of_failure(outcome, {"out of memory on ", "in the middle of the run",
-                                 "go on with --resume", "(" + place_of(1) + ", step "});
+  only_line_of_failure(outcome,
+                       {"out of memory on ", "in the middle of the run", "go on with --resume",
+                        "(" + place_of(GetParam().ranks.front()) + ", step "});
   expect_clean_end(processes);
 }
+
+INSTANTIATE_TEST_SUITE_P(Some, DeviceWithoutMemory,
+                         testing::Values(WithoutMemory{"OfOne", {1}},
+                                         WithoutMemory{"OfTwo", {1, 2}}),
+                         [](const auto& each) { return each.param.name; });
 
 }  // namespace
 }  // namespace tandem::cli

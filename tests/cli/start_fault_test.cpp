@@ -1,12 +1,18 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
 #include <string>
+#include <vector>
 
 #include "cli/fault_check.h"
 #include "cli/launch_fault.h"
+#include "cli/message_check.h"
 
-// Ranks that stand still before MPI has started, which waits for all of them: over made-up GPUs
-// (test_cli_start_faults) and over a real one (test_cli_launch_faults_gpu).
+// Ranks that stand still before MPI has started, which waits for all of them, and ranks that are
+// killed where they would stand still behind that: over made-up GPUs (test_cli_start_faults) and
+// over a real one (test_cli_launch_faults_gpu).
 
 namespace tandem::cli {
 namespace {
@@ -40,6 +46,75 @@ TEST_F(StoppedStart, OfAllRanksIsToldByTheProcessesThatWatchThem) {
       "error: ranks 0, 1, 2 and 3 on {}, {} were stopped by signal 19", host_name(), device().gpu);
   EXPECT_TRUE(only_error(outcome).starts_with(expected)) << outcome.err;
 }
+
+/// The rank that is killed.
+class KilledStart : public LaunchFault, public testing::WithParamInterface<int> {
+ protected:
+  /// A job whose ranks, from now on, never return from that call.
+  Launch hanging(const Launch& job, const char* call) const {
+    write_file(path("hang"), "");
+    return with(with(with(job, "LD_PRELOAD", TANDEM_HANGING_CALLS), "TANDEM_HANGING_CALL", call),
+                "TANDEM_HANGING_FILE", path("hang").string());
+  }
+
+  /// Kills the rank once `holder` has that file, or folder, open.
+  void expect_named(Program& job, int holder, const std::string& file) const {
+    const std::vector<pid_t> processes = processes_of(job);
+    wait_until("it stands still there", device().start_seconds, [&] {
+      return !job.running() || has_open(processes[static_cast<std::size_t>(holder)], path(file));
+    });
+    ASSERT_TRUE(job.running()) << job.err();
+    Program::signal(processes[static_cast<std::size_t>(GetParam())], SIGKILL);
+    const Outcome outcome = end_after_fault(job);
+    EXPECT_EQ(outcome.code, 128 + SIGKILL) << outcome.err;
+    const std::string line = only_error(outcome);
+    EXPECT_TRUE(
+        line.starts_with(fmt::format("error: rank {} on {}, {} was ended by signal 9 (Killed)",
+                                     GetParam(), host_name(), device().gpu)))
+        << outcome.err;
+    for (const pid_t process : processes) expect_gone(process);
+    expect_nothing_left();
+  }
+
+ private:
+  static bool has_open(pid_t process, const std::filesystem::path& path) {
+    const std::filesystem::directory_iterator files(fmt::format("/proc/{}/fd", process));
+    return std::any_of(begin(files), end(files), [&](const auto& file) {
+      std::error_code gone;
+      return std::filesystem::read_symlink(file, gone) == path;
+    });
+  }
+};
+
+// Which rank 0 does alone, while the others wait for what it has read.
+TEST_P(KilledStart, WhileWeightsAreReadIsNamed) {
+  const std::string weights = "first/checkpoints/step-00000001.safetensors";
+  ASSERT_EQ(run(launch({"--gpus", "1"}, set({"train.max_steps=1"}), "first")).code, 0);
+  Program job(hanging(launch(shared_gpu(), set({fmt::format("train.init=\"{}\"", weights),
+                                                "checkpoint.timeout_seconds=0"})),
+                      "map"));
+  expect_named(job, 0, weights);
+}
+
+// On the CPU everywhere: the data of a LaunchDevice are others.
+TEST_P(KilledStart, WhileDataAreOpenedIsNamed) {
+  for (const char* each : {"train/cat", "train/dog", "val/cat", "val/dog"}) {
+    std::filesystem::create_directories(path("photos") / each);
+  }
+  replace_in(path("run.toml"),
+             "kind = \"synthetic\"\ntrain_size = 270\ntest_size = 70\nheight = 8\nwidth = 8\n"
+             "channels = 1\nclasses = 4\n",
+             "kind = \"folder\"\npath = \"photos\"\nsize = 8\ntimeout_seconds = 0\n");
+  Words words{"launch"};
+  for (const Words& more : {shared_gpu(), Words{"--", "train", "run.toml", "--out", "out"},
+                            set({"train.device=cpu"})}) {
+    words.insert(words.end(), more.begin(), more.end());
+  }
+  Program job(hanging(with_driver(words), "list"));
+  expect_named(job, GetParam(), "photos/train");
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, KilledStart, testing::Values(0, 1));
 
 }  // namespace
 }  // namespace tandem::cli

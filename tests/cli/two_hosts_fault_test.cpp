@@ -211,5 +211,17 @@ TEST_F(TwoHostsFault, HostThatIsCutOffIsNamed) {
   expect_nothing_left();
 }
 
+// By default too, with all that comes behind the time-out.
+TEST_F(TwoHostsFault, HostThatIsCutOffIsNamedInTimeByDefault) {
+  start("20");
+  disconnect();
+  const Outcome outcome = end_after_fault();
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_NE(only_error(outcome).find(" for ranks 2 and 3, which give no sign of life "),
+            std::string::npos)
+      << outcome.err;
+  expect_nothing_left();
+}
+
 }  // namespace
 }  // namespace tandem::cli
