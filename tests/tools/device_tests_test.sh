@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# device_tests_test.sh SOURCE WORK: what tools/device_tests.py says of a test program and a sanitizer
+# that are made up.
+set -euo pipefail
+source=$1
+work=$2
+
+rm -rf "$work"
+mkdir -p "$work/bin"
+# As GoogleTest deals the tests that fit the filter to the shards.
+cat >"$work/test_a" <<'SH'
+#!/bin/bash
+names=(Sum.OfTwo Sum.OfMany Each/Sum.Of/0 Each/Sum.Of/1)
+if [[ $1 == --gtest_list_tests ]]; then
+  printf 'Running main()\nSum.\n  OfTwo\n  OfMany\nEach/Sum.\n  Of/0  # GetParam() = 1\n  Of/1  # GetParam() = 2\n'
+  exit 0
+fi
+[[ $1 == '--gtest_filter=*' ]] || exit 3
+code=0
+for ((i = GTEST_SHARD_INDEX; i < ${#names[@]}; i += GTEST_TOTAL_SHARDS)); do
+  echo "[ RUN      ] ${names[i]}"
+  if [[ ${names[i]} == "${CRASHES:-}" ]]; then kill -SEGV $$; fi
+  if [[ ${names[i]} == "${HANGS:-}" ]]; then sleep 60; fi
+  if [[ ${names[i]} == "${FAILS:-}" ]]; then
+    echo "[  FAILED  ] ${names[i]}, where GetParam() = 1 (3 ms)" && code=1
+  else
+    echo "[       OK ] ${names[i]} (3 ms)"
+  fi
+done
+echo "tune is ${TANDEM_TUNE:-on}" >>"$LOG"
+exit $code
+SH
+cat >"$work/bin/compute-sanitizer" <<'SH'
+#!/bin/bash
+echo "$*" >>"$LOG"
+shift 6
+"$@" || exit
+echo "========= ERROR SUMMARY: ${ERRORS:-0} errors"
+[[ -z ${ERRORS:-} ]] || exit 86
+SH
+chmod +x "$work/test_a" "$work/bin/compute-sanitizer"
+export LOG=$work/log
+
+# expect CODE LINE... OPTIONS: these lines, in this order, but for how long all took.
+expect() {
+  local code=$1 status=0
+  local lines=()
+  shift
+  while [[ $1 != -- ]]; do lines+=("$1") && shift; done
+  shift
+  PATH=$work/bin:$PATH "$source/tools/device_tests.py" "$work/test_a" --jobs 2 "$@" >"$work/out" 2>&1 || status=$?
+  sed -i -E 's/, (in )?[0-9]+ s/, \1T/' "$work/out"
+  if [[ $status != "$code" ]] || ! diff <(printf '%s\n' "${lines[@]}") "$work/out" >&2; then
+    echo "exit code $status; expected $code" >&2
+    exit 1
+  fi
+}
+
+expect 0 "shard 0: 2 passed, 0 failed, T" "shard 1: 2 passed, 0 failed, T" \
+  "test_a, *: 4 of 4 passed, 0 failed, in T" --
+grep -qx "tune is on" "$LOG"
+FAILS=Each/Sum.Of/0 expect 1 "shard 0: 1 passed, 1 failed, T; exit code 1" "shard 1: 2 passed, 0 failed, T" \
+  "failed: Each/Sum.Of/0" "test_a, *: 3 of 4 passed, 1 failed, in T; NOT ALL WELL" --
+CRASHES=Sum.OfMany expect 1 "shard 0: 2 passed, 0 failed, T" \
+  "shard 1: 0 passed, 0 failed, 2 not run, T; exit code -11 in Sum.OfMany" \
+  "not run: Sum.OfMany" "not run: Each/Sum.Of/1" "test_a, *: 2 of 4 passed, 0 failed, in T; NOT ALL WELL" --
+HANGS=Each/Sum.Of/0 expect 1 "shard 0: 1 passed, 0 failed, 1 not run, T; ended by the limit in Each/Sum.Of/0" \
+  "shard 1: 2 passed, 0 failed, T" \
+  "not run: Each/Sum.Of/0" "test_a, *: 3 of 4 passed, 0 failed, in T; NOT ALL WELL" -- --limit 2
+: >"$LOG"
+expect 0 "shard 0: 2 passed, 0 failed, T; ERROR SUMMARY: 0 errors" \
+  "shard 1: 2 passed, 0 failed, T; ERROR SUMMARY: 0 errors" \
+  "test_a under memcheck, *: 4 of 4 passed, 0 failed, in T" -- --tool memcheck
+grep -q "^--tool memcheck --error-exitcode 86 --kernel-name kns=tandem $work/test_a " "$LOG"
+grep -qx "tune is off" "$LOG"
+ERRORS=3 expect 1 "shard 0: 2 passed, 0 failed, T; exit code 86; ERROR SUMMARY: 3 errors" \
+  "shard 1: 2 passed, 0 failed, T; exit code 86; ERROR SUMMARY: 3 errors" \
+  "test_a under racecheck, *: 4 of 4 passed, 0 failed, in T; NOT ALL WELL" -- --tool racecheck

@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""Runs GoogleTest programs in shards, side by side, on a GPU: as they are, or under compute-sanitizer.
+
+    tools/device_tests.py build/ci/bin/tests/test_layers_cuda --jobs 12 --mps
+    tools/device_tests.py build/ci/bin/tests/test_layers_cuda --tool racecheck --jobs 15 \\
+        --filter '*batch_norm*' --limit 150 --out sanitizers.txt
+
+Prints a line for each shard, the tests that failed or that a shard did not come to, and a line for
+each program, with exit code 1 where not all is well. A shard that ends early (--limit, or a tool's
+own error) names the test it was at; the tests behind it count as not run. Under a tool the kernels
+of Tandem alone are looked at, unless --all-kernels is given, and kernels are not chosen by timing
+(TANDEM_TUNE=off), which would take most of the time."""
+
+import argparse
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+TOOLS = ["none", "memcheck", "racecheck", "initcheck", "synccheck"]
+HERE = pathlib.Path(__file__).resolve().parent
+WITH_MPS = HERE.parent / "tests" / "support" / "with_mps.sh"
+ERROR_EXIT = 86  # of compute-sanitizer where it has found something
+
+
+@dataclass
+class Shard:
+    index: int
+    seconds: float = 0.0
+    code: int | None = None  # None: ended by the limit
+    passed: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    not_run: list[str] = field(default_factory=list)
+    at: str = ""  # the test that it was ended in
+    summary: str = ""  # the tool's
+
+    def is_well(self) -> bool:
+        return self.code == 0 and not self.failed and not self.not_run
+
+    def text(self) -> str:
+        parts = [f"{len(self.passed)} passed", f"{len(self.failed)} failed"]
+        if self.not_run:
+            parts.append(f"{len(self.not_run)} not run")
+        line = f"shard {self.index}: {', '.join(parts)}, {self.seconds:.0f} s"
+        if self.code is None:
+            line += "; ended by the limit"
+        elif self.code != 0:
+            line += f"; exit code {self.code}"
+        if self.at:
+            line += f" in {self.at}"
+        return line + (f"; {self.summary}" if self.summary else "")
+
+
+def command_of(options: argparse.Namespace, program: str) -> list[str]:
+    if options.tool == "none":
+        return [program]
+    command = ["compute-sanitizer", "--tool", options.tool, "--error-exitcode", str(ERROR_EXIT)]
+    if not options.all_kernels:
+        command += ["--kernel-name", "kns=tandem"]
+    return command + [program]
+
+
+def environment_of(options: argparse.Namespace, index: int) -> dict[str, str]:
+    environment = dict(os.environ, GTEST_TOTAL_SHARDS=str(options.jobs),
+                       GTEST_SHARD_INDEX=str(index), GTEST_COLOR="no")
+    if options.tool != "none":
+        environment.setdefault("TANDEM_TUNE", "off")
+    return environment
+
+
+def tests_of(options: argparse.Namespace, program: str) -> list[str]:
+    listed = subprocess.run([program, "--gtest_list_tests", f"--gtest_filter={options.filter}"],
+                            check=True, capture_output=True, text=True).stdout
+    suite, names = "", []
+    for line in listed.splitlines():
+        name = line.split("#")[0].rstrip()
+        if name.startswith("  "):
+            names.append(suite + name.strip())
+        elif name.endswith("."):
+            suite = name
+    return [name for name in names if "DISABLED_" not in name]
+
+
+def read_shard(shard: Shard, output: str, tests: list[str]) -> None:
+    """`tests`: of the whole program, which deals them to the shards in turns."""
+    for outcome, name in re.findall(r"^\[ +(OK|FAILED) +\] ([^\s,]+)(?:, .*)? \(\d+ ms\)$", output,
+                                    re.MULTILINE):
+        (shard.passed if outcome == "OK" else shard.failed).append(name)
+    begun = re.findall(r"^\[ RUN +\] (\S+)$", output, re.MULTILINE)
+    done = {*shard.passed, *shard.failed}
+    shard.at = next((name for name in begun if name not in done), "")
+    shard.not_run = [name for name in tests if name not in done]
+    summaries = re.findall(r"^=+ ((?:ERROR|RACECHECK) SUMMARY: .*|Internal Sanitizer Error.*)$", output,
+                           re.MULTILINE)
+    shard.summary = "; ".join(dict.fromkeys(summaries))
+
+
+def run_shard(options: argparse.Namespace, program: str, index: int, tests: list[str]) -> Shard:
+    shard = Shard(index)
+    begin = time.monotonic()
+    process = subprocess.Popen(command_of(options, program) + [f"--gtest_filter={options.filter}"],
+                               env=environment_of(options, index), stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, text=True, errors="replace",
+                               start_new_session=True)
+    try:
+        output, _ = process.communicate(timeout=options.limit)
+        shard.code = process.returncode
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)  # the tool starts the program in its turn
+        output, _ = process.communicate()
+    shard.seconds = time.monotonic() - begin
+    read_shard(shard, output, tests[index::options.jobs])
+    return shard
+
+
+def run_program(options: argparse.Namespace, program: str) -> tuple[bool, str]:
+    tests = tests_of(options, program)
+    begin = time.monotonic()
+    with ThreadPoolExecutor(options.jobs) as pool:
+        shards = list(pool.map(lambda index: run_shard(options, program, index, tests),
+                               range(options.jobs)))
+    lines = [shard.text() for shard in shards]
+    for kind in ["failed", "not_run"]:
+        for name in (name for shard in shards for name in getattr(shard, kind)):
+            lines.append(f"{kind.replace('_', ' ')}: {name}")
+    passed = sum(len(shard.passed) for shard in shards)
+    failed = sum(len(shard.failed) for shard in shards)
+    well = bool(tests) and all(shard.is_well() for shard in shards)
+    tool = "" if options.tool == "none" else f" under {options.tool}"
+    lines.append(f"{pathlib.Path(program).name}{tool}, {options.filter}: {passed} of {len(tests)} passed, "
+                 f"{failed} failed, in {time.monotonic() - begin:.0f} s"
+                 f"{'' if well else '; NOT ALL WELL'}")
+    return well, "\n".join(lines)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("programs", nargs="+", metavar="PROGRAM")
+    parser.add_argument("--tool", choices=TOOLS, default="none")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="shards of a program")
+    parser.add_argument("--filter", default="*", help="as of --gtest_filter")
+    parser.add_argument("--limit", type=float, default=None, metavar="SECONDS", help="for a shard")
+    parser.add_argument("--all-kernels", action="store_true", help="the libraries' too")
+    parser.add_argument("--mps", action="store_true", help="shards share the GPU under MPS")
+    parser.add_argument("--out", type=pathlib.Path, help="a file that gets the lines too, appended")
+    options = parser.parse_args()
+    if options.jobs < 1:
+        parser.error(f"--jobs {options.jobs}: at least one shard")
+    for program in options.programs:
+        if not os.access(program, os.X_OK) or os.path.isdir(program):
+            parser.error(f"{program}: no program; build the tests first (cmake --build --preset ci)")
+    if options.mps and not os.environ.get("TANDEM_TEST_UNDER_MPS"):
+        os.execv(WITH_MPS, [str(WITH_MPS), sys.executable, *sys.argv])
+    all_well = True
+    for program in options.programs:
+        well, text = run_program(options, program)
+        all_well &= well
+        print(text, flush=True)
+        if options.out:
+            with options.out.open("a", encoding="utf-8") as file:
+                file.write(text + "\n")
+    return 0 if all_well else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
