@@ -15,8 +15,8 @@ bool remove_folder(const std::filesystem::path& path) {
     std::error_code code;
     std::filesystem::remove_all(path, code);
     if (!code) return true;
-    const bool by_others = code == std::errc::no_such_file_or_directory ||
-                           code == std::errc::directory_not_empty;
+    const bool by_others =
+        code == std::errc::no_such_file_or_directory || code == std::errc::directory_not_empty;
     if (!by_others) return false;
   }
   return false;

@@ -44,6 +44,12 @@ void handle(int signal_number) {
   errno = saved_errno;
 }
 
+void catch_unless_ignored(int number, const struct sigaction& action, struct sigaction& previous) {
+  TANDEM_CHECK(::sigaction(number, nullptr, &previous) == 0, "cannot ask for signal {}", number);
+  if (previous.sa_handler == SIG_IGN) return;
+  TANDEM_CHECK(::sigaction(number, &action, nullptr) == 0, "cannot catch signal {}", number);
+}
+
 }  // namespace
 
 StopSignal::StopSignal() {
@@ -54,8 +60,8 @@ StopSignal::StopSignal() {
   action.sa_handler = handle;
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
-  TANDEM_CHECK(::sigaction(SIGINT, &action, &previous_interrupt_) == 0, "cannot catch SIGINT");
-  TANDEM_CHECK(::sigaction(SIGTERM, &action, &previous_terminate_) == 0, "cannot catch SIGTERM");
+  catch_unless_ignored(SIGINT, action, previous_interrupt_);
+  catch_unless_ignored(SIGTERM, action, previous_terminate_);
   TANDEM_CHECK(::sigaction(SIGUSR1, &action, nullptr) == 0, "cannot catch SIGUSR1");
 }
 

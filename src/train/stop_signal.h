@@ -7,8 +7,9 @@ namespace tandem {
 
 /// While one lives (at most one at a time in a process), SIGINT, SIGTERM and SIGUSR1 (which mpirun
 /// and srun pass to every rank: what `tandem launch` sends) ask the program to stop instead of
-/// ending it: the trainer looks at requested() and writes a checkpoint. The handlers of SIGINT and
-/// SIGTERM that were there before come back on destruction.
+/// ending it: the trainer looks at requested() and writes a checkpoint. SIGINT and SIGTERM stay
+/// ignored where they were, as shells without job control start what runs in the background; else
+/// their handlers from before come back on destruction.
 ///
 /// A further SIGINT or SIGTERM more than a second after the first signal takes its default action,
 /// so that a person who presses Ctrl-C again gets out. Within that second it is ignored: mpirun

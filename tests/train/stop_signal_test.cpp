@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <functional>
 
 #include "base/error.h"
@@ -39,6 +40,22 @@ TEST(StopSignal, RaisesTheFlagAndNamesTheFirstSignal) {
               const StopSignal stop;
               ::kill(::getpid(), SIGINT);
               return stop.requested() && stop.signal_name() == "SIGINT" ? 42 : 2;
+            }),
+            42);
+}
+
+TEST(StopSignal, LeavesIgnoredWhatWas) {
+  EXPECT_EQ(exit_code([] {
+              if (std::signal(SIGINT, SIG_IGN) == SIG_ERR) return 1;
+              {
+                const StopSignal stop;
+                ::raise(SIGINT);
+                if (stop.requested()) return 2;
+                ::raise(SIGTERM);
+                if (stop.signal_name() != "SIGTERM") return 3;
+              }
+              ::raise(SIGINT);
+              return std::signal(SIGINT, SIG_DFL) == SIG_IGN ? 42 : 4;
             }),
             42);
 }
