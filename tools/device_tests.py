@@ -35,6 +35,7 @@ class Shard:
     code: int | None = None  # None: ended by the limit
     passed: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)  # by themselves
     not_run: list[str] = field(default_factory=list)
     at: str = ""  # the test that it was ended in
     summary: str = ""  # the tool's
@@ -44,6 +45,8 @@ class Shard:
 
     def text(self) -> str:
         parts = [f"{len(self.passed)} passed", f"{len(self.failed)} failed"]
+        if self.skipped:
+            parts.append(f"{len(self.skipped)} skipped")
         if self.not_run:
             parts.append(f"{len(self.not_run)} not run")
         line = f"shard {self.index}: {', '.join(parts)}, {self.seconds:.0f} s"
@@ -88,11 +91,11 @@ def tests_of(options: argparse.Namespace, program: str) -> list[str]:
 
 def read_shard(shard: Shard, output: str, tests: list[str]) -> None:
     """`tests`: of the whole program, which deals them to the shards in turns."""
-    for outcome, name in re.findall(r"^\[ +(OK|FAILED) +\] ([^\s,]+)(?:, .*)? \(\d+ ms\)$", output,
+    for outcome, name in re.findall(r"^\[ +(OK|FAILED|SKIPPED) +\] ([^\s,]+)(?:, .*)? \(\d+ ms\)$", output,
                                     re.MULTILINE):
-        (shard.passed if outcome == "OK" else shard.failed).append(name)
+        {"OK": shard.passed, "FAILED": shard.failed, "SKIPPED": shard.skipped}[outcome].append(name)
     begun = re.findall(r"^\[ RUN +\] (\S+)$", output, re.MULTILINE)
-    done = {*shard.passed, *shard.failed}
+    done = {*shard.passed, *shard.failed, *shard.skipped}
     shard.at = next((name for name in begun if name not in done), "")
     shard.not_run = [name for name in tests if name not in done]
     summaries = re.findall(r"^=+ ((?:ERROR|RACECHECK) SUMMARY: .*|Internal Sanitizer Error.*)$", output,
@@ -125,7 +128,7 @@ def run_program(options: argparse.Namespace, program: str) -> tuple[bool, str]:
         shards = list(pool.map(lambda index: run_shard(options, program, index, tests),
                                range(options.jobs)))
     lines = [shard.text() for shard in shards]
-    for kind in ["failed", "not_run"]:
+    for kind in ["failed", "skipped", "not_run"]:
         for name in (name for shard in shards for name in getattr(shard, kind)):
             lines.append(f"{kind.replace('_', ' ')}: {name}")
     passed = sum(len(shard.passed) for shard in shards)

@@ -6,6 +6,7 @@
 #include <exception>
 #include <future>
 #include <memory>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -48,8 +49,9 @@ void file_in_hand(const std::filesystem::path& path) {
 
 void file_moved() {
   if (t_work == nullptr) return;
+  // In this order, and asked for in the other one: who sees no allowance any more sees the move.
+  ++t_work->moves_;
   t_work->allowance_ = 0.0;
-  t_work->moves_.fetch_add(1, std::memory_order_relaxed);
 }
 
 void file_syncs(std::uint64_t bytes) {
@@ -67,14 +69,16 @@ void await_file_work(const FilePatience& patience, const std::function<void()>& 
   constexpr std::chrono::milliseconds interval(50);
   const auto files = std::make_shared<FileWork>();
   // Of its own, since the end of a thread that hangs cannot be waited for.
-  std::packaged_task<void()> task([work, files] {
+  const auto task = std::make_shared<std::packaged_task<void()>>([work, files] {
     const FileWork::Told told(*files);
     work();
   });
-  std::future<void> done = task.get_future();
-  {
+  std::future<void> done = task->get_future();
+  try {
     const BlockedSignals blocked;
-    std::thread(std::move(task)).detach();
+    std::thread([task] { (*task)(); }).detach();
+  } catch (const std::system_error&) {
+    (*task)();  // no thread can be started: then nobody waits
   }
   Standstill standstill(Standstill::Clock::now());
   std::uint64_t before = files->moves();
@@ -87,10 +91,10 @@ void await_file_work(const FilePatience& patience, const std::function<void()>& 
       done.wait();
       throw;
     }
+    const double limit = patience.seconds + files->allowance();
     const std::uint64_t now = files->moves();
     const bool still = std::exchange(before, now) == now;
     const double seconds = standstill.look(still, Standstill::Clock::now()).count();
-    const double limit = patience.seconds + files->allowance();
     if (patience.seconds == 0.0 || seconds < limit) continue;
     const FileTimeout error(timeout_text(files->file(), limit, patience));
     // The process ends meanwhile, and until then nothing that `work` uses is given up.

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/blocked_signals.h"
+#include "base/file_work.h"
 #include "base/last_words.h"
 #include "base/process_place.h"
 #include "base/standstill.h"
@@ -42,12 +43,14 @@ void beat_until_writable(int descriptor) noexcept {
     const int found = ::poll(&room, 1, interval_ms);
     if (found != 0 && !(found < 0 && errno == EINTR)) return;
     heartbeat();
+    file_moved();  // work on files may have something to say
   }
 }
 
 struct HeartbeatWatch::State {
   double limit_seconds = 0.0;
-  std::atomic<bool> phase_begun{false};
+  double start_seconds = 0.0;
+  std::atomic<int> phases_begun{0};
   std::atomic<bool> ended{false};
 
   void look();
@@ -68,9 +71,10 @@ struct HeartbeatWatch::State {
   std::string advice;
 };
 
-HeartbeatWatch::HeartbeatWatch(double timeout_seconds, int rank)
+HeartbeatWatch::HeartbeatWatch(double timeout_seconds, int rank, double start_seconds)
     : state_(std::make_shared<State>()) {
   state_->limit_seconds = limit_of(timeout_seconds, rank);
+  state_->start_seconds = start_seconds;
   if (state_->limit_seconds == 0.0) return;
   const BlockedSignals blocked;
   std::thread([state = state_] { state->look(); }).detach();
@@ -79,15 +83,16 @@ HeartbeatWatch::HeartbeatWatch(double timeout_seconds, int rank)
 HeartbeatWatch::~HeartbeatWatch() { state_->ended = true; }
 
 void HeartbeatWatch::begin_phase(std::string advice) {
-  heartbeat();
   state_->set_advice(std::move(advice));
-  state_->phase_begun = true;
+  ++state_->phases_begun;
+  heartbeat();
 }
 
 void HeartbeatWatch::State::look() {
   constexpr std::chrono::milliseconds interval(100);
   Standstill standstill(Standstill::Clock::now());
-  double longest = 0.0;  // of those that are over
+  int phase = 0;
+  double longest = 0.0;  // of those that are over, in this phase
   double silence = 0.0;
   std::uint64_t before = g_beats;
   for (;;) {
@@ -96,9 +101,13 @@ void HeartbeatWatch::State::look() {
     const std::uint64_t now = g_beats;
     const bool still = std::exchange(before, now) == now;
     if (!still) longest = std::max(longest, silence);
-    if (phase_begun.exchange(false)) longest = 0.0;
+    if (phases_begun != phase) {
+      phase = phases_begun;
+      longest = 0.0;
+    }
     silence = standstill.look(still, Standstill::Clock::now()).count();
-    const double limit = std::max(limit_seconds, factor * longest);
+    const double least = phase == 0 ? std::max(limit_seconds, start_seconds) : limit_seconds;
+    const double limit = std::max(least, factor * longest);
     if (silence <= limit) continue;
     leave_last_words(line(limit), std::chrono::milliseconds(0));
     return;

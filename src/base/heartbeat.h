@@ -11,7 +11,8 @@ namespace tandem {
 void heartbeat() noexcept;
 
 /// Beats until the descriptor takes bytes, or never will: a terminal that is held (Ctrl-S), or a
-/// pager that nobody scrolls, may have who writes to it wait for as long as a person likes.
+/// pager that nobody scrolls, may have who writes to it wait for as long as a person likes. To
+/// await_file_work() that is something that moves.
 void beat_until_writable(int descriptor) noexcept;
 
 /// Ends the process where its heart stands still, as in a dead lock: a thread of its own looks.
@@ -26,7 +27,9 @@ void beat_until_writable(int descriptor) noexcept;
 /// Its words are last words (base/last_words.h) and the end.
 class HeartbeatWatch {
  public:
-  HeartbeatWatch(double timeout_seconds, int rank);
+  /// `start_seconds`: what the limit is at least until the first begin_phase(), for hosts that
+  /// start slowly.
+  HeartbeatWatch(double timeout_seconds, int rank, double start_seconds = 0.0);
   /// Waits for nothing: an error that brings it may be one that this process dies of.
   ~HeartbeatWatch();
   HeartbeatWatch(const HeartbeatWatch&) = delete;

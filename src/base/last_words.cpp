@@ -18,7 +18,7 @@ class LastWords {
  public:
   bool leave(const std::string& words, std::chrono::milliseconds grace) {
     const std::scoped_lock lock(mutex_);
-    if (!speak_) return false;
+    if (!speak_) return spoken_;
     words_ = words;
     grace_ = grace;
     begin_patience();
@@ -65,7 +65,9 @@ class LastWords {
       if (Clock::now() >= due) break;
       changed_.wait_until(lock, due);
     }
+    waiting_ = false;
     if (!speak_) return;
+    spoken_ = true;
     const auto speak = std::exchange(speak_, nullptr);
     const std::string words = words_;
     const std::chrono::milliseconds grace = grace_;
@@ -82,6 +84,7 @@ class LastWords {
   std::optional<Clock::time_point> due_;
   int held_ = 0;
   bool waiting_ = false;
+  bool spoken_ = false;
 };
 
 /// Never destroyed, since its thread may outlive what is.

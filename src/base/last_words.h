@@ -12,8 +12,8 @@ namespace tandem {
 // reached soon, a thread of its own speaks it.
 
 /// What this process dies of; takes the place of earlier words. Does nothing where nobody speaks
-/// them (see speak_last_words()); returns whether somebody does. `grace`: how long main() may still
-/// be reached once they are spoken. Never throws.
+/// them (see speak_last_words()); returns whether somebody does, or has spoken some before.
+/// `grace`: how long main() may still be reached once they are spoken. Never throws.
 bool leave_last_words(const std::string& words,
                       std::chrono::milliseconds grace = std::chrono::seconds(2)) noexcept;
 

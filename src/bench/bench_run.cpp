@@ -71,8 +71,8 @@ class Bench {
   }
 
   void measure_steps() {
-    result_.first_steps_seconds = stretch([this] { return loaded(); }, 2);
     parts_.heartbeat.begin_phase();
+    result_.first_steps_seconds = stretch([this] { return loaded(); }, 2);
     measure_with_loader();
     measure_alone();
     if (!options_.rates_only) record_phases();

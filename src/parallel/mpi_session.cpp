@@ -8,7 +8,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <exception>
-#include <limits>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -78,22 +77,12 @@ MpiSession::~MpiSession() {
   if (MPI_Finalize() != MPI_SUCCESS) log_error("MPI_Finalize failed");
 }
 
-namespace {
-
-/// For which ranks wait for others that start slowly.
-double start_seconds() {
-  const double seconds = mpi_start_seconds(read);
-  return seconds == 0.0 ? std::numeric_limits<double>::infinity() : seconds;
-}
-
-}  // namespace
-
 std::unique_ptr<Communicator> MpiSession::make_world(const MpiOptions& options) const {
   timeout_seconds_ = options.timeout_seconds;
   own_report().set_timeout(timeout_seconds_);
   if (distributed_) {
     MpiOptions with_meeting = options;
-    with_meeting.meeting_seconds = std::max(options.meeting_seconds, start_seconds());
+    with_meeting.meeting_seconds = std::max(options.meeting_seconds, start_patience());
     return std::make_unique<MpiCommunicator>(with_meeting);
   }
   return std::make_unique<SelfCommunicator>(timeout_seconds_);

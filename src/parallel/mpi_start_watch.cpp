@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdlib>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -71,6 +72,11 @@ double mpi_start_seconds(const ReadEnvironment& environment) {
   if (value && std::isfinite(*value) && *value >= 0.0) return *value;
   input_error("{}='{}' is not a number of seconds; 0 waits for ever, {:g} is the default",
               seconds_variable, text, usual_start_seconds);
+}
+
+double start_patience() {
+  const double seconds = mpi_start_seconds([](const char* name) { return std::getenv(name); });
+  return seconds == 0.0 ? std::numeric_limits<double>::infinity() : seconds;
 }
 
 std::string start_timeout_text(const StartingRanks& ranks, int size, const std::string& host,

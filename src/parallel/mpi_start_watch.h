@@ -19,6 +19,10 @@ inline constexpr double usual_start_seconds = 25.0;
 /// then. Throws InputError where it is no such number.
 double mpi_start_seconds(const ReadEnvironment& environment);
 
+/// For how long ranks wait for others that start slowly: the same of this process's environment,
+/// infinity in the place of 0.
+double start_patience();
+
 /// How far the ranks of one host are while MPI starts.
 struct StartingRanks {
   std::vector<int> waiting{};  ///< in MPI_Init, for others

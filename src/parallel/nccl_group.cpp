@@ -6,6 +6,7 @@
 #include <system_error>
 #include <thread>
 
+#include "base/heartbeat.h"
 #include "base/log.h"
 #include "parallel/nccl_check.h"
 
@@ -20,6 +21,7 @@ bool wait_for(const Done& done, std::chrono::seconds limit) {
   const Clock::time_point end = Clock::now() + limit;
   while (!done()) {
     if (Clock::now() > end) return false;
+    heartbeat();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   return true;

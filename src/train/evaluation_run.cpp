@@ -17,6 +17,7 @@
 #include "graph/fusion.h"
 #include "graph/model_file.h"
 #include "parallel/announced_work.h"
+#include "parallel/mpi_start_watch.h"
 #include "parallel/rank_topology.h"
 #include "parallel/replica_check.h"
 #include "tensor/host_tensor.h"
@@ -59,7 +60,7 @@ class EvaluationRun {
   EvaluationRun(const RunConfig& config, Communicator& communicator)
       : config_(config),
         communicator_(communicator),
-        heartbeat_(config.timeout_seconds, communicator.rank()),
+        heartbeat_(config.timeout_seconds, communicator.rank(), start_patience()),
         topology_(RankTopology::gather(communicator)),
         context_(open_run_device(config, read_machine(), topology_, communicator)),
         places_(RankTopology::gather(communicator, this_place(device_uuid(context_)))),
@@ -90,6 +91,7 @@ class EvaluationRun {
                     [&] { read(weights); });
     }
     broadcast_store(communicator_, store_);
+    heartbeat_.begin_phase();
   }
 
   void read(const std::filesystem::path& weights) {

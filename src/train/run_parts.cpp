@@ -12,6 +12,7 @@
 #include "parallel/announced_work.h"
 #include "parallel/colocated/host_reduction.h"
 #include "parallel/device_communicator.h"
+#include "parallel/mpi_start_watch.h"
 #include "parallel/replica_check.h"
 #include "train/data_loading.h"
 #include "train/device_input.h"
@@ -107,7 +108,9 @@ std::optional<RawInput> raw_input(const RunParts& parts) {
   return RawInput{parts.loader.raw_layout(), InputSpec(parts.train_transform)};
 }
 
-Graph build_model(const RunConfig& config, const Datasets& datasets) {
+/// Where it ends, a slow start does too: what follows makes the plan and chooses its kernels.
+Graph build_model(const RunConfig& config, const Datasets& datasets, HeartbeatWatch& heartbeat) {
+  heartbeat.begin_phase();
   const TransformOptions& input = config.data.transform;
   return load_model(find_model(config.model), {.classes = datasets.train->classes(),
                                                .channels = input.channels,
@@ -119,7 +122,7 @@ Graph build_model(const RunConfig& config, const Datasets& datasets) {
 }  // namespace
 
 RunParts::RunParts(const RunConfig& config, Communicator& communicator)
-    : heartbeat(config.timeout_seconds, communicator.rank()),
+    : heartbeat(config.timeout_seconds, communicator.rank(), start_patience()),
       topology(RankTopology::gather(communicator)),
       machine(read_machine()),
       context(open_run_device(config, machine, topology, communicator)),
@@ -131,8 +134,8 @@ RunParts::RunParts(const RunConfig& config, Communicator& communicator)
       sampler(check_run(config, *this, communicator)),
       loader(*datasets.train, train_transform, training_batches(sampler),
              loader_options(config, *this, communicator)),
-      replica(config, build_model(config, datasets), sampler.micro_batch(), context, communicator,
-              reduction ? *reduction : communicator, raw_input(*this)) {}
+      replica(config, build_model(config, datasets, heartbeat), sampler.micro_batch(), context,
+              communicator, reduction ? *reduction : communicator, raw_input(*this)) {}
 
 int RunParts::threads() const {
   const auto* cpu = std::get_if<CpuContext>(&context);

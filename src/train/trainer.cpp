@@ -155,6 +155,7 @@ class Trainer::Run {
       run.end(early ? RunEnding::early_stop : RunEnding::finished, position_.step, total,
               early ? early_stop_.reason() : std::string());
     });
+    parts_.heartbeat.begin_phase();  // nothing is left to go on with
     return TrainOutcome::finished;
   }
 
@@ -245,8 +246,6 @@ class Trainer::Run {
           return *batch;
         },
         static_cast<float>(rate), signal_.requested());
-    // The first step makes what all others use, in calls that may be silent for longer.
-    if (position_.step == first_step_) parts_.heartbeat.begin_phase(heartbeat_advice);
     ++position_.step;
     position_.batches += config_.accumulate;
     const bool epoch_done = position_.step_in_epoch() == 0 || position_.step == total;

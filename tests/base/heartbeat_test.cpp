@@ -32,7 +32,8 @@ constexpr double timeout = 0.1;
 /// Does `action` in a child of this process, waits for words for so long, and ends it with those
 /// that are heard, or with "silence".
 void expect(const char* heard, milliseconds within,
-            const std::function<void(HeartbeatWatch&)>& action, int rank = 0) {
+            const std::function<void(HeartbeatWatch&)>& action, int rank = 0,
+            double start_seconds = 0.0) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {
@@ -44,7 +45,7 @@ void expect(const char* heard, milliseconds within,
           words = spoken;
           told.notify_all();
         });
-        HeartbeatWatch watch(timeout, rank);
+        HeartbeatWatch watch(timeout, rank, start_seconds);
         action(watch);
         std::unique_lock lock(mutex);
         told.wait_for(lock, within, [&] { return words.has_value(); });
@@ -89,6 +90,16 @@ TEST(Heartbeat, IsNotGivenTimeForSilencesOfAnEarlierPhase) {
     std::this_thread::sleep_for(seconds(1));
     watch.begin_phase();
   });
+}
+
+TEST(Heartbeat, IsGivenTimeToStart) {
+  constexpr double start = 20.0;
+  expect(
+      "^silence$", at_once, [](HeartbeatWatch&) { std::this_thread::sleep_for(seconds(4)); }, 0,
+      start);
+  expect(
+      "^nothing has moved for 2.1 s", long_enough,
+      [](HeartbeatWatch& watch) { watch.begin_phase(); }, 0, start);
 }
 
 // Others wait until the first has ended the job.

@@ -87,7 +87,7 @@ TEST_F(KilledInAnEvaluation, IsNamedWithTheStepAndTheJobGoesOnFromThere) {
   // Minutes of it, behind the first epoch and its checkpoint.
   const auto job =
       started(shared_gpu(),
-              set({"train.eval_every=1", "checkpoint.every_steps=0", "data.test_size=50000000"}));
+              set({"train.eval_every=1", "checkpoint.every_steps=0", "data.test_size=20000000"}));
   const std::vector<pid_t> processes = processes_of(*job);
   const double before = processor_seconds(processes[1]);
   wait_until("it evaluates", 60.0, [&] { return processor_seconds(processes[1]) > before + 1.0; });

@@ -235,7 +235,11 @@ std::size_t occurrences(const std::string& text, const std::string& part) {
 
 std::string read_file(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  try {
+    return {std::istreambuf_iterator<char>(file), {}};
+  } catch (const std::ios_base::failure&) {  // the process has ended meanwhile
+    return {};
+  }
 }
 
 void write_file(const fs::path& path, const std::string& text) {

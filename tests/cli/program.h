@@ -93,7 +93,7 @@ void wait_until(const std::string& what, double seconds, const std::function<boo
 /// How often `part` occurs in `text`.
 std::size_t occurrences(const std::string& text, const std::string& part);
 
-/// A file's whole text; empty where there is none.
+/// A file's whole text; empty where there is none, and of /proc where the process ends meanwhile.
 std::string read_file(const std::filesystem::path& path);
 void write_file(const std::filesystem::path& path, const std::string& text);
 

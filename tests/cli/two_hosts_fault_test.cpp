@@ -22,19 +22,10 @@ namespace fs = std::filesystem;
 constexpr int ranks = 4;  // 0 and 1 on the first host, 2 and 3 on the second
 constexpr int checkpoint_every = 20;
 
-/// Of a file below /proc; empty where its process ends meanwhile.
-std::string text_of(const fs::path& path) {
-  try {
-    return read_file(path);
-  } catch (const std::ios_base::failure&) {
-    return {};
-  }
-}
-
 /// What the process is called on its hosts, which have process ids of their own.
 std::string id_on_hosts(pid_t process) {
   constexpr std::string_view key = "\nNSpid:";
-  const std::string status = text_of(fmt::format("/proc/{}/status", process));
+  const std::string status = read_file(fmt::format("/proc/{}/status", process));
   const std::size_t at = status.find(key);
   if (at == std::string::npos) throw std::runtime_error("the rank is gone");
   std::istringstream ids(status.substr(at + key.size(), status.find('\n', at + 1) - at));
@@ -137,8 +128,8 @@ class TwoHostsFault : public RunTest {
     for (const fs::directory_entry& entry : fs::directory_iterator("/proc")) {
       const std::string name = entry.path().filename().string();
       if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-      if (text_of(entry.path() / "cmdline").find("orted") != std::string::npos) continue;
-      const std::string environment = '\0' + text_of(entry.path() / "environ");
+      if (read_file(entry.path() / "cmdline").find("orted") != std::string::npos) continue;
+      const std::string environment = '\0' + read_file(entry.path() / "environ");
       if (environment.find(variable) != std::string::npos) return true;
     }
     return false;

@@ -1,14 +1,18 @@
 #include "parallel/announced_work.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdint>
 #include <future>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/file_work.h"
+#include "base/heartbeat.h"
 #include "parallel/self_communicator.h"
 #include "support/message.h"
 
@@ -45,6 +49,21 @@ TEST_F(AnnouncedWork, MayTakeLongerToSyncALargeFile) {
     done = true;
   });
   EXPECT_TRUE(done);
+}
+
+// As a terminal is by Ctrl-S: what is written to a run's folder is told there too.
+TEST_F(AnnouncedWork, WaitsForAsLongAsATerminalIsHeld) {
+  int pipe[2];
+  ASSERT_EQ(::pipe2(pipe, O_NONBLOCK), 0);
+  while (::write(pipe[1], "x", 1) == 1) {
+  }
+  std::thread reader([&] {
+    std::this_thread::sleep_for(milliseconds(1500));
+    std::vector<char> bytes(65536);
+    EXPECT_GT(::read(pipe[0], bytes.data(), bytes.size()), 0);
+  });
+  run_announced(self_, patience, [&] { beat_until_writable(pipe[1]); });
+  reader.join();
 }
 
 TEST_F(AnnouncedWork, NamesTheFileThatStandsStill) {

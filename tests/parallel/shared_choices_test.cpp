@@ -167,7 +167,7 @@ TEST(SharedChoices, AChoiceThatHangsIsToldByItsRank) {
     ranks.barrier();
   }
   silence_last_words();
-  EXPECT_EQ(words.starts_with("nothing has moved for 3 s"), ranks.rank() == 0) << words;
+  EXPECT_EQ(words.starts_with("nothing has moved for "), ranks.rank() == 0) << words;
   EXPECT_EQ(choices.find("a"), "1");
   world().barrier();
 }

@@ -21,7 +21,9 @@ for ((i = GTEST_SHARD_INDEX; i < ${#names[@]}; i += GTEST_TOTAL_SHARDS)); do
   echo "[ RUN      ] ${names[i]}"
   if [[ ${names[i]} == "${CRASHES:-}" ]]; then kill -SEGV $$; fi
   if [[ ${names[i]} == "${HANGS:-}" ]]; then sleep 60; fi
-  if [[ ${names[i]} == "${FAILS:-}" ]]; then
+  if [[ ${names[i]} == "${SKIPS:-}" ]]; then
+    echo "[  SKIPPED ] ${names[i]} (3 ms)"
+  elif [[ ${names[i]} == "${FAILS:-}" ]]; then
     echo "[  FAILED  ] ${names[i]}, where GetParam() = 1 (3 ms)" && code=1
   else
     echo "[       OK ] ${names[i]} (3 ms)"
@@ -61,12 +63,14 @@ expect 0 "shard 0: 2 passed, 0 failed, T" "shard 1: 2 passed, 0 failed, T" \
 grep -qx "tune is on" "$LOG"
 FAILS=Each/Sum.Of/0 expect 1 "shard 0: 1 passed, 1 failed, T; exit code 1" "shard 1: 2 passed, 0 failed, T" \
   "failed: Each/Sum.Of/0" "test_a, *: 3 of 4 passed, 1 failed, in T; NOT ALL WELL" --
+SKIPS=Sum.OfTwo expect 0 "shard 0: 1 passed, 0 failed, 1 skipped, T" "shard 1: 2 passed, 0 failed, T" \
+  "skipped: Sum.OfTwo" "test_a, *: 3 of 4 passed, 0 failed, in T" --
 CRASHES=Sum.OfMany expect 1 "shard 0: 2 passed, 0 failed, T" \
   "shard 1: 0 passed, 0 failed, 2 not run, T; exit code -11 in Sum.OfMany" \
   "not run: Sum.OfMany" "not run: Each/Sum.Of/1" "test_a, *: 2 of 4 passed, 0 failed, in T; NOT ALL WELL" --
 HANGS=Each/Sum.Of/0 expect 1 "shard 0: 1 passed, 0 failed, 1 not run, T; ended by the limit in Each/Sum.Of/0" \
   "shard 1: 2 passed, 0 failed, T" \
-  "not run: Each/Sum.Of/0" "test_a, *: 3 of 4 passed, 0 failed, in T; NOT ALL WELL" -- --limit 2
+  "not run: Each/Sum.Of/0" "test_a, *: 3 of 4 passed, 0 failed, in T; NOT ALL WELL" -- --limit 8
 : >"$LOG"
 expect 0 "shard 0: 2 passed, 0 failed, T; ERROR SUMMARY: 0 errors" \
   "shard 1: 2 passed, 0 failed, T; ERROR SUMMARY: 0 errors" \

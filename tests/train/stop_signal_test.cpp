@@ -15,7 +15,11 @@ namespace {
 /// The wait status of a forked child that runs `body`.
 int status_of(const std::function<int()>& body) {
   const pid_t child = ::fork();
-  if (child == 0) ::_exit(body());
+  if (child == 0) {
+    // A shell without job control starts tests in the background with SIGINT ignored.
+    for (const int number : {SIGINT, SIGTERM}) std::signal(number, SIG_DFL);
+    ::_exit(body());
+  }
   int status = -1;
   return ::waitpid(child, &status, 0) == child ? status : -1;
 }
