@@ -23,7 +23,6 @@
 #include "base/log.h"
 #include "base/process_place.h"
 #include "data/data_timeout.h"
-#include "parallel/host_claim.h"
 #include "parallel/host_processes.h"
 
 namespace tandem {
@@ -84,14 +83,6 @@ Seconds silence_before_error(int rank, double timeout_seconds) {
   const double first = std::min(2.7, 0.75 * most);
   const double turn = std::min(0.3, (most - first) / turns);
   return Seconds(first + turn * std::min(rank, turns));
-}
-
-/// Whether no other rank of this host has told an error in its turn: with short time-outs, or among
-/// many ranks, turns follow each other sooner than a launcher ends the next rank.
-bool claims_words(const MpiSession* session) {
-  if (session == nullptr || !session->distributed()) return true;
-  const std::string job = pmix_job();
-  return job.empty() || claims_on_host(job, "error", true);
 }
 
 std::atomic<bool> g_told = false;
@@ -172,14 +163,13 @@ int end_failed(const MpiSession* session) {
     const double patience = session == nullptr ? 0.0 : session->timeout_seconds();
     std::this_thread::sleep_for(silence_before_error(process_rank(), patience));
   }
-  const bool speaks = !takes_turns || claims_words(session);
   // What several ranks could have met says whose it is.
   const bool whose = takes_turns && failure.code == ExitCode::failure && session != nullptr &&
                      session->distributed();
-  if (speaks) tell(whose ? fmt::format("{} ({})", failure.line, process_place()) : failure.line);
+  tell(whose ? fmt::format("{} ({})", failure.line, process_place()) : failure.line);
   close_log_file();
   constexpr std::chrono::seconds launchers_turn(4);
-  if (failure.launcher_ends_job || !speaks) std::this_thread::sleep_for(launchers_turn);
+  if (failure.launcher_ends_job) std::this_thread::sleep_for(launchers_turn);
   if (session != nullptr) session->abort(failure.code);
   return failure.code;
 }

@@ -113,7 +113,7 @@ TEST_F(Standing, ACheckpointThatTheDiskDoesNotTakeEndsTheJob) {
   hang();
   const Outcome outcome = end_after_fault(*program);
   expect_line(outcome,
-              ".*/checkpoints(/step-[0-9]+\\.safetensors)?: waited 3 s for it; look at the "
+              ".*/checkpoints(/step-[0-9]+\\.safetensors)?: waited 3[.0-9]* s for it; look at the "
               "disk or the network that it lies on, or raise checkpoint.timeout_seconds " +
                   place(0) + ", step [0-9]+\\); go on with --resume once it answers");
   for (const pid_t process : processes) expect_gone(process);
