@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 #include "base/atomic_file.h"
 #include "base/error.h"
@@ -29,22 +30,38 @@ void check(std::span<const NamedTensor> tensors, const SafetensorsMetadata& meta
                "the metadata key '{}' belongs to the writer", safetensors_checksum_key);
 }
 
-std::string header_of(std::span<const NamedTensor> tensors, const SafetensorsMetadata& metadata) {
-  nlohmann::ordered_json header = nlohmann::ordered_json::object();
-  if (!metadata.empty()) header["__metadata__"] = metadata;
-  std::size_t offset = 0;
-  for (const NamedTensor& tensor : tensors) {
-    const std::size_t end = offset + tensor.bytes();
-    // Straight into the ordered object's list: operator[] would search all names for each.
-    header.get_ref<nlohmann::ordered_json::object_t&>().emplace_back(
-        tensor.name, nlohmann::ordered_json{{"dtype", safetensors_name(tensor.dtype)},
-                                            {"shape", tensor.shape.extents()},
-                                            {"data_offsets", {offset, end}}});
-    offset = end;
+/// An object's member by member: a value of the library's that holds many others asks for memory as
+/// it is destroyed, and where it gets none ends the process.
+class ObjectText {
+ public:
+  void add(const std::string& name, const nlohmann::ordered_json& value) {
+    text_ += fmt::format("{}{}:{}", text_.empty() ? "{" : ",", nlohmann::ordered_json(name).dump(),
+                         value.dump());
   }
+  std::string end() && {
+    if (text_.empty()) text_ = "{";
+    text_ += '}';
+    return std::move(text_);
+  }
+
+ private:
+  std::string text_;
+};
+
+std::string header_of(std::span<const NamedTensor> tensors, const SafetensorsMetadata& metadata) {
   std::string text;
   try {
-    text = header.dump();
+    ObjectText header;
+    if (!metadata.empty()) header.add("__metadata__", metadata);
+    std::size_t offset = 0;
+    for (const NamedTensor& tensor : tensors) {
+      const std::size_t end = offset + tensor.bytes();
+      header.add(tensor.name, {{"dtype", safetensors_name(tensor.dtype)},
+                               {"shape", tensor.shape.extents()},
+                               {"data_offsets", {offset, end}}});
+      offset = end;
+    }
+    text = std::move(header).end();
   } catch (const nlohmann::json::exception& error) {
     throw Error(fmt::format("a tensor's name or the metadata are not UTF-8: {}", error.what()));
   }
