@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "base/process_place.h"
 #include "data/data_timeout.h"
+#include "parallel/host_claim.h"
 #include "parallel/host_processes.h"
 
 namespace tandem {
@@ -83,6 +84,15 @@ Seconds silence_before_error(int rank, double timeout_seconds) {
   const double first = std::min(2.7, 0.75 * most);
   const double turn = std::min(0.3, (most - first) / turns);
   return Seconds(first + turn * std::min(rank, turns));
+}
+
+/// Whether this is the first rank of its host that ends with an error in its turn. With short
+/// time-outs, or among many ranks, turns follow each other sooner than a launcher ends the next
+/// one.
+bool is_first_of_host(const MpiSession* session) {
+  if (session == nullptr || !session->distributed()) return true;
+  const std::string job = pmix_job();
+  return job.empty() || claims_on_host(job, "error", true);
 }
 
 std::atomic<bool> g_told = false;
@@ -156,19 +166,21 @@ void main_is_reached() {
 int failure_code() { return current_failure().code; }
 
 int end_failed(const MpiSession* session) {
+  constexpr std::chrono::seconds launchers_turn(4);
   const Failure failure = current_failure();
   main_is_reached();
   const bool takes_turns = failure.teller == Teller::each_in_turn;
+  const bool is_first = !takes_turns || is_first_of_host(session);
   if (takes_turns && process_rank() > 0) {
     const double patience = session == nullptr ? 0.0 : session->timeout_seconds();
     std::this_thread::sleep_for(silence_before_error(process_rank(), patience));
+    if (!is_first) std::this_thread::sleep_for(launchers_turn);
   }
   // What several ranks could have met says whose it is.
   const bool whose = takes_turns && failure.code == ExitCode::failure && session != nullptr &&
                      session->distributed();
   tell(whose ? fmt::format("{} ({})", failure.line, process_place()) : failure.line);
   close_log_file();
-  constexpr std::chrono::seconds launchers_turn(4);
   if (failure.launcher_ends_job) std::this_thread::sleep_for(launchers_turn);
   if (session != nullptr) session->abort(failure.code);
   return failure.code;

@@ -2,14 +2,11 @@
 
 #include <fmt/format.h>
 #include <pthread.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstddef>
 #include <cstdlib>
 #include <limits>
 #include <map>
@@ -26,6 +23,7 @@
 #include "base/standstill.h"
 #include "base/text.h"
 #include "parallel/gather_text.h"
+#include "parallel/host_claim.h"
 
 namespace tandem {
 namespace {
@@ -107,7 +105,7 @@ std::string start_timeout_text(const StartingRanks& ranks, int size, const std::
 MpiStartWatch::MpiStartWatch(double seconds, LaunchedJob job)
     : longest_(seconds), job_(std::move(job)) {
   // MPI_Init changes the environment while the thread looks.
-  if (const char* const name = std::getenv(job_variable)) name_ = name;
+  name_ = pmix_job();
   const BlockedSignals blocked;
   thread_ = std::jthread([this](const std::stop_token& started) { look(started); });
 }
@@ -141,19 +139,8 @@ StartingRanks MpiStartWatch::ranks_of_this_host() const {
 }
 
 bool MpiStartWatch::claims_speech() const {
-  if (name_.empty()) return job_.rank == 0;
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  // The first byte of an abstract name is 0: it lives as long as the descriptor, which is left open
-  // for the process's own end to close.
-  const std::string name = fmt::format("tandem-start-{}", name_);
-  const std::size_t length = name.copy(address.sun_path + 1, sizeof(address.sun_path) - 1);
-  const int descriptor = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (descriptor < 0) return job_.rank == 0;
-  const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
-  if (::bind(descriptor, reinterpret_cast<const sockaddr*>(&address), bytes) == 0) return true;
-  ::close(descriptor);
-  return false;
+  const bool first = job_.rank == 0;
+  return name_.empty() ? first : claims_on_host(name_, "start", first);
 }
 
 bool MpiStartWatch::rest(const std::stop_token& started, Seconds time) {

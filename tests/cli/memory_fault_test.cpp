@@ -17,6 +17,7 @@ struct Ranks {
   const char* name;
   std::string words;    ///< as the library takes them
   std::string pattern;  ///< of one of them
+  std::vector<std::string> settings{};
 };
 
 class RanksWithoutMemory : public RunTest, public testing::WithParamInterface<Ranks> {
@@ -37,7 +38,8 @@ class RanksWithoutMemory : public RunTest, public testing::WithParamInterface<Ra
   }
 
   static std::vector<std::string> settings() {
-    return endless({"train.global_batch=30", "train.eval_every=1", "checkpoint.every_steps=20"});
+    return set(GetParam().settings, endless({"train.global_batch=30", "train.eval_every=1",
+                                             "checkpoint.every_steps=20"}));
   }
 };
 
@@ -64,11 +66,14 @@ TEST_P(RanksWithoutMemory, EndTheJobWithOneLineThatNamesOne) {
   trained("out", more, 3);
 }
 
-INSTANTIATE_TEST_SUITE_P(Some, RanksWithoutMemory,
-                         testing::Values(Ranks{"TheFirstTwo", "0 1", "[01]"},
-                                         Ranks{"TwoOthers", "1 2", "[12]"},
-                                         Ranks{"All", "0 1 2", "[012]"}),
-                         [](const auto& each) { return each.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Some, RanksWithoutMemory,
+    testing::Values(Ranks{"TheFirstTwo", "0 1", "[01]"}, Ranks{"TwoOthers", "1 2", "[12]"},
+                    // Each of them gives the other less time to speak.
+                    Ranks{
+                        "TwoOthersOfShortPatience", "1 2", "[12]", {"parallel.timeout_seconds=4"}},
+                    Ranks{"All", "0 1 2", "[012]"}),
+    [](const auto& each) { return each.param.name; });
 
 }  // namespace
 }  // namespace tandem::cli
