@@ -51,7 +51,7 @@ expect() {
   while [[ $1 != -- ]]; do lines+=("$1") && shift; done
   shift
   PATH=$work/bin:$PATH "$source/tools/device_tests.py" "$work/test_a" --jobs 2 "$@" >"$work/out" 2>&1 || status=$?
-  sed -i -E 's/, (in )?[0-9]+ s/, \1T/' "$work/out"
+  sed -i -E 's/, (in )?[0-9]+ s\b/, \1T/' "$work/out"
   if [[ $status != "$code" ]] || ! diff <(printf '%s\n' "${lines[@]}") "$work/out" >&2; then
     echo "exit code $status; expected $code" >&2
     exit 1
