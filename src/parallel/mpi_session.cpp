@@ -81,9 +81,10 @@ std::unique_ptr<Communicator> MpiSession::make_world(const MpiOptions& options) 
   timeout_seconds_ = options.timeout_seconds;
   own_report().set_timeout(timeout_seconds_);
   if (distributed_) {
-    MpiOptions with_meeting = options;
-    with_meeting.meeting_seconds = std::max(options.meeting_seconds, start_patience());
-    return std::make_unique<MpiCommunicator>(with_meeting);
+    MpiOptions all = options;
+    const double start = start_patience();
+    if (start > usual_start_seconds) all.meeting_seconds = std::max(all.meeting_seconds, start);
+    return std::make_unique<MpiCommunicator>(all);
   }
   return std::make_unique<SelfCommunicator>(timeout_seconds_);
 }
