@@ -120,7 +120,8 @@ void try_to(const std::function<void()>& write) {
   try {
     std::thread(std::move(task)).detach();
   } catch (const std::system_error&) {
-    return;  // no thread can be started: the end is what matters
+    write();  // no thread can be started
+    return;
   }
   done.wait_for(patience);
 }

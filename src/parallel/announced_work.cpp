@@ -3,8 +3,6 @@
 #include <chrono>
 #include <future>
 
-#include "base/heartbeat.h"
-
 namespace tandem {
 
 void run_announced(Communicator& communicator, const std::function<void()>& work) {
@@ -17,10 +15,7 @@ void run_announced(Communicator& communicator, const std::function<void()>& work
 
 void run_announced(Communicator& communicator, const FilePatience& patience,
                    const std::function<void()>& work) {
-  await_file_work(patience, work, [&communicator] {
-    heartbeat();
-    communicator.still_working();
-  });
+  await_file_work(patience, work, [&communicator] { communicator.report_progress(); });
 }
 
 }  // namespace tandem

@@ -202,6 +202,11 @@ class Communicator {
   /// time-outs begin anew. No heartbeat(): whoever knows that the work gets on gives that. Not
   /// collective and cheap: for calling now and then in such work.
   virtual void still_working() {}
+  /// The same with a heartbeat(): this rank gets on, or waits for what has a time-out of its own.
+  void report_progress() {
+    heartbeat();
+    still_working();
+  }
 
   /// Collective: from here on wait_until(), still_working() and all operations that wait
   /// throw RankEnded where the process of a rank of this host has ended unexplained

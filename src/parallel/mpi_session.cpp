@@ -3,7 +3,6 @@
 #include <mpi.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdlib>
@@ -82,8 +81,7 @@ std::unique_ptr<Communicator> MpiSession::make_world(const MpiOptions& options) 
   own_report().set_timeout(timeout_seconds_);
   if (distributed_) {
     MpiOptions all = options;
-    const double start = start_patience();
-    if (start > usual_start_seconds) all.meeting_seconds = std::max(all.meeting_seconds, start);
+    all.meeting_seconds = meeting_patience(options.meeting_seconds, read);
     return std::make_unique<MpiCommunicator>(all);
   }
   return std::make_unique<SelfCommunicator>(timeout_seconds_);

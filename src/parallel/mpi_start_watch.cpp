@@ -72,9 +72,21 @@ double mpi_start_seconds(const ReadEnvironment& environment) {
               seconds_variable, text, usual_start_seconds);
 }
 
-double start_patience() {
-  const double seconds = mpi_start_seconds([](const char* name) { return std::getenv(name); });
+namespace {
+
+double patience_of(double seconds) {
   return seconds == 0.0 ? std::numeric_limits<double>::infinity() : seconds;
+}
+
+}  // namespace
+
+double start_patience() {
+  return patience_of(mpi_start_seconds([](const char* name) { return std::getenv(name); }));
+}
+
+double meeting_patience(double seconds, const ReadEnvironment& environment) {
+  const double start = patience_of(mpi_start_seconds(environment));
+  return start > usual_start_seconds ? std::max(seconds, start) : seconds;
 }
 
 std::string start_timeout_text(const StartingRanks& ranks, int size, const std::string& host,

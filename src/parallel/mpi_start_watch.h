@@ -23,6 +23,10 @@ double mpi_start_seconds(const ReadEnvironment& environment);
 /// infinity in the place of 0.
 double start_patience();
 
+/// For how long ranks wait for one another where they first meet, which usually is `seconds`: for
+/// as long as for those that start slowly, where more than usual is asked for these.
+double meeting_patience(double seconds, const ReadEnvironment& environment);
+
 /// How far the ranks of one host are while MPI starts.
 struct StartingRanks {
   std::vector<int> waiting{};  ///< in MPI_Init, for others

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/heartbeat.h"
 #include "data/evaluation_sampler.h"
 #include "device/memory.h"
 #include "device/open_context.h"
@@ -31,11 +30,7 @@ Evaluator::Evaluator(const Dataset& dataset, const Transform& transform, const G
           graph, store,
           {.batch = batch,
            .precision = precision,
-           .after_layer =
-               [&communicator] {
-                 heartbeat();
-                 communicator.still_working();
-               },
+           .after_layer = [&communicator] { communicator.report_progress(); },
            .before_result =
                [&communicator, &context] {
                  std::visit([&](auto& device) { wait_for_layers(device, communicator); }, context);
@@ -96,7 +91,7 @@ std::optional<LossSums> Evaluator::run_share(const std::function<bool()>& stop) 
       .on_bad_sample = loading_.skip_bad ? OnBadSample::drop : OnBadSample::fail,
       .raw = !is_host(context_),
       .allocate = pinned_allocator(context_),
-      .while_waiting = [this] { wait_for_data(communicator_); },
+      .while_waiting = [this] { communicator_.report_progress(); },
       .timeout_seconds = loading_.timeout_seconds};
   loader_.emplace(dataset_, transform_, evaluation_batches(sampler), options);
   bad_.clear();

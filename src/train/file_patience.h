@@ -1,6 +1,5 @@
 #pragma once
 
-#include "base/heartbeat.h"
 #include "base/standstill.h"
 #include "data/data_config.h"
 #include "parallel/announced_work.h"
@@ -12,12 +11,6 @@ namespace tandem {
 inline FilePatience data_patience(const DataConfig& data, const Communicator& communicator) {
   return {.seconds = in_turn(data.timeout_seconds, communicator.rank()),
           .key = "data.timeout_seconds"};
-}
-
-/// For whoever waits for a loader, which has data_patience().
-inline void wait_for_data(Communicator& communicator) {
-  heartbeat();
-  communicator.still_working();
 }
 
 /// The same of a run's folder, checkpoints and weights: RunConfig::checkpoint_timeout_seconds.

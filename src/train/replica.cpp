@@ -7,7 +7,6 @@
 #include <type_traits>
 
 #include "base/error.h"
-#include "base/heartbeat.h"
 #include "device/memory.h"
 #include "device/open_context.h"
 #include "device/out_of_memory.h"
@@ -226,8 +225,7 @@ void Replica::does_not_fit(std::int64_t micro_batch, std::size_t activations,
 }
 
 void Replica::end_layer() {
-  heartbeat();
-  communicator_.still_working();
+  communicator_.report_progress();
   if (observer_ != nullptr) observer_->ended(StepPart::layer);
 }
 

@@ -99,7 +99,7 @@ DataLoader::Options loader_options(const RunConfig& config, RunParts& parts,
           .raw = !is_host(parts.context),
           .allocate = pinned_allocator(parts.context),
           .hold = is_host(parts.context) ? 1 : DeviceInput::hold(config.accumulate),
-          .while_waiting = [&communicator] { wait_for_data(communicator); },
+          .while_waiting = [&communicator] { communicator.report_progress(); },
           .timeout_seconds = data_patience(config.data, communicator).seconds};
 }
 

@@ -96,9 +96,11 @@ class Trainer::Run {
     return communicator;
   }
 
-  /// With the run's folder.
+  /// With the run's folder. Nobody looks there for the newest checkpoint: it may be what hangs.
   FilePatience patience() const {
-    return run_patience(config_.checkpoint_timeout_seconds, communicator_);
+    FilePatience with = run_patience(config_.checkpoint_timeout_seconds, communicator_);
+    if (trains_) with.advice = "; go on with --resume once it answers";
+    return with;
   }
 
   /// Has rank 0 write something about the run into its folder.
@@ -135,6 +137,7 @@ class Trainer::Run {
                total == config_.max_steps ? "max_steps" : "epochs");
     }
     first_step_ = position_.step;
+    trains_ = true;
     parts_.heartbeat.begin_phase(heartbeat_advice);
     loader_.start(sampler_.ordinal(position_.epoch(), position_.step_in_epoch()));
     started_ = Clock::now();
@@ -385,10 +388,8 @@ class Trainer::Run {
     require_finite_weights();
     if (!speaks()) return;
     try {
-      FilePatience saving = patience();
-      // Nobody looks there for the newest one: it may be what hangs.
-      saving.advice = "; go on with --resume once it answers";
-      run_announced(communicator_, saving, [&] { checkpoints_.save(replica_, position_, best); });
+      run_announced(communicator_, patience(),
+                    [&] { checkpoints_.save(replica_, position_, best); });
     } catch (const FileTimeout&) {
       throw;  // it says what to do, and checkpoints lie where nothing answers
     } catch (const SystemError& error) {
@@ -414,6 +415,7 @@ class Trainer::Run {
   std::optional<RunRecord> record_;
 
   Clock::time_point started_;
+  bool trains_ = false;  // there is something to go on with
   std::int64_t first_step_ = 0;
   double paused_seconds_ = 0.0;  // ends of epochs and checkpoints: not part of the training rate
   LossSums epoch_sums_;

@@ -61,14 +61,20 @@ class Standing : public RunTest {
   }
 };
 
-class StandingRanks : public Standing, public testing::WithParamInterface<const char*> {};
+/// A command, with what it takes besides and what lasts for hours in it.
+struct Lasting {
+  std::vector<std::string> words;
+  std::vector<std::string> assignments;
+};
+
+class StandingRanks : public Standing, public testing::WithParamInterface<Lasting> {};
 
 TEST_P(StandingRanks, AllAtOnceAreToldByTheFirst) {
-  std::vector<std::string> arguments{GetParam(), "run.toml"};
-  const auto more = settings();
+  if (GetParam().words[0] == "eval") trained("weights");
+  std::vector<std::string> arguments = GetParam().words;
+  const auto more = settings(GetParam().assignments);
   arguments.insert(arguments.end(), more.begin(), more.end());
   const bool trains = arguments[0] == "train";
-  if (!trains) arguments.insert(arguments.end(), {"--seconds", "3600"});
   const auto program = start(on_ranks(2, arguments), "clock");
   const std::vector<pid_t> processes{program->rank_process(0), program->rank_process(1)};
   for (const pid_t process : processes) wait_for_steps(process);
@@ -83,7 +89,39 @@ TEST_P(StandingRanks, AllAtOnceAreToldByTheFirst) {
   for (const pid_t process : processes) expect_gone(process);
 }
 
-INSTANTIATE_TEST_SUITE_P(Commands, StandingRanks, testing::Values("train", "bench"));
+INSTANTIATE_TEST_SUITE_P(Commands, StandingRanks,
+                         testing::Values(Lasting{{"train", "run.toml"}, {}},
+                                         Lasting{{"bench", "run.toml", "--seconds", "3600"}, {}},
+                                         Lasting{{"eval", "run.toml", "--weights",
+                                                  "weights/checkpoints/step-00000032.safetensors"},
+                                                 {"data.test_size=20000000"}}),
+                         [](const auto& each) { return each.param.words[0]; });
+
+class StandingStarts : public Standing, public testing::WithParamInterface<int> {};
+
+// The others wait for it, where there are any.
+TEST_P(StandingStarts, WhileThePlanIsMadeAreTold) {
+  hang();
+  std::vector<std::string> arguments{"train", "run.toml"};
+  const auto more = settings();
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  const auto program = start(on_ranks(GetParam(), arguments), "plan");
+  const Outcome outcome = end_after_fault(*program);
+  expect_line(outcome, "nothing has moved for [0-9.]+ s, .*" +
+                           (GetParam() == 1 ? "\\(" + host_name() : place(0)) + "\\)$");
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, StandingStarts, testing::Values(1, 2));
+
+TEST_F(Standing, MetricsThatTheDiskDoesNotTakeEndTheJob) {
+  const auto program = start(train_command("out", settings(), 2), "write");
+  wait_for_steps(program->rank_process(0));
+  hang();
+  expect_line(end_after_fault(*program),
+              ".*/metrics\\.jsonl: waited 3 s for it; look at the disk or the network that it lies "
+              "on, or raise checkpoint.timeout_seconds " +
+                  place(0) + ", step [0-9]+\\); go on with --resume once it answers$");
+}
 
 TEST_F(Standing, OneThatIsAloneIsToldByItself) {
   const auto program = start(train_command("out", settings()), "clock");

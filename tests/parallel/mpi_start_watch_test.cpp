@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
 
 #include "base/error.h"
@@ -25,6 +26,18 @@ TEST(MpiStartSeconds, AreTheEnvironments) {
               0U)
         << message;
   }
+}
+
+// Where less is asked for, what is asked for the meeting itself stays.
+TEST(MeetingPatience, IsThatOfASlowStart) {
+  const auto patience = [](double seconds, const char* start) {
+    return meeting_patience(seconds, [start](const char*) { return start; });
+  };
+  EXPECT_EQ(patience(2.0, nullptr), 2.0);
+  EXPECT_EQ(patience(25.0, "5"), 25.0);
+  EXPECT_EQ(patience(25.0, "300"), 300.0);
+  EXPECT_EQ(patience(400.0, "300"), 400.0);
+  EXPECT_EQ(patience(25.0, "0"), std::numeric_limits<double>::infinity());
 }
 
 TEST(StartTimeout, NamesWhomOthersWaitFor) {
