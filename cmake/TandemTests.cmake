@@ -2,6 +2,22 @@
 # machines may stand still for minutes.
 set(TANDEM_TEST_TIMEOUT 400)
 
+# Compiled once for all tests; the rest of what one takes to compile is its own.
+file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/test_headers.cpp "")
+add_library(tandem_test_headers OBJECT ${CMAKE_CURRENT_BINARY_DIR}/test_headers.cpp)
+target_link_libraries(tandem_test_headers PRIVATE GTest::gtest fmt::fmt tandem_options)
+target_precompile_headers(tandem_test_headers PRIVATE
+  <gtest/gtest.h> <fmt/format.h> <algorithm> <chrono> <cstdint> <filesystem> <functional> <memory> <optional>
+  <random> <sstream> <stdexcept> <string> <string_view> <thread> <utility> <vector>)
+
+# tandem_test_program(NAME SOURCE ...): what all programs of tests have in common.
+function(tandem_test_program name)
+  add_executable(${name} ${ARGN})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(${name} PRIVATE tandem_options)
+  target_precompile_headers(${name} REUSE_FROM tandem_test_headers)
+endfunction()
+
 # tandem_test(NAME SOURCES ... LIBRARIES ... [TIMEOUT seconds]): a GoogleTest program whose cases run
 # in one process and are listed one by one under the label `unit`.
 function(tandem_test name)
@@ -9,9 +25,8 @@ function(tandem_test name)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT ${TANDEM_TEST_TIMEOUT})
   endif()
-  add_executable(${name} ${arg_SOURCES})
-  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
-  target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} GTest::gtest_main tandem_options)
+  tandem_test_program(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} GTest::gtest_main)
   # Pretty values would print a parameter's bytes, padding included, into the test's name.
   gtest_discover_tests(${name} NO_PRETTY_VALUES PROPERTIES LABELS unit TIMEOUT ${arg_TIMEOUT}
     DISCOVERY_TIMEOUT ${TANDEM_TEST_TIMEOUT})
@@ -28,9 +43,8 @@ function(tandem_mpi_test name)
   if(NOT arg_LABEL)
     set(arg_LABEL mpi)
   endif()
-  add_executable(${name} ${arg_SOURCES})
-  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
-  target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} GTest::gtest tandem_options)
+  tandem_test_program(${name} ${arg_SOURCES})
+  target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} GTest::gtest)
   foreach(ranks IN LISTS arg_RANKS)
     add_test(NAME ${name}.${ranks} COMMAND ${MPIEXEC_EXECUTABLE} ${MPIEXEC_NUMPROC_FLAG} ${ranks}
       ${TANDEM_MPIRUN_FLAGS} $<TARGET_FILE:${name}>)
@@ -49,10 +63,8 @@ function(tandem_cuda_test name)
     set(arg_TIMEOUT ${TANDEM_TEST_TIMEOUT})
   endif()
   if(TANDEM_HAS_CUDA)
-    add_executable(${name} ${arg_SOURCES})
-    target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
-    target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} ${TANDEM_CUDA_LIBRARIES} GTest::gtest_main
-      tandem_options)
+    tandem_test_program(${name} ${arg_SOURCES})
+    target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} ${TANDEM_CUDA_LIBRARIES} GTest::gtest_main)
     if(TANDEM_GPUS_SEEN)
       gtest_discover_tests(${name} NO_PRETTY_VALUES PROPERTIES LABELS gpu TIMEOUT ${arg_TIMEOUT}
         RESOURCE_LOCK gpu DISCOVERY_TIMEOUT ${TANDEM_TEST_TIMEOUT})
@@ -73,10 +85,8 @@ function(tandem_cuda_mpi_test name)
     set(arg_TIMEOUT ${TANDEM_TEST_TIMEOUT})
   endif()
   if(TANDEM_HAS_CUDA)
-    add_executable(${name} ${arg_SOURCES})
-    target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
-    target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} ${TANDEM_CUDA_LIBRARIES} GTest::gtest
-      tandem_options)
+    tandem_test_program(${name} ${arg_SOURCES})
+    target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} ${TANDEM_CUDA_LIBRARIES} GTest::gtest)
   endif()
   set(through_network NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1 NCCL_IB_DISABLE=1)
   foreach(variant IN LISTS arg_RANKS ITEMS network)
@@ -111,10 +121,8 @@ function(tandem_shared_gpu_test name)
     set(arg_TIMEOUT ${TANDEM_TEST_TIMEOUT})
   endif()
   if(TANDEM_HAS_CUDA)
-    add_executable(${name} ${arg_SOURCES})
-    target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
-    target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} ${TANDEM_CUDA_LIBRARIES} GTest::gtest
-      tandem_options)
+    tandem_test_program(${name} ${arg_SOURCES})
+    target_link_libraries(${name} PRIVATE ${arg_LIBRARIES} ${TANDEM_CUDA_LIBRARIES} GTest::gtest)
   endif()
   find_program(TANDEM_MPS_CONTROL nvidia-cuda-mps-control)
   mark_as_advanced(TANDEM_MPS_CONTROL)

@@ -7,26 +7,37 @@
 #include "cli/fault_check.h"
 #include "cli/launch_fault.h"
 
-// Faults that meet jobs with one rank on each of two GPUs, made up or real, whose gradients travel
-// between them by NCCL or directly.
+// Faults that meet jobs with one rank, or two that share it, on each of two GPUs, made up or real,
+// whose gradients travel between them by NCCL or directly.
 
 namespace tandem::cli {
 namespace {
 
-class FaultOnEachGpu : public LaunchFault, public testing::WithParamInterface<const char*> {
+struct Layout {
+  std::string exchange;
+  int ranks_per_gpu;
+};
+
+class FaultOnEachGpu : public LaunchFault, public testing::WithParamInterface<Layout> {
  protected:
   static Words each_gpu(Words more = {}) {
-    more.insert(more.end(), {"--gpus", "2"});
+    more.insert(more.end(),
+                {"--gpus", "2", "--ranks-per-gpu", std::to_string(GetParam().ranks_per_gpu)});
     return more;
   }
 
   static Words settings() {
-    return set({fmt::format("parallel.exchange=\"{}\"", GetParam()), "parallel.timeout_seconds=5"});
+    return set({fmt::format("parallel.exchange=\"{}\"", GetParam().exchange),
+                "parallel.timeout_seconds=5"});
   }
 
-  /// "rank 1 on HOST, UUID", as the launcher says it.
-  std::string second_rank() const {
-    return fmt::format("rank 1 on {}, {}", host_name(), device().next_gpu);
+  static int ranks() { return 2 * GetParam().ranks_per_gpu; }
+  static int last() { return ranks() - 1; }
+  static std::vector<pid_t> all_of(const Program& job) { return processes_of(job, ranks()); }
+
+  /// "rank 1 on HOST, UUID", as the launcher says it of the last one.
+  std::string last_rank() const {
+    return fmt::format("rank {} on {}, {}", last(), host_name(), device().next_gpu);
   }
 
   void expect_line(const Outcome& outcome, int code, const std::vector<std::string>& parts) const {
@@ -40,34 +51,42 @@ class FaultOnEachGpu : public LaunchFault, public testing::WithParamInterface<co
 
 TEST_P(FaultOnEachGpu, ARankThatIsKilledIsNamed) {
   const auto job = started(each_gpu(), settings());
-  const std::vector<pid_t> processes = processes_of(*job, 2);
-  Program::signal(processes[1], SIGKILL);
+  const std::vector<pid_t> processes = all_of(*job);
+  Program::signal(processes.back(), SIGKILL);
   const Outcome outcome = end_after_fault(*job);
   expect_line(outcome, 128 + SIGKILL,
-              {"error: " + second_rank() + ", step ", " was ended by signal 9 (Killed)"});
+              {"error: " + last_rank() + ", step ", " was ended by signal 9 (Killed)"});
   expect_clean_end(processes, each_gpu());
 }
 
 TEST_P(FaultOnEachGpu, ARankThatHangsIsNamedWithTheBucketOrWhatElseIsWaitedIn) {
   const auto job = started(each_gpu(), settings());
-  const std::vector<pid_t> processes = processes_of(*job, 2);
-  hold(processes[1]);
+  const std::vector<pid_t> processes = all_of(*job);
+  hold(processes.back());
   const Outcome outcome = end_after_fault(*job);
-  expect_line(outcome, 1,
-              {"error: step ", "waited 5 s in ", " for rank 1, which gives no sign of life",
-               fmt::format("(rank 1 on {}{})", host_name(), used(device(), device().next_gpu))});
+  expect_line(
+      outcome, 1,
+      {"error: step ", "waited 5 s in ",
+       fmt::format(" for rank {}, which gives no sign of life", last()),
+       fmt::format("(rank {} on {}{})", last(), host_name(), used(device(), device().next_gpu))});
   expect_clean_end(processes, each_gpu());
 }
 
 TEST_P(FaultOnEachGpu, AJobThatIsStoppedGoesOn) {
   const auto job = started(each_gpu(), settings());
-  const std::vector<pid_t> processes = processes_of(*job, 2);
+  const std::vector<pid_t> processes = all_of(*job);
   job->signal(SIGTERM);
   EXPECT_EQ(end_after_fault(*job).code, stopped);
   expect_clean_end(processes, each_gpu());
 }
 
-INSTANTIATE_TEST_SUITE_P(Exchanges, FaultOnEachGpu, testing::Values("nccl", "direct"));
+INSTANTIATE_TEST_SUITE_P(Layouts, FaultOnEachGpu,
+                         testing::Values(Layout{"nccl", 1}, Layout{"direct", 1}, Layout{"nccl", 2},
+                                         Layout{"direct", 2}),
+                         [](const auto& each) {
+                           return fmt::format("{}_{}_on_each", each.param.exchange,
+                                              each.param.ranks_per_gpu);
+                         });
 
 }  // namespace
 }  // namespace tandem::cli

@@ -14,11 +14,9 @@
 #include "device/open_context.h"
 #include "device/pinned_memory.h"
 #include "parallel/self_communicator.h"
-#include "train/device_run.h"
-#include "train/run_parts.h"
+#include "train/counted_steps.h"
 
-// What the host asks of CUDA while a run's steps go on: for each step the launch of one graph and
-// the copies of its batches, and nothing that holds the host up, takes memory or makes anything.
+// A rank alone, and what counts the calls.
 
 namespace tandem {
 namespace {
@@ -39,57 +37,11 @@ std::vector<Recipe> recipes() {
   };
 }
 
-/// One rank's steps of a run, made of the same parts and driven as Trainer does it, with its
-/// loader at work.
-class Steps {
- public:
-  explicit Steps(std::vector<std::string> settings)
-      : config_(on_gpu(std::move(settings))), parts_(config_, self_) {
-    parts_.replica.broadcast_from_root();
-    parts_.loader.start(0);
-  }
-
-  void run(int steps) {
-    for (int i = 0; i < steps; ++i) note(parts_.replica.step(next_batch_, 0.01F, false));
-    note(parts_.replica.settle());
-  }
-
-  std::int64_t samples() const { return samples_; }
-  const RunConfig& config() const { return config_; }
-
- private:
-  static RunConfig on_gpu(std::vector<std::string> settings) {
-    settings.emplace_back("train.device=\"cuda\"");
-    return run_with(settings);
-  }
-  void note(const StepResult& result) {
-    EXPECT_EQ(result.failed_step, 0);
-    samples_ += result.sums.samples;
-  }
-
-  RunConfig config_;
-  SelfCommunicator self_;
-  RunParts parts_;
-  const NextBatch next_batch_ = [this]() -> const Batch& { return *parts_.loader.next(); };
-  std::int64_t samples_ = 0;
-};
-
-/// How many of these there were; they are no longer among the calls.
-long take_out(DeviceCalls& calls, const std::vector<std::string>& names) {
-  long count = 0;
-  for (const std::string& name : names) {
-    const auto found = calls.extract(name);
-    if (found) count += found.mapped();
-  }
-  return count;
-}
-
 class DeviceCallsOfSteps : public testing::TestWithParam<Recipe> {};
 
 TEST_P(DeviceCallsOfSteps, AreOneLaunchAndTheBatchesCopies) {
-  constexpr int steps = 30;
-  Steps run(GetParam().settings);
-  const int accumulate = run.config().accumulate;
+  SelfCommunicator self;
+  CountedSteps run(GetParam().settings, self);
 
   // The first step runs as it is, the second is captured: the count sees both.
   DeviceCalls first = device_calls_of([&] { run.run(2); });
@@ -101,27 +53,17 @@ TEST_P(DeviceCallsOfSteps, AreOneLaunchAndTheBatchesCopies) {
   EXPECT_EQ(take_out(first, {"cudaGraphLaunch"}), 1);
 
   run.run(3);
-  const std::int64_t samples = run.samples();
-  DeviceCalls calls = device_calls_of([&] { run.run(steps); });
-  EXPECT_EQ(run.samples() - samples, steps * run.config().global_batch);
-  // A step's end is asked for, as often as it takes, once the following step is launched.
-  EXPECT_GE(take_out(calls, {"cudaEventQuery"}), steps);
-  // A micro-batch travels to the device, and from there to where the step reads it; what lay there
-  // is kept. Before it travels the host makes sure that an earlier one has left its memory. With
-  // one micro-batch a step, that was of a step whose end has been seen, so that the host never
-  // waits. With several, all but the first ask for one of the step under way, whose end has not.
-  if (accumulate > 1) (void)take_out(calls, {event_waits});
-  const DeviceCalls expected{{"cudaGraphLaunch", steps},
-                             {"cudaMemcpyAsync", 3 * steps * accumulate},
-                             {"cudaEventSynchronize", steps * accumulate}};
-  EXPECT_EQ(calls, expected);
+  expect_one_launch_and_the_copies(run);
 }
 
 INSTANTIATE_TEST_SUITE_P(Recipes, DeviceCallsOfSteps, testing::ValuesIn(recipes()),
                          [](const auto& each) { return each.param.name; });
 
 TEST(DeviceCallCount, SeesARunBeingMade) {
-  const DeviceCalls calls = device_calls_of([] { const Steps run({}); });
+  const DeviceCalls calls = device_calls_of([] {
+    SelfCommunicator self;
+    const CountedSteps run({}, self);
+  });
   for (const char* name : {"cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaFreeHost",
                            "cudaStreamSynchronize", "cudaStreamCreateWithPriority",
                            "cudaStreamDestroy", "cudaEventCreateWithFlags", "cudaEventDestroy"}) {
