@@ -26,6 +26,8 @@ TOOLS = ["none", "memcheck", "racecheck", "initcheck", "synccheck"]
 HERE = pathlib.Path(__file__).resolve().parent
 WITH_MPS = HERE.parent / "tests" / "support" / "with_mps.sh"
 ERROR_EXIT = 86  # of compute-sanitizer where it has found something
+WORDS_OF_A_FAILURE = 20
+MARK = "TANDEM_DEVICE_TESTS_SHARD"  # in the environment of what a shard starts
 
 
 @dataclass
@@ -39,6 +41,7 @@ class Shard:
     not_run: list[str] = field(default_factory=list)
     at: str = ""  # the test that it was ended in
     summary: str = ""  # the tool's
+    words: list[str] = field(default_factory=list)  # of the tests that failed
 
     def is_well(self) -> bool:
         return self.code == 0 and not self.failed and not self.not_run
@@ -98,16 +101,37 @@ def read_shard(shard: Shard, output: str, tests: list[str]) -> None:
     done = {*shard.passed, *shard.failed, *shard.skipped}
     shard.at = next((name for name in begun if name not in done), "")
     shard.not_run = [name for name in tests if name not in done]
+    shard.words = words_of_failures(output, shard.failed)
     summaries = re.findall(r"^=+ ((?:ERROR|RACECHECK) SUMMARY: .*|Internal Sanitizer Error.*)$", output,
                            re.MULTILINE)
     shard.summary = "; ".join(dict.fromkeys(summaries))
 
 
+def words_of_failures(output: str, failed: list[str]) -> list[str]:
+    """The first lines that each of them wrote."""
+    words = []
+    for name in failed:
+        said = output.partition(f"[ RUN      ] {name}\n")[2].partition("\n[  FAILED  ] ")[0]
+        words += [f"{name}: {line}" for line in said.splitlines()[:WORDS_OF_A_FAILURE]]
+    return words
+
+
+def kill_what_is_left(mark: str) -> None:
+    """What a shard's tests started, which may lie in sessions of its own and keep the GPU busy."""
+    for environment in pathlib.Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if f"{MARK}={mark}".encode() in environment.read_bytes().split(b"\0"):
+                os.kill(int(environment.parent.name), signal.SIGKILL)
+        except OSError:
+            pass  # it has ended, or is another user's
+
+
 def run_shard(options: argparse.Namespace, program: str, index: int, tests: list[str]) -> Shard:
     shard = Shard(index)
     begin = time.monotonic()
+    mark = f"{os.getpid()}.{index}"
     process = subprocess.Popen(command_of(options, program) + [f"--gtest_filter={options.filter}"],
-                               env=environment_of(options, index), stdout=subprocess.PIPE,
+                               env=environment_of(options, index) | {MARK: mark}, stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, text=True, errors="replace",
                                start_new_session=True)
     try:
@@ -115,7 +139,9 @@ def run_shard(options: argparse.Namespace, program: str, index: int, tests: list
         shard.code = process.returncode
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)  # the tool starts the program in its turn
+        kill_what_is_left(mark)  # and may hold its output open
         output, _ = process.communicate()
+    kill_what_is_left(mark)
     shard.seconds = time.monotonic() - begin
     read_shard(shard, output, tests[index::options.jobs])
     return shard
@@ -131,6 +157,7 @@ def run_program(options: argparse.Namespace, program: str) -> tuple[bool, str]:
     for kind in ["failed", "skipped", "not_run"]:
         for name in (name for shard in shards for name in getattr(shard, kind)):
             lines.append(f"{kind.replace('_', ' ')}: {name}")
+    lines += [words for shard in shards for words in shard.words]
     passed = sum(len(shard.passed) for shard in shards)
     failed = sum(len(shard.failed) for shard in shards)
     well = bool(tests) and all(shard.is_well() for shard in shards)

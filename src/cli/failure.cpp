@@ -92,8 +92,18 @@ Seconds silence_before_error(int rank, double timeout_seconds) {
 bool is_first_of_host(const MpiSession* session) {
   if (session == nullptr || !session->distributed()) return true;
   const std::string job = pmix_job();
-  return job.empty() || claims_on_host(job, "error", true);
+  return job.empty() || claims_until_job_ends(job, "error");
 }
+
+/// Whether a rank of this host was ended by a signal, of which its watcher tells: what this one has
+/// met may come of that, as where ranks share a GPU, or of the job's end.
+bool has_killed_neighbour() {
+  const std::string job = pmix_job();
+  return !job.empty() && is_claimed_until_job_ends(job, killed_rank_claim);
+}
+
+/// For who has told of an error, or is about to, to have the launcher end this process.
+constexpr std::chrono::seconds launchers_turn(4);
 
 std::atomic<bool> g_told = false;
 
@@ -139,6 +149,8 @@ void end_unreached(const MpiSession& session, const std::string& words,
                    std::chrono::milliseconds grace) {
   // The object that would say so when it is destroyed may be what is not reached.
   explain_own_end();
+  // Ranks that hang together may come to it at one moment.
+  if (!is_first_of_host(&session)) std::this_thread::sleep_for(launchers_turn);
   tell_where_possible(words);
   std::this_thread::sleep_for(grace);
   if (!takes_the_end(Ender::last_words)) return;
@@ -167,7 +179,6 @@ void main_is_reached() {
 int failure_code() { return current_failure().code; }
 
 int end_failed(const MpiSession* session) {
-  constexpr std::chrono::seconds launchers_turn(4);
   const Failure failure = current_failure();
   main_is_reached();
   const bool takes_turns = failure.teller == Teller::each_in_turn;
@@ -177,6 +188,7 @@ int end_failed(const MpiSession* session) {
     std::this_thread::sleep_for(silence_before_error(process_rank(), patience));
     if (!is_first) std::this_thread::sleep_for(launchers_turn);
   }
+  if (takes_turns && has_killed_neighbour()) std::this_thread::sleep_for(launchers_turn);
   // What several ranks could have met says whose it is.
   const bool whose = takes_turns && failure.code == ExitCode::failure && session != nullptr &&
                      session->distributed();

@@ -1,5 +1,6 @@
 #include "parallel/host_claim.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -10,6 +11,16 @@
 #include <cstdlib>
 
 namespace tandem {
+namespace {
+
+/// Empty where the server has no folder on this host.
+std::string file_of_claim(const std::string& job, const std::string& what) {
+  const char* const folder = std::getenv("PMIX_SERVER_TMPDIR");
+  if (folder == nullptr || *folder == '\0') return {};
+  return fmt::format("{}/tandem-{}-{}", folder, what, job);
+}
+
+}  // namespace
 
 std::string pmix_job() {
   const char* const name = std::getenv("PMIX_NAMESPACE");
@@ -30,6 +41,24 @@ bool claims_on_host(const std::string& job, const std::string& what, bool unknow
   const int error = errno;
   static_cast<void>(::close(descriptor));
   return error == EADDRINUSE ? false : unknown;
+}
+
+bool claims_until_job_ends(const std::string& job, const std::string& what) {
+  const std::string file = file_of_claim(job, what);
+  if (!file.empty()) {
+    const int descriptor = ::open(file.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+    if (descriptor < 0 && errno == EEXIST) return false;
+    if (descriptor >= 0) {
+      static_cast<void>(::close(descriptor));
+      return true;
+    }
+  }
+  return claims_on_host(job, what, true);
+}
+
+bool is_claimed_until_job_ends(const std::string& job, const std::string& what) {
+  const std::string file = file_of_claim(job, what);
+  return !file.empty() && ::access(file.c_str(), F_OK) == 0;
 }
 
 }  // namespace tandem

@@ -101,8 +101,7 @@ TEST_F(KilledInAnEvaluation, IsNamedWithTheStepAndTheJobGoesOnFromThere) {
   expect_clean_end(processes);
 }
 
-class KilledWhileACheckpointIsWritten : public KilledMoment,
-                                        public testing::WithParamInterface<int> {
+class KilledBesideTheWriter : public KilledMoment {
  protected:
   /// Those that are not whole yet, or never will be.
   bool is_written() const {
@@ -132,6 +131,9 @@ class KilledWhileACheckpointIsWritten : public KilledMoment,
   }
 };
 
+class KilledWhileACheckpointIsWritten : public KilledBesideTheWriter,
+                                        public testing::WithParamInterface<int> {};
+
 TEST_P(KilledWhileACheckpointIsWritten, IsNamedAndLeavesWholeOnes) {
   const int rank = GetParam();
   const auto job = started(shared_gpu(), set({"checkpoint.every_steps=1"}));
@@ -154,6 +156,18 @@ TEST_P(KilledWhileACheckpointIsWritten, IsNamedAndLeavesWholeOnes) {
   }
   expect_clean_end(processes);
   EXPECT_FALSE(is_written());
+}
+
+// Whoever ends the others wakes the writer, which then misses the folder.
+TEST_F(KilledBesideTheWriter, IsToldAloneWhateverTheWriterMeets) {
+  const auto job = started(shared_gpu(), set({"checkpoint.every_steps=1"}));
+  const std::vector<pid_t> processes = processes_of(*job);
+  hold_the_writer(processes[0]);
+  fs::rename(path("out/checkpoints"), path("out/elsewhere"));
+  Program::signal(processes[1], SIGKILL);
+  EXPECT_TRUE(line_of_killed(*job, 1).starts_with(", step "));
+  for (const pid_t process : processes) expect_gone(process);
+  expect_nothing_left();
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, KilledWhileACheckpointIsWritten, testing::Values(0, 1),

@@ -20,10 +20,15 @@ code=0
 for ((i = GTEST_SHARD_INDEX; i < ${#names[@]}; i += GTEST_TOTAL_SHARDS)); do
   echo "[ RUN      ] ${names[i]}"
   if [[ ${names[i]} == "${CRASHES:-}" ]]; then kill -SEGV $$; fi
-  if [[ ${names[i]} == "${HANGS:-}" ]]; then sleep 60; fi
+  if [[ ${names[i]} == "${HANGS:-}" ]]; then
+    setsid sleep 3600 &
+    echo $! >"$LOG.left"
+    sleep 60
+  fi
   if [[ ${names[i]} == "${SKIPS:-}" ]]; then
     echo "[  SKIPPED ] ${names[i]} (3 ms)"
   elif [[ ${names[i]} == "${FAILS:-}" ]]; then
+    printf 'sum.cpp:7: Failure\nwhich is 3\n'
     echo "[  FAILED  ] ${names[i]}, where GetParam() = 1 (3 ms)" && code=1
   else
     echo "[       OK ] ${names[i]} (3 ms)"
@@ -62,7 +67,8 @@ expect 0 "shard 0: 2 passed, 0 failed, T" "shard 1: 2 passed, 0 failed, T" \
   "test_a, *: 4 of 4 passed, 0 failed, in T" --
 grep -qx "tune is on" "$LOG"
 FAILS=Each/Sum.Of/0 expect 1 "shard 0: 1 passed, 1 failed, T; exit code 1" "shard 1: 2 passed, 0 failed, T" \
-  "failed: Each/Sum.Of/0" "test_a, *: 3 of 4 passed, 1 failed, in T; NOT ALL WELL" --
+  "failed: Each/Sum.Of/0" "Each/Sum.Of/0: sum.cpp:7: Failure" "Each/Sum.Of/0: which is 3" \
+  "test_a, *: 3 of 4 passed, 1 failed, in T; NOT ALL WELL" --
 SKIPS=Sum.OfTwo expect 0 "shard 0: 1 passed, 0 failed, 1 skipped, T" "shard 1: 2 passed, 0 failed, T" \
   "skipped: Sum.OfTwo" "test_a, *: 3 of 4 passed, 0 failed, in T" --
 CRASHES=Sum.OfMany expect 1 "shard 0: 2 passed, 0 failed, T" \
@@ -71,6 +77,8 @@ CRASHES=Sum.OfMany expect 1 "shard 0: 2 passed, 0 failed, T" \
 HANGS=Each/Sum.Of/0 expect 1 "shard 0: 1 passed, 0 failed, 1 not run, T; ended by the limit in Each/Sum.Of/0" \
   "shard 1: 2 passed, 0 failed, T" \
   "not run: Each/Sum.Of/0" "test_a, *: 3 of 4 passed, 0 failed, in T; NOT ALL WELL" -- --limit 8
+state=$(ps -o stat= -p "$(cat "$LOG.left")" || true)
+if [[ -n $state && $state != Z* ]]; then echo "what a test started goes on" >&2 && exit 1; fi
 : >"$LOG"
 expect 0 "shard 0: 2 passed, 0 failed, T; ERROR SUMMARY: 0 errors" \
   "shard 1: 2 passed, 0 failed, T; ERROR SUMMARY: 0 errors" \
