@@ -2,20 +2,8 @@
 # machines may stand still for minutes.
 set(TANDEM_TEST_TIMEOUT 400)
 
-# Compiled once for all tests; the rest of what one takes to compile is its own.
-file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/test_headers.cpp "")
-add_library(tandem_test_headers OBJECT ${CMAKE_CURRENT_BINARY_DIR}/test_headers.cpp)
-target_link_libraries(tandem_test_headers PRIVATE GTest::gtest fmt::fmt tandem_options)
-target_precompile_headers(tandem_test_headers PRIVATE
-  <gtest/gtest.h> <fmt/format.h> <algorithm> <chrono> <cstdint> <filesystem> <functional> <memory> <optional>
-  <random> <sstream> <stdexcept> <string> <string_view> <thread> <utility> <vector>)
-
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  # GCC 12 warns of what it cannot see in std::string, of a precompiled header even where that is the system's.
-  set(TANDEM_TEST_OPTIONS $<$<COMPILE_LANGUAGE:CXX>:-Wno-array-bounds> $<$<COMPILE_LANGUAGE:CXX>:-Wno-stringop-overflow>)
-endif()
-
-# tandem_test_program(NAME SOURCE ...): what all programs of tests have in common.
+# tandem_test_program(NAME SOURCE ...): what all programs of tests have in common; tests/CMakeLists.txt has their
+# headers and options.
 function(tandem_test_program name)
   add_executable(${name} ${ARGN})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
