@@ -56,18 +56,22 @@ bool descends_from(pid_t process, pid_t ancestor) {
   return false;
 }
 
-/// Whether the process is that rank of an MPI job that `starter` started: not what watches the
-/// rank.
+/// Whether the process is that rank of an MPI job that `starter` started: neither what watches the
+/// rank nor what guards its MPS daemon, which has left the job only once it is under way.
 bool is_rank(pid_t id, pid_t starter, int rank) {
-  const fs::path process = fs::path("/proc") / std::to_string(id);
   if (!descends_from(id, starter)) return false;
-  if (read_file(process / "cmdline").find("launch-rank") != std::string::npos) return false;
+  const fs::path process = fs::path("/proc") / std::to_string(id);
   std::string environment(1, '\0');
   environment += read_file(process / "environ");
   std::string wanted(1, '\0');
   wanted += "OMPI_COMM_WORLD_RANK=" + std::to_string(rank);
   wanted += '\0';
-  return environment.find(wanted) != std::string::npos;
+  if (environment.find(wanted) == std::string::npos) return false;
+  // Read last: while a process becomes another program, it has no command line yet, and then it has
+  // one before it has an environment.
+  const std::string command = read_file(process / "cmdline");
+  return command.find("launch-rank") == std::string::npos &&
+         command.find("mps-guard") == std::string::npos;
 }
 
 }  // namespace
