@@ -74,7 +74,7 @@ struct HeartbeatWatch::State {
 HeartbeatWatch::HeartbeatWatch(double timeout_seconds, int rank, double start_seconds)
     : state_(std::make_shared<State>()) {
   state_->limit_seconds = limit_of(timeout_seconds, rank);
-  state_->start_seconds = start_seconds;
+  state_->start_seconds = in_turn(start_seconds, rank);
   if (state_->limit_seconds == 0.0) return;
   const BlockedSignals blocked;
   std::thread([state = state_] { state->look(); }).detach();

@@ -95,6 +95,13 @@ bool is_first_of_host(const MpiSession* session) {
   return job.empty() || claims_until_job_ends(job, "error");
 }
 
+/// Whether this is the first rank of its host that speaks last words: those that hang together may
+/// come to it at one moment. Not is_first_of_host(), which one that is still silent may be.
+bool is_first_with_last_words(bool distributed) {
+  const std::string job = distributed ? pmix_job() : std::string();
+  return job.empty() || claims_until_job_ends(job, "last-words");
+}
+
 /// Whether a rank of this host was ended by a signal, of which its watcher tells: what this one has
 /// met may come of that, as where ranks share a GPU, or of the job's end.
 bool has_killed_neighbour() {
@@ -145,12 +152,14 @@ void tell_where_possible(const std::string& line) {
 
 /// On a thread of its own, with the words of an error that has not reached main(). It may yet: what
 /// a device is at may end, and then nothing has to be left as it is.
-void end_unreached(const MpiSession& session, const std::string& words,
+void end_unreached(const MpiSession& session, bool distributed, const std::string& words,
                    std::chrono::milliseconds grace) {
   // The object that would say so when it is destroyed may be what is not reached.
   explain_own_end();
-  // Ranks that hang together may come to it at one moment.
-  if (!is_first_of_host(&session)) std::this_thread::sleep_for(launchers_turn);
+  if (!is_first_with_last_words(distributed)) {
+    std::this_thread::sleep_for(launchers_turn);
+    if (g_ender == Ender::main) return;
+  }
   tell_where_possible(words);
   std::this_thread::sleep_for(grace);
   if (!takes_the_end(Ender::last_words)) return;
@@ -165,9 +174,12 @@ void end_where_main_is_not_reached(const MpiSession& session) {
   // Longer than whoever catches the error takes to throw a better one, and shorter than the second
   // that mpirun gives the others where a rank has ended.
   constexpr std::chrono::milliseconds patience(300);
-  speak_last_words(patience, [&session](const std::string& words, std::chrono::milliseconds grace) {
-    end_unreached(session, words, grace);
-  });
+  // The session is used by whoever ends this process alone: main() may take it down before.
+  const bool distributed = session.distributed();
+  speak_last_words(
+      patience, [&session, distributed](const std::string& words, std::chrono::milliseconds grace) {
+        end_unreached(session, distributed, words, grace);
+      });
 }
 
 void main_is_reached() {
