@@ -15,7 +15,8 @@ import argparse
 import csv
 import pathlib
 import re
-from typing import NamedTuple
+import sys
+from typing import NamedTuple, NoReturn
 
 UNITS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "byte": 1e-6, "Kbyte": 1e-3, "Mbyte": 1.0, "Gbyte": 1e3}
 COUNTERS = ["gpu__time_duration.sum", "dram__bytes_read.sum", "dram__bytes_write.sum"]
@@ -47,7 +48,13 @@ def read(path: pathlib.Path) -> list[Kernel]:
     if rows and FIELDS[0] in rows[0]:
         return [Kernel(row[FIELDS[0]], row["block"], row["grid"], *(float(row[field]) for field in FIELDS[3:]))
                 for row in rows]
+    missing = [name for name in ["Kernel Name", *COUNTERS] if not rows or name not in rows[0]]
+    if missing:
+        fail(path, f"no column '{missing[0]}'; run ncu with the metrics that --help names")
     units, kernels = rows[0], []  # ncu's first line
+    unknown = [units[name] for name in COUNTERS if units[name] not in UNITS]
+    if unknown:
+        fail(path, f"unknown unit '{unknown[0]}'; known are {', '.join(UNITS)} (ncu --print-units base)")
     for row in rows[1:]:
         values = [float(row[name].replace(",", "")) * UNITS[units[name]] for name in COUNTERS]
         name = row["Kernel Name"]
@@ -55,6 +62,10 @@ def read(path: pathlib.Path) -> list[Kernel]:
         name = name.removeprefix("first step/") if name.count("/") > 1 else name
         kernels.append(Kernel(name[:90], row["Block Size"], row["Grid Size"], *values))
     return kernels
+
+
+def fail(path: pathlib.Path, what: str) -> NoReturn:
+    sys.exit(f"kernel_table.py: {path}: {what}")
 
 
 def write(kernels: list[Kernel], path: pathlib.Path) -> None:

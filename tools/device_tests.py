@@ -7,9 +7,10 @@
 
 Prints a line for each shard, the tests that failed or that a shard did not come to, and a line for
 each program, with exit code 1 where not all is well. A shard that ends early (--limit, or a tool's
-own error) names the test it was at; the tests behind it count as not run. Under a tool the kernels
-of Tandem alone are looked at, unless --all-kernels is given, and kernels are not chosen by timing
-(TANDEM_TUNE=off), which would take most of the time."""
+own error) names the test it was at; the tests behind it count as not run. Processes that tests leave
+behind are named and killed, and then not all is well. Under a tool the kernels of Tandem alone are
+looked at, unless --all-kernels is given, and kernels are not chosen by timing (TANDEM_TUNE=off), which
+would take most of the time."""
 
 import argparse
 import os
@@ -18,9 +19,12 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+
+import left_processes
 
 TOOLS = ["none", "memcheck", "racecheck", "initcheck", "synccheck"]
 HERE = pathlib.Path(__file__).resolve().parent
@@ -42,9 +46,11 @@ class Shard:
     at: str = ""  # the test that it was ended in
     summary: str = ""  # the tool's
     words: list[str] = field(default_factory=list)  # of the tests that failed
+    left_behind: list[str] = field(default_factory=list)  # processes, killed since
+    not_killed: list[str] = field(default_factory=list)  # those that go on
 
     def is_well(self) -> bool:
-        return self.code == 0 and not self.failed and not self.not_run
+        return self.code == 0 and not (self.failed or self.not_run or self.left_behind or self.not_killed)
 
     def text(self) -> str:
         parts = [f"{len(self.passed)} passed", f"{len(self.failed)} failed"]
@@ -59,6 +65,9 @@ class Shard:
             line += f"; exit code {self.code}"
         if self.at:
             line += f" in {self.at}"
+        for count, what in [(len(self.left_behind), "left behind"), (len(self.not_killed), "not to be killed")]:
+            if count:
+                line += f"; {count} process{'es' if count > 1 else ''} {what}"
         return line + (f"; {self.summary}" if self.summary else "")
 
 
@@ -116,35 +125,34 @@ def words_of_failures(output: str, failed: list[str]) -> list[str]:
     return words
 
 
-def kill_what_is_left(mark: str) -> None:
-    """What a shard's tests started, which may lie in sessions of its own and keep the GPU busy."""
-    for environment in pathlib.Path("/proc").glob("[0-9]*/environ"):
-        try:
-            if f"{MARK}={mark}".encode() in environment.read_bytes().split(b"\0"):
-                os.kill(int(environment.parent.name), signal.SIGKILL)
-        except OSError:
-            pass  # it has ended, or is another user's
-
-
 def run_shard(options: argparse.Namespace, program: str, index: int, tests: list[str]) -> Shard:
     shard = Shard(index)
     begin = time.monotonic()
     mark = f"{os.getpid()}.{index}"
-    process = subprocess.Popen(command_of(options, program) + [f"--gtest_filter={options.filter}"],
-                               env=environment_of(options, index) | {MARK: mark}, stdout=subprocess.PIPE,
-                               stderr=subprocess.STDOUT, text=True, errors="replace",
-                               start_new_session=True)
+    # Not a pipe: what is left behind would hold it open, and reading it would not end.
+    with tempfile.TemporaryDirectory() as folder:
+        output = pathlib.Path(folder) / "output"
+        with output.open("ab") as file:
+            process = subprocess.Popen(command_of(options, program) + [f"--gtest_filter={options.filter}"],
+                                       env=environment_of(options, index) | {MARK: mark}, stdout=file,
+                                       stderr=subprocess.STDOUT, start_new_session=True)
+        wait_for(shard, process, f"{MARK}={mark}", output, options.limit)
+        shard.seconds = time.monotonic() - begin
+        read_shard(shard, output.read_text(encoding="utf-8", errors="replace"), tests[index::options.jobs])
+    return shard
+
+
+def wait_for(shard: Shard, process: subprocess.Popen, mark: str, output: pathlib.Path,
+             limit: float | None) -> None:
     try:
-        output, _ = process.communicate(timeout=options.limit)
-        shard.code = process.returncode
+        shard.code = process.wait(limit)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)  # the tool starts the program in its turn
-        kill_what_is_left(mark)  # and may hold its output open
-        output, _ = process.communicate()
-    kill_what_is_left(mark)
-    shard.seconds = time.monotonic() - begin
-    read_shard(shard, output, tests[index::options.jobs])
-    return shard
+        # What its test had started is no fault of a test that was not let end.
+        shard.not_killed = left_processes.end(mark, output, grace=0).going_on
+        process.poll()
+        return
+    shard.left_behind, shard.not_killed = left_processes.end(mark, output)
 
 
 def run_program(options: argparse.Namespace, program: str) -> tuple[bool, str]:
@@ -158,6 +166,9 @@ def run_program(options: argparse.Namespace, program: str) -> tuple[bool, str]:
         for name in (name for shard in shards for name in getattr(shard, kind)):
             lines.append(f"{kind.replace('_', ' ')}: {name}")
     lines += [words for shard in shards for words in shard.words]
+    for kind in ["left_behind", "not_killed"]:
+        lines += [f"{kind.replace('_', ' ')} of shard {shard.index}: {process}"
+                  for shard in shards for process in getattr(shard, kind)]
     passed = sum(len(shard.passed) for shard in shards)
     failed = sum(len(shard.failed) for shard in shards)
     well = bool(tests) and all(shard.is_well() for shard in shards)

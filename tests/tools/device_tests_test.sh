@@ -22,9 +22,18 @@ for ((i = GTEST_SHARD_INDEX; i < ${#names[@]}; i += GTEST_TOTAL_SHARDS)); do
   if [[ ${names[i]} == "${CRASHES:-}" ]]; then kill -SEGV $$; fi
   if [[ ${names[i]} == "${HANGS:-}" ]]; then
     setsid sleep 3600 &
-    echo $! >"$LOG.left"
+    echo $! >>"$LOG.left"
+    env -i setsid sleep 3601 &  # holds the output open
+    echo $! >>"$LOG.left"
     sleep 60
   fi
+  if [[ ${names[i]} == "${LEAVES:-}" ]]; then
+    setsid sleep 3600 >/dev/null 2>&1 &
+    echo $! >>"$LOG.left"
+    env -i setsid sleep 3601 &
+    echo $! >>"$LOG.left"
+  fi
+  if [[ ${names[i]} == "${LINGERS:-}" ]]; then setsid sleep 0.5 & fi
   if [[ ${names[i]} == "${SKIPS:-}" ]]; then
     echo "[  SKIPPED ] ${names[i]} (3 ms)"
   elif [[ ${names[i]} == "${FAILS:-}" ]]; then
@@ -56,11 +65,23 @@ expect() {
   while [[ $1 != -- ]]; do lines+=("$1") && shift; done
   shift
   PATH=$work/bin:$PATH "$source/tools/device_tests.py" "$work/test_a" --jobs 2 "$@" >"$work/out" 2>&1 || status=$?
-  sed -i -E 's/, (in )?[0-9]+ s\b/, \1T/' "$work/out"
+  sed -i -E 's/, (in )?[0-9]+ s\b/, \1T/; s/^(left behind of shard [0-9]+: )[0-9]+/\1PID/' "$work/out"
   if [[ $status != "$code" ]] || ! diff <(printf '%s\n' "${lines[@]}") "$work/out" >&2; then
     echo "exit code $status; expected $code" >&2
     exit 1
   fi
+}
+
+# none_goes_on NUMBER: of that many processes that a test started.
+none_goes_on() {
+  local process state number=0
+  while read -r process; do
+    number=$((number + 1))
+    state=$(ps -o stat= -p "$process" || true)
+    if [[ -n $state && $state != Z* ]]; then echo "what a test started goes on" >&2 && exit 1; fi
+  done <"$LOG.left"
+  if ((number != $1)); then echo "a test started $number processes; expected $1" >&2 && exit 1; fi
+  rm "$LOG.left"
 }
 
 expect 0 "shard 0: 2 passed, 0 failed, T" "shard 1: 2 passed, 0 failed, T" \
@@ -77,8 +98,14 @@ CRASHES=Sum.OfMany expect 1 "shard 0: 2 passed, 0 failed, T" \
 HANGS=Each/Sum.Of/0 expect 1 "shard 0: 1 passed, 0 failed, 1 not run, T; ended by the limit in Each/Sum.Of/0" \
   "shard 1: 2 passed, 0 failed, T" \
   "not run: Each/Sum.Of/0" "test_a, *: 3 of 4 passed, 0 failed, in T; NOT ALL WELL" -- --limit 8
-state=$(ps -o stat= -p "$(cat "$LOG.left")" || true)
-if [[ -n $state && $state != Z* ]]; then echo "what a test started goes on" >&2 && exit 1; fi
+none_goes_on 2
+LEAVES=Sum.OfMany expect 1 "shard 0: 2 passed, 0 failed, T" \
+  "shard 1: 2 passed, 0 failed, T; 2 processes left behind" \
+  "left behind of shard 1: PID sleep 3600" "left behind of shard 1: PID sleep 3601" \
+  "test_a, *: 4 of 4 passed, 0 failed, in T; NOT ALL WELL" --
+none_goes_on 2
+LINGERS=Sum.OfMany expect 0 "shard 0: 2 passed, 0 failed, T" "shard 1: 2 passed, 0 failed, T" \
+  "test_a, *: 4 of 4 passed, 0 failed, in T" --
 : >"$LOG"
 expect 0 "shard 0: 2 passed, 0 failed, T; ERROR SUMMARY: 0 errors" \
   "shard 1: 2 passed, 0 failed, T; ERROR SUMMARY: 0 errors" \
