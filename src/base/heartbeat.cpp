@@ -27,11 +27,6 @@ std::atomic<std::uint64_t> g_beats{0};
 /// By which a silence may exceed the longest one before it.
 constexpr double factor = 10.0;
 
-double limit_of(double timeout_seconds, int rank) {
-  if (timeout_seconds == 0.0) return 0.0;
-  return in_turn(longest_standstill(Standstill::Seconds(timeout_seconds)).count(), rank);
-}
-
 }  // namespace
 
 void heartbeat() noexcept { g_beats.fetch_add(1, std::memory_order_relaxed); }
@@ -48,34 +43,43 @@ void beat_until_writable(int descriptor) noexcept {
 }
 
 struct HeartbeatWatch::State {
-  double limit_seconds = 0.0;
-  double start_seconds = 0.0;
+  State(double timeout_seconds, int of_rank, double least_at_start)
+      : least_seconds(longest_standstill(Standstill::Seconds(timeout_seconds)).count()),
+        start_seconds(std::max(least_seconds, least_at_start)),
+        rank(of_rank) {}
+
+  const double least_seconds;
+  const double start_seconds;
+  const int rank;
   std::atomic<int> phases_begun{0};
   std::atomic<bool> ended{false};
 
   void look();
-  void set_advice(std::string text) {
-    const std::scoped_lock lock(mutex);
-    advice = std::move(text);
+  /// Whichever rule it comes from, it is this rank's turn then: what all ranks stand still in, they
+  /// mostly came to by the same silences. `longest`: of those before in the phase.
+  double limit(int phase, double longest) const {
+    return in_turn(std::max(phase == 0 ? start_seconds : least_seconds, factor * longest), rank);
   }
-  std::string line(double limit) {
-    const std::scoped_lock lock(mutex);
+  void set_advice(std::string text) {
+    const std::scoped_lock lock(mutex_);
+    advice_ = std::move(text);
+  }
+  std::string line(double silence) {
+    const std::scoped_lock lock(mutex_);
     return fmt::format(
         "nothing has moved for {:g} s, and no other rank is waited for; look what process {} is "
         "at, or raise parallel.timeout_seconds ({}){}",
-        limit, ::getpid(), process_place(), advice);
+        silence, ::getpid(), process_place(), advice_);
   }
 
  private:
-  std::mutex mutex;
-  std::string advice;
+  std::mutex mutex_;
+  std::string advice_;
 };
 
 HeartbeatWatch::HeartbeatWatch(double timeout_seconds, int rank, double start_seconds)
-    : state_(std::make_shared<State>()) {
-  state_->limit_seconds = limit_of(timeout_seconds, rank);
-  state_->start_seconds = in_turn(start_seconds, rank);
-  if (state_->limit_seconds == 0.0) return;
+    : state_(std::make_shared<State>(timeout_seconds, rank, start_seconds)) {
+  if (timeout_seconds == 0.0) return;
   const BlockedSignals blocked;
   std::thread([state = state_] { state->look(); }).detach();
 }
@@ -106,10 +110,9 @@ void HeartbeatWatch::State::look() {
       longest = 0.0;
     }
     silence = standstill.look(still, Standstill::Clock::now()).count();
-    const double least = phase == 0 ? std::max(limit_seconds, start_seconds) : limit_seconds;
-    const double limit = std::max(least, factor * longest);
-    if (silence <= limit) continue;
-    leave_last_words(line(limit), std::chrono::milliseconds(0));
+    const double most = limit(phase, longest);
+    if (silence <= most) continue;
+    leave_last_words(line(most), std::chrono::milliseconds(0));
     return;
   }
 }

@@ -108,6 +108,27 @@ TEST(Heartbeat, IsToldByTheRanksInTurn) {
       "^silence$", at_once, [](HeartbeatWatch&) { std::this_thread::sleep_for(seconds(3)); }, 1);
 }
 
+TEST(Heartbeat, IsToldByTheRanksInTurnInASlowStart) {
+  constexpr double start = 2.5;
+  const auto stand = [](HeartbeatWatch&) {};
+  expect("^nothing has moved for 2.5 s", long_enough, stand, 0, start);
+  expect("^nothing has moved for 4.5 s", long_enough, stand, 1, start);
+  expect("^nothing has moved for 4.75 s", long_enough, stand, 2, start);
+}
+
+// Ten times as long as that silence are 4 to 7 s, and rank 17's turn comes 6 s later. The shortest
+// limit's own turn comes after 8.1 s.
+TEST(Heartbeat, IsToldByTheRanksInTurnAfterLongSilencesToo) {
+  constexpr int rank = 17;
+  expect(
+      "^nothing has moved for 1[0-9](\\.[0-9]+)? s", long_enough,
+      [](HeartbeatWatch&) {
+        std::this_thread::sleep_for(milliseconds(600));
+        beat_for(milliseconds(400));
+      },
+      rank);
+}
+
 // Also where a signal comes meanwhile, as by which a run is stopped.
 TEST(Heartbeat, GoesOnWhereATerminalIsHeld) {
   expect("^silence$", at_once, [](HeartbeatWatch&) {
