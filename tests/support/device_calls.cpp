@@ -1,13 +1,16 @@
 #include "support/device_calls.h"
 
 #include <cublasLt.h>
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
 #include <dlfcn.h>
+#include <nccl.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <mutex>
+#include <string_view>
 
 namespace {
 
@@ -188,6 +191,109 @@ TANDEM_COUNTED(cublasStatus_t, cublasLtMatmul,
                handle, operation, alpha, a, a_layout, b, b_layout, beta, c, c_layout, d, d_layout,
                algorithm, workspace, workspace_bytes, stream)
 
+// NCCL's, which give the device work, wait for it and for other ranks, or ask how that goes.
+
+#define TANDEM_COUNTED_NCCL(name, parameters, ...) \
+  TANDEM_COUNTED(ncclResult_t, name, parameters, __VA_ARGS__)
+
+TANDEM_COUNTED_NCCL(ncclGetUniqueId, (ncclUniqueId * id), id)
+TANDEM_COUNTED_NCCL(ncclCommInitRankConfig,
+                    (ncclComm_t * made, int ranks, ncclUniqueId id, int rank, ncclConfig_t* config),
+                    made, ranks, id, rank, config)
+TANDEM_COUNTED_NCCL(ncclCommFinalize, (ncclComm_t group), group)
+TANDEM_COUNTED_NCCL(ncclCommDestroy, (ncclComm_t group), group)
+TANDEM_COUNTED_NCCL(ncclCommAbort, (ncclComm_t group), group)
+TANDEM_COUNTED_NCCL(ncclCommGetAsyncError, (ncclComm_t group, ncclResult_t* state), group, state)
+TANDEM_COUNTED_NCCL(ncclGroupStart, ())
+TANDEM_COUNTED_NCCL(ncclGroupEnd, ())
+TANDEM_COUNTED_NCCL(ncclSend,
+                    (const void* data, size_t elements, ncclDataType_t type, int to,
+                     ncclComm_t group, cudaStream_t stream),
+                    data, elements, type, to, group, stream)
+TANDEM_COUNTED_NCCL(ncclRecv,
+                    (void* data, size_t elements, ncclDataType_t type, int from, ncclComm_t group,
+                     cudaStream_t stream),
+                    data, elements, type, from, group, stream)
+TANDEM_COUNTED_NCCL(ncclBroadcast,
+                    (const void* from, void* to, size_t elements, ncclDataType_t type, int root,
+                     ncclComm_t group, cudaStream_t stream),
+                    from, to, elements, type, root, group, stream)
+TANDEM_COUNTED_NCCL(ncclReduce,
+                    (const void* from, void* to, size_t elements, ncclDataType_t type,
+                     ncclRedOp_t how, int root, ncclComm_t group, cudaStream_t stream),
+                    from, to, elements, type, how, root, group, stream)
+TANDEM_COUNTED_NCCL(ncclAllReduce,
+                    (const void* from, void* to, size_t elements, ncclDataType_t type,
+                     ncclRedOp_t how, ncclComm_t group, cudaStream_t stream),
+                    from, to, elements, type, how, group, stream)
+TANDEM_COUNTED_NCCL(ncclReduceScatter,
+                    (const void* from, void* to, size_t elements, ncclDataType_t type,
+                     ncclRedOp_t how, ncclComm_t group, cudaStream_t stream),
+                    from, to, elements, type, how, group, stream)
+TANDEM_COUNTED_NCCL(ncclAllGather,
+                    (const void* from, void* to, size_t elements, ncclDataType_t type,
+                     ncclComm_t group, cudaStream_t stream),
+                    from, to, elements, type, group, stream)
+
+// The driver's are no symbols of the program: it asks the runtime for their addresses, and gets
+// those of functions that count. A runtime's and a library's own calls of the driver go by
+// addresses that each asks the driver for; of them the functions above tell.
+
+#define TANDEM_COUNTED_DRIVER(name, parameters, ...) \
+  decltype(&name) driver_##name = nullptr;           \
+  CUresult CUDAAPI counted_##name parameters {       \
+    count(#name);                                    \
+    return driver_##name(__VA_ARGS__);               \
+  }
+
+namespace {
+
+TANDEM_COUNTED_DRIVER(cuMemGetAddressRange, (CUdeviceptr * begin, size_t* bytes, CUdeviceptr at),
+                      begin, bytes, at)
+TANDEM_COUNTED_DRIVER(cuStreamBatchMemOp,
+                      (CUstream stream, unsigned int operations,
+                       CUstreamBatchMemOpParams* parameters, unsigned int flags),
+                      stream, operations, parameters, flags)
+
+template <typename Function>
+void stand_in(Function* counted, Function*& driver, void** found) {
+  driver = reinterpret_cast<Function*>(*found);
+  *found = reinterpret_cast<void*>(counted);
+}
+
+void count_from_here_on(std::string_view name, void** found) {
+  if (*found == nullptr) return;
+  if (name == "cuMemGetAddressRange") {
+    stand_in(&counted_cuMemGetAddressRange, driver_cuMemGetAddressRange, found);
+  } else if (name == "cuStreamBatchMemOp") {
+    stand_in(&counted_cuStreamBatchMemOp, driver_cuStreamBatchMemOp, found);
+  }
+}
+
+}  // namespace
+
+#define TANDEM_COUNTED_LOOK_UP(name, parameters, ...)              \
+  extern "C" cudaError_t name parameters {                         \
+    static auto* const call = real<cudaError_t parameters>(#name); \
+    count(#name);                                                  \
+    const cudaError_t error = call(__VA_ARGS__);                   \
+    if (error == cudaSuccess) count_from_here_on(symbol, found);   \
+    return error;                                                  \
+  }
+
+// A toolkit has one of the two, or both.
+TANDEM_COUNTED_LOOK_UP(cudaGetDriverEntryPoint,
+                       (const char* symbol, void** found, unsigned long long flags,
+                        cudaDriverEntryPointQueryResult* result),
+                       symbol, found, flags, result)
+TANDEM_COUNTED_LOOK_UP(cudaGetDriverEntryPointByVersion,
+                       (const char* symbol, void** found, unsigned int version,
+                        unsigned long long flags, cudaDriverEntryPointQueryResult* result),
+                       symbol, found, version, flags, result)
+
+#undef TANDEM_COUNTED_LOOK_UP
+#undef TANDEM_COUNTED_DRIVER
+#undef TANDEM_COUNTED_NCCL
 #undef TANDEM_COUNTED_CUDA
 #undef TANDEM_COUNTED
 

@@ -13,9 +13,9 @@ inline constexpr const char* event_waits = "cudaEventSynchronize that waits";
 
 /// Begins to count, in all threads and from none, the calls of CUDA's functions that hold the host
 /// up until the device is done, ask whether it is, allocate, free, make what work needs (streams,
-/// events, graphs), capture, copy, or give a device work; and of those by which cuDNN and cuBLASLt
-/// enqueue kernels, since these libraries have CUDA runtimes of their own, and what they call there
-/// is not seen, as NCCL's calls are not.
+/// events, graphs), capture, copy, or give a device work; of NCCL's that do any of that; of those
+/// by which cuDNN and cuBLASLt enqueue kernels; and of those of the driver's that this program
+/// itself calls. Libraries have CUDA runtimes of their own, and what they call there is not seen.
 void count_device_calls();
 /// Ends that; returns what was counted.
 DeviceCalls counted_device_calls();

@@ -71,6 +71,9 @@ inline void expect_one_launch_and_the_copies(CountedSteps& run) {
   EXPECT_EQ(run.samples() - samples, steps * run.config().global_batch);
   // A step's end is asked for, as often as it takes, once the following step is launched.
   EXPECT_GE(take_out(calls, {"cudaEventQuery"}), steps);
+  // Meanwhile NCCL is asked, where there is one, whether it has met an error. It is asked for
+  // nothing else: what it sums is in the graph.
+  (void)take_out(calls, {"ncclCommGetAsyncError"});
   // A micro-batch travels to the device, and from there to where the step reads it; what lay there
   // is kept. Before it travels the host makes sure that an earlier one has left its memory. With
   // one micro-batch a step, that was of a step whose end has been seen, so that the host never

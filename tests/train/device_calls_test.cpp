@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
+#include <nccl.h>
 
 #include <chrono>
 #include <string>
@@ -13,6 +14,7 @@
 #include "device/cuda_graph.h"
 #include "device/open_context.h"
 #include "device/pinned_memory.h"
+#include "parallel/mapped/driver_functions.h"
 #include "parallel/self_communicator.h"
 #include "train/counted_steps.h"
 
@@ -101,6 +103,34 @@ TEST(DeviceCallCount, SeesEachCallOnce) {
                              {"cudaGraphDestroy", 1},
                              {"cudaFreeHost", 1}};
   EXPECT_EQ(calls, expected);
+}
+
+TEST(DeviceCallCount, SeesNccl) {
+  const DeviceCalls calls = device_calls_of([] {
+    ASSERT_EQ(ncclGroupStart(), ncclSuccess);
+    ASSERT_EQ(ncclGroupEnd(), ncclSuccess);
+  });
+  EXPECT_EQ(calls, (DeviceCalls{{"ncclGroupStart", 1}, {"ncclGroupEnd", 1}}));
+}
+
+TEST(DeviceCallCount, SeesTheDriversFunctionsThatAreLookedUp) {
+  AnyContext context = open_gpu(0);
+  auto& gpu = std::get<CudaContext>(context);
+  void* const memory = gpu.allocate(4);
+  const auto address = reinterpret_cast<CUdeviceptr>(memory);
+  const DriverFunctions& driver = driver_functions();
+  const DeviceCalls calls = device_calls_of([&] {
+    CUdeviceptr begin = 0;
+    std::size_t bytes = 0;
+    EXPECT_EQ(driver.address_range(&begin, &bytes, address), CUDA_SUCCESS);
+    EXPECT_EQ(begin, address);
+    CUstreamBatchMemOpParams write{};
+    write.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_32;
+    write.writeValue.address = address;
+    EXPECT_EQ(driver.batch_mem_op(gpu.stream(), 1, &write, 0), CUDA_SUCCESS);
+  });
+  EXPECT_EQ(calls, (DeviceCalls{{"cuMemGetAddressRange", 1}, {"cuStreamBatchMemOp", 1}}));
+  gpu.deallocate(memory);
 }
 
 TEST(DeviceCallCount, TellsEventsThatAreWaitedFor) {
