@@ -26,31 +26,41 @@ bool holds_reports(int descriptor) {
   return !code && file.filename().string().find(report_file_start) != std::string::npos;
 }
 
-/// The watching parent's memory; null where there is none. Stays mapped for good.
-ProcessReport* parents_report() {
+/// What this process shares with its watching parent; null where there is none.
+struct Shared {
+  HostClaims* claims = nullptr;
+  ProcessReport* report = nullptr;
+};
+
+bool holds(std::size_t bytes, std::size_t offset) {
+  return offset % alignof(ProcessReport) == 0 && offset >= sizeof(HostClaims) && offset <= bytes &&
+         bytes - offset >= sizeof(ProcessReport);
+}
+
+/// Stays mapped for good.
+Shared shared_with_parent() {
   const char* const text = std::getenv(variable_name);
   const std::string_view value = text == nullptr ? "" : text;
   const std::size_t colon = value.find(':');
-  if (colon == std::string_view::npos) return nullptr;
+  if (colon == std::string_view::npos) return {};
   const auto descriptor = parse_number<int>(value.substr(0, colon));
   const auto offset = parse_number<std::size_t>(value.substr(colon + 1));
   struct stat status {};
   if (!descriptor || !offset || !holds_reports(*descriptor) || ::fstat(*descriptor, &status) != 0) {
-    return nullptr;
+    return {};
   }
   const auto bytes = static_cast<std::size_t>(status.st_size);
-  if (*offset % alignof(ProcessReport) != 0 || *offset > bytes ||
-      bytes - *offset < sizeof(ProcessReport)) {
-    return nullptr;
-  }
+  if (!holds(bytes, *offset)) return {};
   void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *descriptor, 0);
-  if (memory == MAP_FAILED) return nullptr;
-  return reinterpret_cast<ProcessReport*>(static_cast<std::byte*>(memory) + *offset);
+  if (memory == MAP_FAILED) return {};
+  auto* const start = static_cast<std::byte*>(memory);
+  return {.claims = reinterpret_cast<HostClaims*>(start),
+          .report = reinterpret_cast<ProcessReport*>(start + *offset)};
 }
 
-ProcessReport* shared_report() {
-  static ProcessReport* const shared = parents_report();
-  return shared;
+const Shared& shared() {
+  static const Shared found = shared_with_parent();
+  return found;
 }
 
 }  // namespace
@@ -84,10 +94,12 @@ std::pair<std::string, std::string> report_variable(int descriptor, std::size_t 
 
 ProcessReport& own_report() {
   static ProcessReport own;
-  ProcessReport* const shared = shared_report();
-  return shared != nullptr ? *shared : own;
+  ProcessReport* const parents = shared().report;
+  return parents != nullptr ? *parents : own;
 }
 
-bool has_watching_parent() { return shared_report() != nullptr; }
+bool has_watching_parent() { return shared().report != nullptr; }
+
+HostClaims* host_claims() { return shared().claims; }
 
 }  // namespace tandem

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/host_claims.h"
+
 namespace tandem {
 
 /// What a process says of itself, for a parent that watches it to read, also once it is dead. Lies
@@ -39,7 +41,8 @@ class ProcessReport {
 };
 
 /// Name and value of the variable by which a child finds its report, `offset` bytes into the file
-/// of this descriptor, which it must inherit. Both live as long as the parent's memory.
+/// of this descriptor, which it must inherit. The file begins with the HostClaims of all who report
+/// there. It lives as long as the parent's memory.
 std::pair<std::string, std::string> report_variable(int descriptor, std::size_t offset);
 
 /// How the name of a file begins, in its folder, in which reports may lie; others are not taken for
@@ -51,5 +54,8 @@ ProcessReport& own_report();
 
 /// Whether a parent reads own_report(), and so tells how a signal ends this process.
 bool has_watching_parent();
+
+/// Of this host's processes of this job, which parents watch; null where none watches this one.
+HostClaims* host_claims();
 
 }  // namespace tandem

@@ -19,9 +19,11 @@
 #include "base/error.h"
 #include "base/exit_code.h"
 #include "base/file_work.h"
+#include "base/host_claims.h"
 #include "base/last_words.h"
 #include "base/log.h"
 #include "base/process_place.h"
+#include "base/process_report.h"
 #include "data/data_timeout.h"
 #include "parallel/host_claim.h"
 #include "parallel/host_processes.h"
@@ -86,27 +88,34 @@ Seconds silence_before_error(int rank, double timeout_seconds) {
   return Seconds(first + turn * std::min(rank, turns));
 }
 
+/// Whether this rank is the first of its host to claim that; of its job's own memory where a parent
+/// watches it, and where they have none to share, or nobody watches, until this process ends.
+bool is_first_of_host(HostClaim claim, const char* name) {
+  HostClaims* const shared = host_claims();
+  if (shared != nullptr && !shared->claim(claim)) return false;
+  const std::string job = pmix_job();
+  return job.empty() || claims_on_host(job, name, true);
+}
+
 /// Whether this is the first rank of its host that ends with an error in its turn. With short
 /// time-outs, or among many ranks, turns follow each other sooner than a launcher ends the next
 /// one.
-bool is_first_of_host(const MpiSession* session) {
+bool is_first_with_error(const MpiSession* session) {
   if (session == nullptr || !session->distributed()) return true;
-  const std::string job = pmix_job();
-  return job.empty() || claims_until_job_ends(job, "error");
+  return is_first_of_host(HostClaim::error, "error");
 }
 
 /// Whether this is the first rank of its host that speaks last words: those that hang together may
-/// come to it at one moment. Not is_first_of_host(), which one that is still silent may be.
+/// come to it at one moment. Not is_first_with_error(), which one that is still silent may be.
 bool is_first_with_last_words(bool distributed) {
-  const std::string job = distributed ? pmix_job() : std::string();
-  return job.empty() || claims_until_job_ends(job, "last-words");
+  return !distributed || is_first_of_host(HostClaim::last_words, "last-words");
 }
 
 /// Whether a rank of this host was ended by a signal, of which its watcher tells: what this one has
 /// met may come of that, as where ranks share a GPU, or of the job's end.
 bool has_killed_neighbour() {
-  const std::string job = pmix_job();
-  return !job.empty() && is_claimed_until_job_ends(job, killed_rank_claim);
+  HostClaims* const shared = host_claims();
+  return shared != nullptr && shared->is_claimed(HostClaim::killed_rank);
 }
 
 /// For who has told of an error, or is about to, to have the launcher end this process.
@@ -124,13 +133,11 @@ bool takes_the_end(Ender ender) {
   return g_ender.compare_exchange_strong(found, ender) || found == ender;
 }
 
-void tell(const std::string& line) {
-  if (!g_told.exchange(true)) log_error("{}", line);
-}
+using Write = std::function<void()>;
 
-/// What writes to the terminal, which may be held, or the log's file, which may lie on the very
+/// For what writes to the terminal, which may be held, or the log's file, which may lie on the very
 /// disk that hangs: then it is left behind.
-void try_to(const std::function<void()>& write) {
+void try_to(const Write& write) {
   constexpr std::chrono::seconds patience(1);
   std::packaged_task<void()> task(write);
   const std::future<void> done = task.get_future();
@@ -143,11 +150,21 @@ void try_to(const std::function<void()>& write) {
   done.wait_for(patience);
 }
 
-/// tell() where each of the two places that take the line may hang.
-void tell_where_possible(const std::string& line) {
+void wait_for(const Write& write) { write(); }
+
+/// Once for this process, by try_to() or wait_for(). Beside a rank that a signal has ended the log
+/// has the line at once, and the terminal where the launcher does not end this process in its turn.
+void tell(const std::string& line, void (*run)(const Write&)) {
   if (g_told.exchange(true)) return;
-  try_to([line] { write_log_line(LogPlace::terminal, LogLevel::error, line); });
-  try_to([line] { write_log_line(LogPlace::file, LogLevel::error, line); });
+  const auto write = [&line, run](LogPlace place) {
+    run([line, place] { write_log_line(place, LogLevel::error, line); });
+  };
+  const bool is_news = !has_killed_neighbour();
+  if (is_news) write(LogPlace::terminal);
+  write(LogPlace::file);
+  if (is_news) return;
+  std::this_thread::sleep_for(launchers_turn);
+  write(LogPlace::terminal);
 }
 
 /// On a thread of its own, with the words of an error that has not reached main(). It may yet: what
@@ -160,7 +177,7 @@ void end_unreached(const MpiSession& session, bool distributed, const std::strin
     std::this_thread::sleep_for(launchers_turn);
     if (g_ender == Ender::main) return;
   }
-  tell_where_possible(words);
+  tell(words, try_to);
   std::this_thread::sleep_for(grace);
   if (!takes_the_end(Ender::last_words)) return;
   try_to(close_log_file);
@@ -194,17 +211,16 @@ int end_failed(const MpiSession* session) {
   const Failure failure = current_failure();
   main_is_reached();
   const bool takes_turns = failure.teller == Teller::each_in_turn;
-  const bool is_first = !takes_turns || is_first_of_host(session);
+  const bool is_first = !takes_turns || is_first_with_error(session);
   if (takes_turns && process_rank() > 0) {
     const double patience = session == nullptr ? 0.0 : session->timeout_seconds();
     std::this_thread::sleep_for(silence_before_error(process_rank(), patience));
     if (!is_first) std::this_thread::sleep_for(launchers_turn);
   }
-  if (takes_turns && has_killed_neighbour()) std::this_thread::sleep_for(launchers_turn);
   // What several ranks could have met says whose it is.
   const bool whose = takes_turns && failure.code == ExitCode::failure && session != nullptr &&
                      session->distributed();
-  tell(whose ? fmt::format("{} ({})", failure.line, process_place()) : failure.line);
+  tell(whose ? fmt::format("{} ({})", failure.line, process_place()) : failure.line, wait_for);
   close_log_file();
   if (failure.launcher_ends_job) std::this_thread::sleep_for(launchers_turn);
   if (session != nullptr) session->abort(failure.code);

@@ -136,8 +136,9 @@ struct RankBoard::Entry {
   std::array<char, 96> device;
 };
 
-/// Zeroed where nobody has come yet; the entries follow.
-struct RankBoard::Memory {
+/// Zeroed where nobody has come yet; the entries follow. Begins with what report_variable() wants.
+struct alignas(ProcessReport) RankBoard::Memory {
+  HostClaims claims;
   std::atomic<std::int32_t> users;
   std::atomic<std::int32_t> told;
 };
@@ -190,6 +191,8 @@ std::pair<std::string, std::string> RankBoard::report_variable() const {
 }
 
 ProcessReport& RankBoard::report() { return entry(place_).report; }
+
+HostClaims& RankBoard::claims() { return static_cast<Memory*>(memory_)->claims; }
 
 void RankBoard::set(RankState state, int signal) {
   Entry& own = entry(place_);

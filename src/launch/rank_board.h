@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/host_claims.h"
 #include "base/process_report.h"
 
 namespace tandem {
@@ -67,6 +68,8 @@ class RankBoard {
   std::pair<std::string, std::string> report_variable() const;
   /// That report.
   ProcessReport& report();
+  /// Of this host's ranks and their watchers, in this job alone.
+  HostClaims& claims();
 
   /// What became of this watcher's rank. `signal`: by which it was stopped or killed.
   void set(RankState state, int signal = 0);

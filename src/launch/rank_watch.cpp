@@ -24,7 +24,6 @@
 #include "launch/exec_report.h"
 #include "launch/failure_notice.h"
 #include "launch/signal_queue.h"
-#include "parallel/host_claim.h"
 #include "parallel/mpi_start_watch.h"
 
 namespace tandem {
@@ -190,8 +189,7 @@ void tell_of_signal(int number, RankBoard& board) {
       was_received(number) || (was_received(SIGTERM) && board.any(RankState::killed));
   board.set(by_jobs_end ? RankState::ended : RankState::killed, number);
   if (by_jobs_end) return;
-  const std::string job = pmix_job();
-  if (!job.empty()) claims_until_job_ends(job, killed_rank_claim);
+  board.claims().claim(HostClaim::killed_rank);
   board.say_once(RankState::killed, others_turn, [&](const std::vector<SignalledRank>& ranks) {
     log_error("{}{}", signalled_text(ranks, "ended"), waiting_text(who_waits(board)));
   });

@@ -1,50 +1,15 @@
 #include "parallel/host_claim.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <cstddef>
 #include <cstdlib>
-#include <future>
-#include <system_error>
-#include <thread>
-#include <utility>
 
 namespace tandem {
-namespace {
-
-/// Empty where the server has no folder on this host.
-std::string file_of_claim(const std::string& job, const std::string& what) {
-  const char* const folder = std::getenv("PMIX_SERVER_TMPDIR");
-  if (folder == nullptr || *folder == '\0') return {};
-  return fmt::format("{}/tandem-{}-{}", folder, what, job);
-}
-
-/// What `ask` says, which may hang for ever where the folder's disk does; then `unknown`.
-bool within_a_second(std::packaged_task<bool()> ask, bool unknown) {
-  std::future<bool> answer = ask.get_future();
-  try {
-    std::thread(std::move(ask)).detach();
-  } catch (const std::system_error&) {
-    return unknown;  // no thread can be started
-  }
-  const bool came = answer.wait_for(std::chrono::seconds(1)) == std::future_status::ready;
-  return came ? answer.get() : unknown;
-}
-
-bool claims_by_file(const std::string& file, const std::string& job, const std::string& what) {
-  const int descriptor = ::open(file.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
-  if (descriptor < 0) return errno == EEXIST ? false : claims_on_host(job, what, true);
-  static_cast<void>(::close(descriptor));
-  return true;
-}
-
-}  // namespace
 
 std::string pmix_job() {
   const char* const name = std::getenv("PMIX_NAMESPACE");
@@ -65,20 +30,6 @@ bool claims_on_host(const std::string& job, const std::string& what, bool unknow
   const int error = errno;
   static_cast<void>(::close(descriptor));
   return error == EADDRINUSE ? false : unknown;
-}
-
-bool claims_until_job_ends(const std::string& job, const std::string& what) {
-  const std::string file = file_of_claim(job, what);
-  if (file.empty()) return claims_on_host(job, what, true);
-  return within_a_second(
-      std::packaged_task<bool()>([=] { return claims_by_file(file, job, what); }), true);
-}
-
-bool is_claimed_until_job_ends(const std::string& job, const std::string& what) {
-  const std::string file = file_of_claim(job, what);
-  if (file.empty()) return false;
-  return within_a_second(
-      std::packaged_task<bool()>([=] { return ::access(file.c_str(), F_OK) == 0; }), false);
 }
 
 }  // namespace tandem

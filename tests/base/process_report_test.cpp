@@ -30,6 +30,7 @@ class ReportFile {
   ReportFile& operator=(const ReportFile&) = delete;
 
   int descriptor() const { return descriptor_; }
+  HostClaims& claims() const { return *static_cast<HostClaims*>(memory_); }
   ProcessReport& at(std::size_t offset) const {
     return *reinterpret_cast<ProcessReport*>(static_cast<std::byte*>(memory_) + offset);
   }
@@ -73,7 +74,21 @@ TEST(ProcessReport, StandsWithTheParentOnceTheChildIsDead) {
   EXPECT_EQ(report.step(), 42);
   EXPECT_EQ(report.timeout_seconds(), 2.5);
   EXPECT_EQ(report.wait(), "a bucket");
-  EXPECT_EQ(file.at(0).step(), 0);
+  EXPECT_EQ(file.at(1024).step(), 0);
+}
+
+TEST(HostClaims, AreSharedByAllThatReportThereAndOutliveThem) {
+  const ReportFile file("tandem-ranks");
+  const auto first = report_variable(file.descriptor(), 512);
+  const auto second = report_variable(file.descriptor(), 1024);
+  const auto claims = [] { return host_claims()->claim(HostClaim::error) ? 0 : 1; };
+  EXPECT_FALSE(file.claims().is_claimed(HostClaim::error));
+  EXPECT_EQ(in_child(first, claims), 0);
+  EXPECT_EQ(in_child(second, claims), 1);
+  EXPECT_TRUE(file.claims().is_claimed(HostClaim::error));
+  EXPECT_FALSE(file.claims().is_claimed(HostClaim::killed_rank));
+  EXPECT_TRUE(file.claims().claim(HostClaim::last_words));
+  EXPECT_FALSE(file.claims().claim(HostClaim::last_words));
 }
 
 TEST(ProcessReport, CutsWhatThereIsNoRoomFor) {
@@ -91,16 +106,20 @@ TEST(ProcessReport, IsNotTakenFromWhatHoldsNone) {
   const ReportFile other("another");
   const auto reports_alone = [] {
     own_report().set_step(7);
-    return !has_watching_parent() && process_place().ends_with(", step 7") ? 0 : 1;
+    const bool alone = !has_watching_parent() && host_claims() == nullptr;
+    return alone && process_place().ends_with(", step 7") ? 0 : 1;
   };
   for (const auto& variable :
-       {report_variable(0, 0), report_variable(other.descriptor(), 0),
-        report_variable(file.descriptor(), 4096), report_variable(file.descriptor(), 4),
+       {report_variable(0, 512), report_variable(other.descriptor(), 512),
+        report_variable(file.descriptor(), 4096), report_variable(file.descriptor(), 516),
+        report_variable(file.descriptor(), 0),  // where the claims are
         report_variable(-1, 0), std::pair(report_variable(0, 0).first, std::string("x"))}) {
     EXPECT_EQ(in_child(variable, reports_alone), 0) << variable.second;
   }
-  EXPECT_EQ(file.at(0).step(), 0);
-  EXPECT_EQ(other.at(0).step(), 0);
+  for (const std::size_t offset : {0, 512}) {
+    EXPECT_EQ(file.at(offset).step(), 0);
+    EXPECT_EQ(other.at(offset).step(), 0);
+  }
 }
 
 }  // namespace

@@ -166,6 +166,7 @@ TEST_F(KilledBesideTheWriter, IsToldAloneWhateverTheWriterMeets) {
   fs::rename(path("out/checkpoints"), path("out/elsewhere"));
   Program::signal(processes[1], SIGKILL);
   EXPECT_TRUE(line_of_killed(*job, 1).starts_with(", step "));
+  EXPECT_NE(read_file(path("out/train.log")).find(" error "), std::string::npos);
   for (const pid_t process : processes) expect_gone(process);
   expect_nothing_left();
 }

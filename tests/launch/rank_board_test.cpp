@@ -72,6 +72,23 @@ TEST(RankBoard, TellsWhatRunningRanksWaitIn) {
   EXPECT_TRUE(first.waiting().empty());
 }
 
+TEST(RankBoard, HasTheClaimsOfOneJobAlone) {
+  const std::string job = new_job_name();
+  {
+    RankBoard first({.job = job, .local_rank = 0, .local_size = 2}, 0);
+    RankBoard second({.job = job, .local_rank = 1, .local_size = 2}, 1);
+    EXPECT_TRUE(first.claims().claim(HostClaim::killed_rank));
+    EXPECT_TRUE(second.claims().is_claimed(HostClaim::killed_rank));
+    EXPECT_FALSE(second.claims().claim(HostClaim::killed_rank));
+    EXPECT_FALSE(second.claims().is_claimed(HostClaim::error));
+  }
+  // Another job's, and one's of the same name that comes behind.
+  for (const std::string& name : {new_job_name(), job}) {
+    RankBoard board({.job = name, .local_rank = 0, .local_size = 2}, 0);
+    EXPECT_FALSE(board.claims().is_claimed(HostClaim::killed_rank));
+  }
+}
+
 TEST(RankBoard, HasOneSpeakForAll) {
   const std::string job = new_job_name();
   std::atomic<int> said{0};

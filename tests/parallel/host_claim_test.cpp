@@ -8,7 +8,6 @@
 #include <string>
 
 #include "support/scoped_variable.h"
-#include "support/temporary_folder.h"
 
 namespace tandem {
 namespace {
@@ -34,30 +33,6 @@ TEST(HostClaim, IsTheFirstProcesssUntilItEnds) {
   EXPECT_FALSE(claims_on_host(job, "speech", true));
   EXPECT_TRUE(another_claims(job, "song"));
   EXPECT_TRUE(another_claims(job + "-2", "speech"));
-}
-
-TEST(HostClaim, LastsBeyondItsProcessWhereTheJobHasAFolder) {
-  const TemporaryFolder folder;
-  const ScopedVariable variable("PMIX_SERVER_TMPDIR", folder.path().c_str());
-  const std::string job = "job";
-  EXPECT_FALSE(is_claimed_until_job_ends(job, "speech"));
-  EXPECT_TRUE(another([&] { return claims_until_job_ends(job, "speech"); }));
-  EXPECT_TRUE(is_claimed_until_job_ends(job, "speech"));
-  EXPECT_FALSE(claims_until_job_ends(job, "speech"));
-  EXPECT_FALSE(is_claimed_until_job_ends(job, "song"));
-  EXPECT_TRUE(claims_until_job_ends("another", "speech"));
-}
-
-TEST(HostClaim, IsTheProcesssWhereTheJobHasNoFolder) {
-  const std::string job = "alone-" + std::to_string(::getpid());
-  for (const char* folder : {static_cast<const char*>(nullptr), "", "/nowhere"}) {
-    const ScopedVariable variable("PMIX_SERVER_TMPDIR", folder);
-    const std::string what = folder == nullptr ? "none" : "as " + std::string(folder);
-    EXPECT_TRUE(another([&] { return claims_until_job_ends(job, what); }));
-    EXPECT_TRUE(claims_until_job_ends(job, what));
-    EXPECT_FALSE(another([&] { return claims_until_job_ends(job, what); }));
-    EXPECT_FALSE(is_claimed_until_job_ends(job, what));
-  }
 }
 
 TEST(HostClaim, IsOfTheJobThatPmixNames) {
