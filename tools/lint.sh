@@ -61,10 +61,11 @@ for file in "${files[@]}"; do
   fi
 done
 if ((${#sources[@]} == 0)); then echo "lint: no sources to lint" && exit 0; fi
-# clang reads no headers that GCC has compiled, and sources are to include what they use without them.
+# clang-tidy reads no headers that a compiler has compiled, and sources are to include what they use without
+# them; GCC and clang name them in different ways.
 commands=$(mktemp -d)
 trap 'rm -rf "$commands"' EXIT
-sed -E 's| -include [^ ]*/cmake_pch\.hxx||' "$build/compile_commands.json" >"$commands/compile_commands.json"
+sed -E 's# (-Xclang )?-include(-pch)? (-Xclang )?[^ ]*/cmake_pch\.hxx(\.pch)?##g' "$build/compile_commands.json" >"$commands/compile_commands.json"
 printf '%s\0' "${sources[@]}" |
   xargs -0 -n 1 -P "$(nproc)" clang-tidy -p "$commands" --quiet --warnings-as-errors='*'
 echo "lint: ${#sources[@]} sources are clean"

@@ -28,8 +28,11 @@ void* operator new(std::size_t bytes) {
   if (block == nullptr) throw std::bad_alloc();
   return block;
 }
-void operator delete(void* block) noexcept { std::free(block); }
-void operator delete(void* block, std::size_t /*bytes*/) noexcept { std::free(block); }
+// Not inlined: GCC would see new's memory given to free(), and warn.
+[[gnu::noinline]] void operator delete(void* block) noexcept { std::free(block); }
+[[gnu::noinline]] void operator delete(void* block, std::size_t /*bytes*/) noexcept {
+  std::free(block);
+}
 
 namespace tandem {
 namespace {
