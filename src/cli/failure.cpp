@@ -11,10 +11,12 @@
 #include <filesystem>
 #include <functional>
 #include <future>
+#include <mutex>
 #include <new>
 #include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "base/exit_code.h"
@@ -121,7 +123,8 @@ bool has_killed_neighbour() {
 /// For who has told of an error, or is about to, to have the launcher end this process.
 constexpr std::chrono::seconds launchers_turn(4);
 
-std::atomic<bool> g_told = false;
+/// tell() alone uses it, one thread at a time.
+bool g_told = false;
 
 /// Who ends this process: it may be said once.
 enum class Ender : std::uint8_t { nobody, main, last_words };
@@ -152,19 +155,24 @@ void try_to(const Write& write) {
 
 void wait_for(const Write& write) { write(); }
 
-/// Once for this process, by try_to() or wait_for(). Beside a rank that a signal has ended the log
-/// has the line at once, and the terminal where the launcher does not end this process in its turn.
+/// Once for this process, by try_to() or wait_for(); whoever comes second waits for the first,
+/// since it goes on to end the process. Beside a rank that a signal has ended the log has the line
+/// at once, and the terminal where the launcher does not end this process in its turn.
 void tell(const std::string& line, void (*run)(const Write&)) {
-  if (g_told.exchange(true)) return;
-  const auto write = [&line, run](LogPlace place) {
-    run([line, place] { write_log_line(place, LogLevel::error, line); });
+  static std::mutex telling;
+  const std::lock_guard<std::mutex> turn(telling);
+  if (std::exchange(g_told, true)) return;
+  const auto write = [&line](void (*by)(const Write&), LogPlace place) {
+    by([line, place] { write_log_line(place, LogLevel::error, line); });
   };
-  const bool is_news = !has_killed_neighbour();
-  if (is_news) write(LogPlace::terminal);
-  write(LogPlace::file);
-  if (is_news) return;
+  if (!has_killed_neighbour()) {
+    write(run, LogPlace::terminal);
+    write(run, LogPlace::file);
+    return;
+  }
+  write(try_to, LogPlace::file);  // the terminal's turn comes whatever that disk does
   std::this_thread::sleep_for(launchers_turn);
-  write(LogPlace::terminal);
+  write(run, LogPlace::terminal);
 }
 
 /// On a thread of its own, with the words of an error that has not reached main(). It may yet: what

@@ -158,16 +158,18 @@ TEST_P(KilledWhileACheckpointIsWritten, IsNamedAndLeavesWholeOnes) {
   EXPECT_FALSE(is_written());
 }
 
-// Whoever ends the others wakes the writer, which then misses the folder.
+// The writer wakes before anybody ends it, and misses the folder.
 TEST_F(KilledBesideTheWriter, IsToldAloneWhateverTheWriterMeets) {
   const auto job = started(shared_gpu(), set({"checkpoint.every_steps=1"}));
   const std::vector<pid_t> processes = processes_of(*job);
   hold_the_writer(processes[0]);
   fs::rename(path("out/checkpoints"), path("out/elsewhere"));
   Program::signal(processes[1], SIGKILL);
+  wait_until("its watcher knows of its end", 20.0, [&] { return ::kill(processes[1], 0) != 0; });
+  Program::signal(processes[0], SIGCONT);
   EXPECT_TRUE(line_of_killed(*job, 1).starts_with(", step "));
-  EXPECT_NE(read_file(path("out/train.log")).find(" error "), std::string::npos);
   for (const pid_t process : processes) expect_gone(process);
+  EXPECT_NE(read_file(path("out/train.log")).find(" error "), std::string::npos);
   expect_nothing_left();
 }
 
