@@ -13,6 +13,7 @@ looked at, unless --all-kernels is given, and kernels are not chosen by timing (
 would take most of the time."""
 
 import argparse
+import itertools
 import os
 import pathlib
 import re
@@ -32,6 +33,7 @@ WITH_MPS = HERE.parent / "tests" / "support" / "with_mps.sh"
 ERROR_EXIT = 86  # of compute-sanitizer where it has found something
 WORDS_OF_A_FAILURE = 20
 MARK = "TANDEM_DEVICE_TESTS_SHARD"  # in the environment of what a shard starts
+RUNS = itertools.count()  # of shards, of all programs
 
 
 @dataclass
@@ -128,7 +130,7 @@ def words_of_failures(output: str, failed: list[str]) -> list[str]:
 def run_shard(options: argparse.Namespace, program: str, index: int, tests: list[str]) -> Shard:
     shard = Shard(index)
     begin = time.monotonic()
-    mark = f"{os.getpid()}.{index}"
+    mark = f"{os.getpid()}.{next(RUNS)}"
     # Not a pipe: what is left behind would hold it open, and reading it would not end.
     with tempfile.TemporaryDirectory() as folder:
         output = pathlib.Path(folder) / "output"

@@ -22,7 +22,7 @@ class Left(NamedTuple):
 
 def find(mark: str, output: pathlib.Path) -> dict[int, str]:
     """Their command lines by process. `mark`: VARIABLE=VALUE."""
-    file = output.stat()
+    file = str(output.resolve())
     found = {}
     for process in pathlib.Path("/proc").glob("[0-9]*"):
         if int(process.name) == os.getpid():
@@ -39,10 +39,11 @@ def is_marked(process: pathlib.Path, mark: str) -> bool:
     return mark.encode() in (process / "environ").read_bytes().split(b"\0")
 
 
-def holds(process: pathlib.Path, file: os.stat_result) -> bool:
+def holds(process: pathlib.Path, file: str) -> bool:
+    """By the links' words: to follow them may hang, where a process has a file of a disk that does."""
     for descriptor in (process / "fd").iterdir():
         try:
-            if os.path.samestat(descriptor.stat(), file):
+            if os.readlink(descriptor) == file:
                 return True
         except OSError:
             pass  # closed meanwhile
