@@ -21,7 +21,24 @@ bool aligned(const Tensors&... tensors) {
   return ((reinterpret_cast<std::uintptr_t>(tensors.raw()) % 16 == 0) && ...);
 }
 
+/// Whether statistics are those of a batch.
+bool has_batch_statistics(const CudaBatchNorm::Setup& setup) {
+  return setup.training && !setup.fixed_statistics;
+}
+
+/// Where one kernel does: the statistics are the batch's, of this rank alone.
+std::optional<ResidentTiles> resident_tiles(const CudaContext& context,
+                                            const CudaBatchNorm::Setup& setup) {
+  if (!has_batch_statistics(setup) || setup.ranks != nullptr) return std::nullopt;
+  return make_resident_tiles(setup.shape, static_cast<int>(size_of(setup.dtype)),
+                             batch_norm_clusters(context));
+}
+
 }  // namespace
+
+bool CudaBatchNorm::sums_apart(const CudaContext& context, const Setup& setup, bool deferred) {
+  return has_batch_statistics(setup) && (deferred || !resident_tiles(context, setup));
+}
 
 CudaBatchNorm::CudaBatchNorm(CudaContext& context, const Setup& setup)
     : context_(&context), setup_(setup) {
@@ -30,12 +47,14 @@ CudaBatchNorm::CudaBatchNorm(CudaContext& context, const Setup& setup)
   if (setup_.ranks != nullptr) {
     setup_.ranks->reserve(static_cast<std::size_t>(2 * setup_.shape.channels));
   }
-  if (batch_statistics() && setup_.ranks == nullptr) {
-    resident_ = make_resident_tiles(setup_.shape, static_cast<int>(size_of(setup_.dtype)),
-                                    batch_norm_clusters(context));
-  }
+  resident_ = resident_tiles(context, setup_);
   partial_bytes_ = batch_norm_partial_bytes(context, setup_.shape, setup_.dtype);
   std::size_t counters = batch_norm_counters(context, setup_.shape, setup_.dtype);
+  if (setup_.product) {
+    partial_bytes_ =
+        std::max(partial_bytes_, Arena::align(setup_.product->partials() * sizeof(float)));
+    counters = std::max(counters, setup_.product->counters());
+  }
   if (resident_) counters = std::max(counters, static_cast<std::size_t>(resident_->tiles));
   const std::size_t bytes = counters * sizeof(unsigned);
   counters_ = static_cast<unsigned*>(context.allocate(bytes));
@@ -56,7 +75,7 @@ std::size_t CudaBatchNorm::rank_bytes() const {
 
 std::size_t CudaBatchNorm::forward_scratch() const {
   if (!setup_.training) return BatchNormTable::bytes(setup_.shape);
-  return batch_statistics() ? partial_bytes_ + rank_bytes() : 0;
+  return has_batch_statistics(setup_) ? partial_bytes_ + rank_bytes() : 0;
 }
 
 std::size_t CudaBatchNorm::backward_scratch() const {
@@ -80,7 +99,6 @@ double CudaBatchNorm::all_rows() const {
 }
 
 void CudaBatchNorm::forward(const Forward& args) {
-  const std::int64_t channels = setup_.shape.channels;
   const BatchNormStatistics statistics{
       .weight = args.weight.data<float>(),
       .bias = args.bias.data<float>(),
@@ -91,7 +109,7 @@ void CudaBatchNorm::forward(const Forward& args) {
       .epsilon = setup_.options.epsilon,
       .momentum = setup_.options.momentum};
   const bool deferred = !args.y.defined();
-  if (resident_ && !deferred && aligned(args.x, args.second, args.y)) {
+  if (resident_ && !deferred && !setup_.product && aligned(args.x, args.second, args.y)) {
     batch_norm_resident_forward(*context_, *resident_,
                                 {.x = args.x,
                                  .use = args.use,
@@ -101,17 +119,10 @@ void CudaBatchNorm::forward(const Forward& args) {
                                 statistics);
     return;
   }
-  if (!batch_statistics()) {
-    batch_norm_running_table(*context_, channels, statistics);
+  if (has_batch_statistics(setup_)) {
+    sum_statistics(args, statistics);
   } else {
-    auto* sums = setup_.ranks == nullptr ? nullptr
-                                         : reinterpret_cast<double*>(args.scratch + partial_bytes_);
-    batch_norm_statistics(*context_, setup_.shape, args.x, statistics,
-                          {.partials = args.scratch, .counters = counters_, .rank_sums = sums});
-    if (sums != nullptr) {
-      setup_.ranks->sum_on_device(sums, static_cast<std::size_t>(2 * channels));
-      batch_norm_finish_statistics(*context_, channels, statistics, sums);
-    }
+    batch_norm_running_table(*context_, setup_.shape.channels, statistics);
   }
   if (deferred) return;
   if (args.use == SecondInput::joined) {
@@ -121,6 +132,21 @@ void CudaBatchNorm::forward(const Forward& args) {
     batch_norm_apply(*context_, setup_.shape, args.x, statistics.table, args.second,
                      args.activation, args.y);
   }
+}
+
+void CudaBatchNorm::sum_statistics(const Forward& args, const BatchNormStatistics& statistics) {
+  auto* sums =
+      setup_.ranks == nullptr ? nullptr : reinterpret_cast<double*>(args.scratch + partial_bytes_);
+  const BatchNormWork work{.partials = args.scratch, .counters = counters_, .rank_sums = sums};
+  if (setup_.product) {
+    pointwise_with_statistics(*context_, *setup_.product, args.product_input.raw(),
+                              args.product_weight.raw(), args.x.raw(), statistics, work);
+  } else {
+    batch_norm_statistics(*context_, setup_.shape, args.x, statistics, work);
+  }
+  if (sums == nullptr) return;
+  setup_.ranks->sum_on_device(sums, static_cast<std::size_t>(2 * setup_.shape.channels));
+  batch_norm_finish_statistics(*context_, setup_.shape.channels, statistics, sums);
 }
 
 void CudaBatchNorm::backward(const Backward& args) {

@@ -5,11 +5,10 @@
 
 #include "layers/activation.h"
 #include "layers/batch_norm.h"
+#include "layers/pointwise_statistics_cuda.h"
 #include "layers/resident_tiles.h"
 
 namespace tandem {
-
-struct BatchNormGradients;
 
 /// Batch normalisation of NHWC rows on a CUDA device, fused with what usually follows it: a
 /// residual sum, an activation, a join. Two kernels forward, statistics and result, and two
@@ -30,7 +29,13 @@ class CudaBatchNorm {
     bool training = false;
     bool fixed_statistics = false;  ///< in training: the running ones
     RankSum* ranks = nullptr;       ///< as KernelRequest::rank_sum
+    /// Where not empty, x is the result of this kernel, which makes its statistics too.
+    std::optional<PointwiseTiles> product{};
   };
+
+  /// Whether forward() reads x for statistics alone, which a kernel that makes x could sum instead.
+  /// `deferred`: as there without y.
+  static bool sums_apart(const CudaContext& context, const Setup& setup, bool deferred);
 
   CudaBatchNorm(CudaContext& context, const Setup& setup);
   ~CudaBatchNorm();
@@ -43,6 +48,9 @@ class CudaBatchNorm {
 
   struct Forward {
     Tensor x;
+    /// Where the setup has a product: its operands, and x is what forward() makes first.
+    Tensor product_input{};
+    Tensor product_weight{};
     SecondInput use = SecondInput::none;
     Tensor second{};  ///< the residual, or what is joined, of a multiple of the channels of x
     Activation activation = Activation::none;
@@ -78,7 +86,8 @@ class CudaBatchNorm {
   void backward(const Backward& args);
 
  private:
-  bool batch_statistics() const { return setup_.training && !setup_.fixed_statistics; }
+  /// The table and the running statistics; x too, where it is the product's result.
+  void sum_statistics(const Forward& args, const BatchNormStatistics& statistics);
   std::size_t rank_bytes() const;
   std::size_t group_bytes() const;
   std::size_t coefficient_bytes() const;

@@ -96,6 +96,27 @@ __device__ __forceinline__ void store_running(const StatisticsFinish& finish, in
   to.running_variance[channel] = blend(to.momentum, old.variance, batch.variance * finish.unbiased);
 }
 
+/// What the sums of this block's group make of a channel: means of x - pivot and of its square.
+__device__ __forceinline__ void finish_statistics(const StatisticsFinish& finish, int channel,
+                                                  double mean, double mean_of_squares,
+                                                  double pivot) {
+  const ChannelMoments moments = moments_about(pivot, mean, mean_of_squares);
+  const BatchNormStatistics& to = finish.to;
+  store_table(table_of_group(to.table), channel,
+              channel_table(static_cast<float>(moments.mean), static_cast<float>(moments.variance),
+                            to.epsilon, to.weight[channel], to.bias[channel]));
+  if (blockIdx.z == 0) store_running(finish, channel, load_running(to, channel), moments);
+}
+
+/// A rank's pivot is its own, so what travels are sums of x and x^2, in double: with floats for x
+/// there is no mean so far from zero that their difference would be lost.
+__device__ __forceinline__ void store_rank_sums(double* sums, int channels, int channel,
+                                                double rows, double first, double second,
+                                                double pivot) {
+  sums[channel] = first + rows * pivot;
+  sums[channels + channel] = second + pivot * (2.0 * first + rows * pivot);
+}
+
 /// BatchNormGradients as kernels use it.
 struct GradientFinish {
   BatchNormGradients to;

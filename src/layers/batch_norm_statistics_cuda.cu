@@ -6,25 +6,6 @@
 namespace tandem {
 namespace {
 
-__device__ __forceinline__ void finish_channel(const StatisticsFinish& finish, int channel,
-                                               double mean, double mean_of_squares, double pivot) {
-  const ChannelMoments moments = moments_about(pivot, mean, mean_of_squares);
-  const BatchNormStatistics& to = finish.to;
-  store_table(table_of_group(to.table), channel,
-              channel_table(static_cast<float>(moments.mean), static_cast<float>(moments.variance),
-                            to.epsilon, to.weight[channel], to.bias[channel]));
-  if (blockIdx.z == 0) store_running(finish, channel, load_running(to, channel), moments);
-}
-
-/// A rank's pivot is its own, so what travels are sums of x and x^2, in double: with floats for x
-/// there is no mean so far from zero that their difference would be lost.
-__device__ __forceinline__ void store_rank_sums(double* sums, int channels, int channel,
-                                                double rows, double first, double second,
-                                                double pivot) {
-  sums[channel] = first + rows * pivot;
-  sums[channels + channel] = second + pivot * (2.0 * first + rows * pivot);
-}
-
 template <typename T, int V>
 __global__ void __launch_bounds__(sum_threads, 2)
     statistics_kernel(RowTiles tiles, double rows, const T* __restrict__ x, StatisticsFinish finish,
@@ -67,7 +48,7 @@ __global__ void __launch_bounds__(sum_threads, 2)
         if (rank_sums != nullptr) {
           store_rank_sums(rank_sums, tiles.channels, channel, rows, sum, squares, pivot);
         } else {
-          finish_channel(finish, channel, sum * finish.per_row, squares * finish.per_row, pivot);
+          finish_statistics(finish, channel, sum * finish.per_row, squares * finish.per_row, pivot);
         }
       });
 }
@@ -75,7 +56,7 @@ __global__ void __launch_bounds__(sum_threads, 2)
 __global__ void finish_kernel(int channels, StatisticsFinish finish, const double* rank_sums) {
   const int channel = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (channel >= channels) return;
-  finish_channel(finish, channel, rank_sums[channel] * finish.per_row,
+  finish_statistics(finish, channel, rank_sums[channel] * finish.per_row,
                  rank_sums[channels + channel] * finish.per_row, 0.0);
 }
 

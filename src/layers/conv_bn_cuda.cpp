@@ -5,6 +5,8 @@
 #include "device/arena.h"
 #include "layers/batch_norm_cuda.h"
 #include "layers/convolution_cuda.h"
+#include "layers/plan_tuner.h"
+#include "layers/pointwise_statistics.h"
 
 namespace tandem {
 namespace {
@@ -17,6 +19,27 @@ SecondInput second_use(const ConvBnOptions& options) {
 /// What goes with it, of the layer's inputs or their gradients.
 Tensor second_of(SecondInput use, std::span<const Tensor> tensors) {
   return use == SecondInput::none ? Tensor() : tensors[1];
+}
+
+/// Of the normalisation in training; with the convolution as its product where one kernel for both
+/// is the fastest way.
+CudaBatchNorm::Setup training_norm(CudaContext& context, const ConvBnOptions& options,
+                                   const KernelRequest& request) {
+  CudaBatchNorm::Setup setup{.shape = batch_norm_shape(request),
+                             .options = options.norm,
+                             .dtype = request.dtype(),
+                             .training = true,
+                             .fixed_statistics = request.fixed_statistics,
+                             .ranks = request.rank_sum};
+  if (request.input_norm || !CudaBatchNorm::sums_apart(context, setup, request.defers_norm)) {
+    return setup;
+  }
+  const ConvolutionProblem problem =
+      convolution_problem(ConvolutionOperation::forward, request.precision, options.conv,
+                          request.inputs[0], request.output);
+  setup.product =
+      choose_pointwise_statistics(context, problem, setup.shape, choose_plan(context, problem));
+  return setup;
 }
 
 /// Saved for backward: the convolution's output, the normalisation's tables. Where the
@@ -32,12 +55,8 @@ class ConvBnTraining : public LayerKernel {
         weight_gradient_(request.wants_parameter(0)),
         split_(request.split_backward && weight_gradient_),
         defers_(request.defers_norm),
-        norm_(context, {.shape = batch_norm_shape(request),
-                        .options = options.norm,
-                        .dtype = request.dtype(),
-                        .training = true,
-                        .fixed_statistics = request.fixed_statistics,
-                        .ranks = request.rank_sum}),
+        setup_(training_norm(context, options, request)),
+        norm_(context, setup_),
         convolution_(make_cuda_convolution(context, options.conv, request.inputs[0], request.output,
                                            {.precision = request.precision,
                                             .input_gradient = input_gradient_,
@@ -50,7 +69,8 @@ class ConvBnTraining : public LayerKernel {
     const std::size_t weights = weight_gradient_ ? convolution_->backward_weights_scratch() : 0;
     return {.saved = defers_ ? 0 : convolved_bytes() + norm_.saved(),
             .output_norm = defers_ ? norm_.saved() : 0,
-            .forward_scratch = std::max(convolution_->forward_scratch(), norm_.forward_scratch()),
+            .forward_scratch = std::max(makes_product() ? 0 : convolution_->forward_scratch(),
+                                        norm_.forward_scratch()),
             .backward_scratch = std::max({norm_.backward_scratch(), data, split_ ? 0 : weights}),
             .handed_on = use_ == SecondInput::joined ? convolved_bytes() : 0,
             .weights_scratch = split_ ? weights : 0};
@@ -58,8 +78,12 @@ class ConvBnTraining : public LayerKernel {
 
   void forward(const ForwardArgs& args) override {
     const Tensor z = convolved(args);
-    convolution_->forward({args.inputs[0], args.input_norm}, args.weights[0], z, args.scratch);
+    if (!makes_product()) {
+      convolution_->forward({args.inputs[0], args.input_norm}, args.weights[0], z, args.scratch);
+    }
     norm_.forward({.x = z,
+                   .product_input = args.inputs[0],
+                   .product_weight = args.weights[0],
                    .use = use_,
                    .second = second_of(use_, args.inputs),
                    .activation = activation_,
@@ -102,6 +126,8 @@ class ConvBnTraining : public LayerKernel {
   }
 
  private:
+  /// Whether the convolution is the normalisation's first kernel.
+  bool makes_product() const { return setup_.product.has_value(); }
   std::size_t convolved_bytes() const {
     return Arena::align(static_cast<std::size_t>(convolved_.elements()) * size_of(dtype_));
   }
@@ -127,6 +153,7 @@ class ConvBnTraining : public LayerKernel {
   bool weight_gradient_;
   bool split_;
   bool defers_;
+  CudaBatchNorm::Setup setup_;
   CudaBatchNorm norm_;
   std::unique_ptr<CudaConvolution> convolution_;
 };
