@@ -2,14 +2,13 @@
 
 #include <cuda_runtime_api.h>
 
-#include <functional>
-
 #include "device/cuda_check.h"
 #include "device/cuda_context.h"
 #include "layers/bias_cuda.h"
 #include "layers/kernel_timing.h"
 #include "layers/matmul_plan.h"
 #include "layers/plan_tuner.h"
+#include "layers/plan_way.h"
 #include "layers/trial_operand.h"
 #include "tensor/tensor_kernels.h"
 
@@ -33,25 +32,6 @@ std::unique_ptr<CublasMatmul> biased_product(CudaContext& context,
       algorithm);
   return product->supported() ? std::move(product) : nullptr;
 }
-
-/// A way to compute the layer with the same bias always.
-class WithBias final : public ConvolutionPlan {
- public:
-  using Run = std::function<void(const void* x, const void* weight, void* y, std::byte* scratch)>;
-  WithBias(std::string name, std::size_t scratch, Run run)
-      : name_(std::move(name)), scratch_(scratch), run_(std::move(run)) {}
-
-  std::string name() const override { return name_; }
-  std::size_t scratch() const override { return scratch_; }
-  void run(const void* first, const void* second, void* result, std::byte* scratch) const override {
-    run_(first, second, result, scratch);
-  }
-
- private:
-  std::string name_;
-  std::size_t scratch_;
-  Run run_;
-};
 
 /// A bias to try ways with.
 class TrialBias {
@@ -96,14 +76,14 @@ PlansToTry candidates(CudaContext& context, const ConvolutionProblem& problem,
   for (int algorithm = 0; algorithm < most_matmul_algorithms; ++algorithm) {
     const std::shared_ptr<const CublasMatmul> product = biased_product(context, problem, algorithm);
     if (product == nullptr) break;
-    ways.push_back(std::make_shared<WithBias>(
+    ways.push_back(std::make_shared<PlanWay>(
         fused_name(algorithm), product->scratch(),
         [product, bias](const void* x, const void* weight, void* y, std::byte* scratch) {
           product->run(x, weight, bias->rounded().raw(), y, scratch);
         }));
   }
   const Shape shape{problem.pixels(), problem.out_channels};
-  ways.push_back(std::make_shared<WithBias>(
+  ways.push_back(std::make_shared<PlanWay>(
       std::string(apart_name), plain->scratch(),
       [=, &context](const void* x, const void* weight, void* y, std::byte* scratch) {
         plain->run(x, weight, y, scratch);

@@ -1,7 +1,6 @@
 #include "layers/pointwise_statistics.h"
 
 #include <algorithm>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -12,6 +11,7 @@
 #include "device/memory_kernels.h"
 #include "layers/kernel_timing.h"
 #include "layers/plan_tuner.h"
+#include "layers/plan_way.h"
 
 namespace tandem {
 namespace {
@@ -88,31 +88,12 @@ class TrialStatistics {
   TimingBuffer memory_;
 };
 
-/// A way to compute the convolution and the statistics of its result.
-class WithStatistics final : public ConvolutionPlan {
- public:
-  using Run = std::function<void(const void* x, const void* weight, void* y, std::byte* scratch)>;
-  WithStatistics(std::string name, std::size_t scratch, Run run)
-      : name_(std::move(name)), scratch_(scratch), run_(std::move(run)) {}
-
-  std::string name() const override { return name_; }
-  std::size_t scratch() const override { return scratch_; }
-  void run(const void* first, const void* second, void* result, std::byte* scratch) const override {
-    run_(first, second, result, scratch);
-  }
-
- private:
-  std::string name_;
-  std::size_t scratch_;
-  Run run_;
-};
-
 PlansToTry ways(CudaContext& context, const ConvolutionProblem& problem,
                 const BatchNormShape& shape, const ConvolutionPlanPtr& plain,
                 const std::vector<PointwiseTiles>& all) {
   const auto trial = std::make_shared<const TrialStatistics>(context, shape, problem.dtype(), all);
   const Shape result{problem.pixels(), problem.out_channels};
-  std::vector<ConvolutionPlanPtr> plans{std::make_shared<WithStatistics>(
+  std::vector<ConvolutionPlanPtr> plans{std::make_shared<PlanWay>(
       std::string(apart_name), plain->scratch(),
       [=, &context](const void* x, const void* weight, void* y, std::byte* scratch) {
         plain->run(x, weight, y, scratch);
@@ -120,7 +101,7 @@ PlansToTry ways(CudaContext& context, const ConvolutionProblem& problem,
                               trial->work());
       })};
   for (const PointwiseTiles& tiles : all) {
-    plans.push_back(std::make_shared<WithStatistics>(
+    plans.push_back(std::make_shared<PlanWay>(
         name_of(tiles), 0,
         [=, &context](const void* x, const void* weight, void* y, std::byte* /*scratch*/) {
           pointwise_with_statistics(context, tiles, x, weight, y, trial->statistics(),
