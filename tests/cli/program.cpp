@@ -57,7 +57,8 @@ bool descends_from(pid_t process, pid_t ancestor) {
 }
 
 /// Whether the process is that rank of an MPI job that `starter` started: neither what watches the
-/// rank nor what guards its MPS daemon, which has left the job only once it is under way.
+/// rank, nor what guards its MPS daemon, which has left the job only once it is under way, nor
+/// another program that one of these asks.
 bool is_rank(pid_t id, pid_t starter, int rank) {
   if (!descends_from(id, starter)) return false;
   const fs::path process = fs::path("/proc") / std::to_string(id);
@@ -70,7 +71,8 @@ bool is_rank(pid_t id, pid_t starter, int rank) {
   // Read last: while a process becomes another program, it has no command line yet, and then it has
   // one before it has an environment.
   const std::string command = read_file(process / "cmdline");
-  return command.find("launch-rank") == std::string::npos &&
+  return fs::path(command.c_str()).filename() == "tandem" &&
+         command.find("launch-rank") == std::string::npos &&
          command.find("mps-guard") == std::string::npos;
 }
 

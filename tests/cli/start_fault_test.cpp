@@ -78,9 +78,9 @@ class KilledStart : public LaunchFault, public testing::WithParamInterface<int> 
 
  private:
   static bool has_open(pid_t process, const std::filesystem::path& path) {
-    const std::filesystem::directory_iterator files(fmt::format("/proc/{}/fd", process));
+    std::error_code gone;  // the process, or the file, meanwhile
+    const std::filesystem::directory_iterator files(fmt::format("/proc/{}/fd", process), gone);
     return std::any_of(begin(files), end(files), [&](const auto& file) {
-      std::error_code gone;
       return std::filesystem::read_symlink(file, gone) == path;
     });
   }
