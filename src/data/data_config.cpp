@@ -22,28 +22,31 @@ int get_small(const ConfigTable& table, std::string_view key, int fallback, int 
   return static_cast<int>(table.get_int_or(key, fallback, low, high));
 }
 
+/// That `path`, which `key` led to, is no `kind`: by what `code` says where it could not be looked
+/// at.
+[[noreturn]] void fail_missing(const ConfigTable& table, std::string_view key, const fs::path& path,
+                               std::string_view kind, const std::error_code& code) {
+  const bool was_seen =
+      !code || code == std::errc::no_such_file_or_directory || code == std::errc::not_a_directory;
+  const std::string what = was_seen ? fmt::format("no such {}", kind) : code.message();
+  std::error_code ignored;
+  const std::string from =
+      path.is_relative() ? fmt::format(" (looked in {})", fs::current_path(ignored).string()) : "";
+  table.fail(key, fmt::format("{}: {}{}", path.string(), what, from));
+}
+
 /// `path`, which `key` led to, must be a file or a folder.
 void require_file(const ConfigTable& table, std::string_view key, const fs::path& path) {
   std::error_code code;
   if (fs::is_directory(path, code)) {
     table.fail(key, fmt::format("{}: a folder; give the path of a file", path.string()));
   }
-  if (!fs::is_regular_file(path, code)) {
-    table.fail(key, fmt::format("{}: no such file{}", path.string(),
-                                path.is_relative() ? fmt::format(" (looked in {})",
-                                                                 fs::current_path(code).string())
-                                                   : ""));
-  }
+  if (!fs::is_regular_file(path, code)) fail_missing(table, key, path, "file", code);
 }
 
 void require_folder(const ConfigTable& table, std::string_view key, const fs::path& path) {
   std::error_code code;
-  if (!fs::is_directory(path, code)) {
-    table.fail(key, fmt::format("{}: no such folder{}", path.string(),
-                                path.is_relative() ? fmt::format(" (looked in {})",
-                                                                 fs::current_path(code).string())
-                                                   : ""));
-  }
+  if (!fs::is_directory(path, code)) fail_missing(table, key, path, "folder", code);
 }
 
 fs::path get_file(const ConfigTable& table, std::string_view key) {

@@ -181,5 +181,16 @@ TEST(DataConfig, ReadsCifarAndExpandsHome) {
   }
 }
 
+TEST(DataConfig, PathsThatCannotBeLookedAtAreToldSo) {
+  const TemporaryFolder folder;
+  const std::filesystem::path loop = folder.path() / "loop";
+  std::filesystem::create_symlink(loop, loop);
+  const std::string line = fmt::format("path = '{}'\n", (loop / "data").string());
+  for (const char* kind : {"kind = 'cifar10'\n", "kind = 'folder'\nsize = 8\n"}) {
+    expect_input_error([&] { read(kind + line); },
+                       {"data.path", "Too many levels of symbolic links"});
+  }
+}
+
 }  // namespace
 }  // namespace tandem::testing
