@@ -5,6 +5,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <exception>
+#include <functional>
 #include <iostream>
 
 #include "device/cuda_context.h"

@@ -33,7 +33,7 @@ while (($# > 0)); do
   shift
 done
 
-patterns=('*.h' '*.cpp')
+patterns=('*.h' '*.cpp' '*.cu' '*.cuh')
 if [[ $all == yes ]]; then
   mapfile -t files < <(git ls-files -- "${patterns[@]}")
 elif ((${#files[@]} == 0)); then

@@ -229,7 +229,8 @@ int end_failed(const MpiSession* session) {
   const bool whose = takes_turns && failure.code == ExitCode::failure && session != nullptr &&
                      session->distributed();
   tell(whose ? fmt::format("{} ({})", failure.line, process_place()) : failure.line, wait_for);
-  close_log_file();
+  // Beside a killed rank the line above may still be on its way to a disk that hangs.
+  has_killed_neighbour() ? try_to(close_log_file) : close_log_file();
   if (failure.launcher_ends_job) std::this_thread::sleep_for(launchers_turn);
   if (session != nullptr) session->abort(failure.code);
   return failure.code;

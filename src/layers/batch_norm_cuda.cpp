@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/error.h"
 #include "device/arena.h"
 #include "device/cuda_context.h"
 #include "device/memory_kernels.h"
@@ -109,7 +110,7 @@ void CudaBatchNorm::forward(const Forward& args) {
       .epsilon = setup_.options.epsilon,
       .momentum = setup_.options.momentum};
   const bool deferred = !args.y.defined();
-  if (resident_ && !deferred && !setup_.product && aligned(args.x, args.second, args.y)) {
+  if (resident_ && !deferred && aligned(args.x, args.second, args.y)) {
     batch_norm_resident_forward(*context_, *resident_,
                                 {.x = args.x,
                                  .use = args.use,
@@ -139,6 +140,8 @@ void CudaBatchNorm::sum_statistics(const Forward& args, const BatchNormStatistic
       setup_.ranks == nullptr ? nullptr : reinterpret_cast<double*>(args.scratch + partial_bytes_);
   const BatchNormWork work{.partials = args.scratch, .counters = counters_, .rank_sums = sums};
   if (setup_.product) {
+    TANDEM_CHECK(aligned(args.product_input, args.product_weight, args.x),
+                 "a 1x1 convolution's tensors are not 16-byte aligned");
     pointwise_with_statistics(*context_, *setup_.product, args.product_input.raw(),
                               args.product_weight.raw(), args.x.raw(), statistics, work);
   } else {

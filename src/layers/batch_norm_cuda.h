@@ -12,9 +12,10 @@ namespace tandem {
 
 /// Batch normalisation of NHWC rows on a CUDA device, fused with what usually follows it: a
 /// residual sum, an activation, a join. Two kernels forward, statistics and result, and two
-/// backward; x is read twice in both. Tensors of some MB, for which most of the time would go into
-/// starting the second kernel, have one of each, which keeps them in registers: see ResidentTiles.
-/// Enqueued on the context's stream; results are the same bits from run to run.
+/// backward; x is read twice in both, but where the kernel that makes x sums its statistics.
+/// Tensors of some MB, for which most of the time would go into starting the second kernel, have
+/// one of each, which keeps them in registers: see ResidentTiles. Enqueued on the context's stream;
+/// results are the same bits from run to run.
 ///
 /// Several groups of rows, each with statistics of its own, take as many kernels as one.
 ///

@@ -25,8 +25,10 @@ struct BatchNormTable {
 
 /// What sums over rows need beside their operands.
 struct BatchNormWork {
-  std::byte* partials = nullptr;  ///< batch_norm_partial_bytes(), 16-byte aligned
-  /// batch_norm_counters() of them, zero before and after each kernel.
+  /// As many bytes as the kernel wants, for those below batch_norm_partial_bytes(); 16-byte
+  /// aligned.
+  std::byte* partials = nullptr;
+  /// The same of them, batch_norm_counters(); zero before and after each kernel.
   unsigned* counters = nullptr;
   /// Where not null: the sums of this rank, two doubles a channel, are put there and nothing is
   /// finished; batch_norm_finish_…() does, once they have become those of all ranks.

@@ -57,7 +57,7 @@ __global__ void finish_kernel(int channels, StatisticsFinish finish, const doubl
   const int channel = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (channel >= channels) return;
   finish_statistics(finish, channel, rank_sums[channel] * finish.per_row,
-                 rank_sums[channels + channel] * finish.per_row, 0.0);
+                    rank_sums[channels + channel] * finish.per_row, 0.0);
 }
 
 __global__ void running_table_kernel(int channels, BatchNormStatistics to) {

@@ -5,7 +5,6 @@
 #include "device/arena.h"
 #include "layers/batch_norm_cuda.h"
 #include "layers/convolution_cuda.h"
-#include "layers/plan_tuner.h"
 #include "layers/pointwise_statistics.h"
 
 namespace tandem {
@@ -37,8 +36,7 @@ CudaBatchNorm::Setup training_norm(CudaContext& context, const ConvBnOptions& op
   const ConvolutionProblem problem =
       convolution_problem(ConvolutionOperation::forward, request.precision, options.conv,
                           request.inputs[0], request.output);
-  setup.product =
-      choose_pointwise_statistics(context, problem, setup.shape, choose_plan(context, problem));
+  setup.product = choose_pointwise_statistics(context, problem, setup.shape);
   return setup;
 }
 

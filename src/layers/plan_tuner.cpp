@@ -17,11 +17,6 @@ namespace {
 constexpr std::size_t most_plans_a_layout = 10;
 constexpr std::size_t choices_between_messages = 20;
 
-bool may_measure() {
-  const char* value = std::getenv("TANDEM_TUNE");
-  return value == nullptr || std::string_view(value) != "off";
-}
-
 /// The fastest plan that computes what it should, or the first where nothing is measured.
 PlanChoice try_plans(CudaContext& context, const ConvolutionProblem& problem,
                      const std::string& key, const PlansToTry& tried) {
@@ -139,16 +134,22 @@ std::string try_ways(CudaContext& context, const ConvolutionProblem& problem,
                      const std::string& key, const MakePlans& make, const std::string& untried) {
   try {
     const PlanChoice choice = choose(context, problem, key, make);
-    if (choice.name.empty()) system_error("of the kernels for '{}' {}", key, why_none(choice));
-    return choice.name;
+    if (!choice.name.empty()) return choice.name;
+    log_warning("'{}' is taken for {}; of the ways that were tried {}", untried, key,
+                why_none(choice));
   } catch (const OutOfMemory& error) {
     warn_of_untried(key, error);
-    remember(context, key, untried);
-    return untried;
   }
+  remember(context, key, untried);
+  return untried;
 }
 
 }  // namespace
+
+bool may_measure() {
+  const char* value = std::getenv("TANDEM_TUNE");
+  return value == nullptr || std::string_view(value) != "off";
+}
 
 ConvolutionPlanPtr choose_plan(CudaContext& context, const ConvolutionProblem& problem) {
   context.activate();

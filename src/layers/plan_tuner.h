@@ -8,6 +8,9 @@
 
 namespace tandem {
 
+/// Whether kernels are timed: unless TANDEM_TUNE=off.
+bool may_measure();
+
 /// The fastest plan for the problem: the one that layers of equal shapes use already, else the one
 /// that was fastest in an earlier run on this device, else the fastest of all candidates as
 /// measured now (a tenth of a second or so) in memory that is freed again, of those whose result is
@@ -27,8 +30,8 @@ struct PlansToTry {
 using MakePlans = std::function<PlansToTry()>;
 
 /// The same for other plans of a problem than those of layers/convolution_plan.h: the name of the
-/// chosen one, under `key`. `untried`: the name of what is taken where memory to try them is
-/// missing. Throws SystemError where none is right.
+/// chosen one, under `key`. `untried`: the name of what is taken, with a warning, where memory to
+/// try them is missing, or none is right: a plan that is known to be.
 std::string choose_way(CudaContext& context, const ConvolutionProblem& problem,
                        const std::string& key, const MakePlans& make, const std::string& untried);
 

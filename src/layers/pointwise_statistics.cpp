@@ -1,9 +1,12 @@
 #include "layers/pointwise_statistics.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "device/arena.h"
@@ -115,10 +118,11 @@ PlansToTry ways(CudaContext& context, const ConvolutionProblem& problem,
 
 std::optional<PointwiseTiles> choose_pointwise_statistics(CudaContext& context,
                                                           const ConvolutionProblem& problem,
-                                                          const BatchNormShape& shape,
-                                                          const ConvolutionPlanPtr& plain) {
+                                                          const BatchNormShape& shape) {
+  if (!may_measure()) return std::nullopt;
   const std::vector<PointwiseTiles> all = all_tiles(context, problem, shape);
   if (all.empty()) return std::nullopt;
+  const ConvolutionPlanPtr plain = choose_plan(context, problem);
   const std::string name = choose_way(
       context, problem, fmt::format("{} statistics of {} groups", problem.key(), shape.groups),
       [&] { return ways(context, problem, shape, plain, all); }, std::string(apart_name));

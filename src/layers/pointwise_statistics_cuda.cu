@@ -26,6 +26,8 @@ __host__ __device__ constexpr int pitch_of(int in) {
 }
 
 constexpr int threads = 256;
+/// No less than a block's shared memory that is not dynamic.
+constexpr std::size_t static_shared = 64;
 
 /// How the warps of a block share its part of a row tile.
 template <int Columns>
@@ -173,7 +175,7 @@ __device__ __forceinline__ void store_rows(const ProductFragment<T> (&products)[
       }
     }
   };
-  // By itself, since a test for each row takes a tenth of the kernel's time.
+  // By itself: a test for each row costs instructions, which these kernels are short of.
   if (left > S::fragments * fragment_rows - 8) return store_some([](int) { return true; });
   store_some([&](int row) { return row < left; });
 }
@@ -365,7 +367,7 @@ template <typename T, typename S>
 auto* kernel_with_memory(const PointwiseTiles& tiles) {
   auto* const kernel = pointwise_kernel<T, S>;
   TANDEM_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                         static_cast<int>(tiles.shared_bytes)));
+                                         static_cast<int>(tiles.most_shared)));
   return kernel;
 }
 
@@ -387,13 +389,13 @@ std::size_t shared_bytes(const PointwiseTiles& tiles) {
 
 /// As many blocks on a multiprocessor as fit, then as many stages; returns the blocks, 0 where none
 /// fits.
-int choose_stages(PointwiseTiles& tiles, std::size_t most_shared) {
+int choose_stages(PointwiseTiles& tiles) {
   PointwiseTiles best = tiles;
   int most = 0;
   for (const int stages : {3, 2}) {
     tiles.stages = stages;
     tiles.shared_bytes = shared_bytes(tiles);
-    if (tiles.shared_bytes > most_shared) continue;
+    if (tiles.shared_bytes > tiles.most_shared) continue;
     const int blocks = blocks_on_multiprocessor(tiles);
     if (blocks <= most) continue;
     most = blocks;
@@ -426,8 +428,9 @@ std::optional<PointwiseTiles> make_pointwise_tiles(const CudaContext& context,
                        .groups = groups,
                        .in = static_cast<int>(problem.channels),
                        .out = static_cast<int>(problem.out_channels),
-                       .columns = columns};
-  const int blocks = choose_stages(tiles, static_cast<std::size_t>(most_shared));
+                       .columns = columns,
+                       .most_shared = static_cast<std::size_t>(most_shared) - static_shared};
+  const int blocks = choose_stages(tiles);
   if (blocks == 0) return std::nullopt;
   tiles.column_tiles = (tiles.out + columns - 1) / columns;
   tiles.row_tiles = static_cast<int>((tiles.rows + tile_rows - 1) / tile_rows);

@@ -23,12 +23,13 @@ struct PointwiseTiles {
   int groups = 1;         ///< of rows, each with statistics of its own
   int in = 0;             ///< channels
   int out = 0;
-  int columns = 0;       ///< output channels of a block
-  int column_tiles = 0;  ///< side by side
-  int row_tiles = 0;     ///< of a group
-  int chunks = 0;        ///< blocks that share the row tiles of a group
-  int stages = 0;        ///< row tiles in shared memory at once
-  std::size_t shared_bytes = 0;
+  int columns = 0;               ///< output channels of a block
+  int column_tiles = 0;          ///< side by side
+  int row_tiles = 0;             ///< of a group
+  int chunks = 0;                ///< blocks that share the row tiles of a group
+  int stages = 0;                ///< row tiles in shared memory at once
+  std::size_t shared_bytes = 0;  ///< of a block
+  std::size_t most_shared = 0;   ///< that a block may have
 
   /// Floats of the blocks' sums.
   std::size_t partials() const {
@@ -52,7 +53,7 @@ std::optional<PointwiseTiles> make_pointwise_tiles(const CudaContext& context,
 /// y = x * weight^T, and what batch_norm_statistics() would make of y, in one kernel: y is not read
 /// again for its sums. x, weight and y are 16-byte aligned and of the tiles' dtype; x (rows, in)
 /// and y (rows, out), each group's behind the other's, weight (out, in). Sums are of y, rounded,
-/// minus its first row, as there.
+/// minus about its first row, which each block computes for itself.
 void pointwise_with_statistics(CudaContext& context, const PointwiseTiles& tiles, const void* x,
                                const void* weight, void* y, const BatchNormStatistics& statistics,
                                const BatchNormWork& work);

@@ -1,9 +1,9 @@
-#include "cli/rank_fault.h"
-
 #include <cuda_runtime.h>
 
 #include <cstdint>
 #include <cstdlib>
+
+#include "cli/rank_fault.h"
 
 namespace tandem::cli {
 namespace {

@@ -186,9 +186,9 @@ struct DeviceBarrier::Handle {
     using Clock = std::chrono::steady_clock;
     const Clock::time_point end = Clock::now() + std::chrono::seconds(1);
     for (int m = 0; m < members(); ++m) {
-      const cudaError_t status = cudaMemcpyAsync(
-          counts.get()->begun[m], controls[static_cast<std::size_t>(m)]->begun,
-          sizeof(Control::begun), cudaMemcpyDeviceToHost, aside.get());
+      const cudaError_t status =
+          cudaMemcpyAsync(counts.get()->begun[m], controls[static_cast<std::size_t>(m)]->begun,
+                          sizeof(Control::begun), cudaMemcpyDeviceToHost, aside.get());
       if (status != cudaSuccess) return false;
     }
     cudaError_t status = cudaSuccess;
