@@ -53,6 +53,13 @@ AtomicFile::AtomicFile(std::filesystem::path path)
   descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (descriptor_ < 0) {
     const std::error_code code(errno, std::generic_category());
+    const std::filesystem::path folder = path_.parent_path();
+    std::error_code ignored;
+    if (code == std::errc::no_such_file_or_directory && !folder.empty() &&
+        !std::filesystem::exists(folder, ignored)) {
+      input_error("cannot create '{}': {}; make the folder '{}', or name another file",
+                  path_.string(), code.message(), folder.string());
+    }
     file_error(fmt::format("cannot create '{}'", path_.string()), code);
   }
 }

@@ -70,7 +70,7 @@ void add_bench_command(CLI::App& app, Command& chosen) {
       ->add_option("--seconds", arguments->options.seconds,
                    "To measure the step for, on one batch and with the loader each")
       ->type_name("SECONDS")
-      ->check(CLI::Range(0.01, 3600.0))
+      ->check(within(0.01, 3600.0))
       ->capture_default_str();
   command->add_flag("--rates-only", arguments->options.rates_only,
                     "Leave out phases, layers and ceilings");

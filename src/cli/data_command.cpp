@@ -7,6 +7,7 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -125,6 +126,14 @@ void print_part(const std::string& name, const PartReport& part) {
       part.unreadable.size());
 }
 
+/// A hundred copies of one image are not to fill the terminal; --json names them all.
+std::string members_text(const std::vector<std::string>& members) {
+  constexpr std::size_t most = 10;
+  if (members.size() <= most) return join(members, " = ");
+  return fmt::format("{} and {} more", join(std::span(members).first(most), " = "),
+                     members.size() - most);
+}
+
 void print_report(const DataReport& report, const std::vector<std::string>& empty_classes) {
   print_part("training", report.train);
   print_part("test", report.test);
@@ -149,7 +158,7 @@ void print_report(const DataReport& report, const std::vector<std::string>& empt
     const bool across = !group.train.empty() && !group.test.empty();
     std::cout << fmt::format("the same{}{}: {}\n", across ? ", in training and test set" : "",
                              group.labels_differ ? ", with different labels" : "",
-                             join(members, " = "));
+                             members_text(members));
   }
   std::cout << fmt::format(
       "{} unreadable, {} group{} of duplicates, {} of them across training and test set\n",
@@ -209,7 +218,7 @@ void add_data_command(CLI::App& app, Command& chosen) {
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   command->add_option("--threads", arguments->threads, "Decoding threads (default: all cores)")
-      ->check(CLI::Range(1, 1024));
+      ->check(within(1, 1024));
   command->add_flag("--json", arguments->json, "Print one JSON object");
   command->callback([&chosen, arguments] {
     chosen = on_root([arguments](const MpiSession&) { return verify(*arguments); });

@@ -51,7 +51,8 @@ fs::path config_file_of(const fs::path& target) {
     input_error("eval {}: a folder without config.toml, so no run's; {}", target.string(), wanted);
   }
   if (!fs::exists(target, code)) {
-    input_error("eval {}: no such file or folder; {}", target.string(), wanted);
+    const std::string what = code ? code.message() : "no such file or folder";
+    input_error("eval {}: {}; {}", target.string(), what, wanted);
   }
   if (!is_of_kind(target, safetensors_kind)) return target;
   input_error(

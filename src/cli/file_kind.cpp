@@ -1,5 +1,7 @@
 #include "cli/file_kind.h"
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <string>
 #include <system_error>
@@ -38,7 +40,8 @@ void expect_replaceable(const fs::path& file, const FileKind& kind) {
 void expect_json_can_be_written(const fs::path& file) {
   expect_replaceable(file, json_object);
   if (!std::ofstream(file, std::ios::app)) {
-    input_error("--json {}: it cannot be written", file.string());
+    input_error("--json {}: it cannot be written: {}; name a file in a folder where you may write",
+                file.string(), std::strerror(errno));
   }
 }
 

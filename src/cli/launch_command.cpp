@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
@@ -20,14 +19,14 @@
 #include "cli/command_words.h"
 #include "cli/commands.h"
 #include "cli/failure.h"
-#include "cli/launched_config.h"
+#include "cli/launched_command.h"
 #include "cli/resumed_command.h"
 #include "cli/tuned_placement.h"
 #include "cli/usage_error.h"
 #include "device/host_memory.h"
 #include "device/machine.h"
 #include "device/open_context.h"
-#include "launch/failure_notice.h"
+#include "launch/end_notice.h"
 #include "launch/job_supervisor.h"
 #include "launch/launch_plan.h"
 #include "launch/mps_environment.h"
@@ -35,6 +34,7 @@
 #include "parallel/mpi_start_watch.h"
 #include "train/device_memory_need.h"
 #include "train/host_memory_need.h"
+#include "train/planned_run.h"
 
 namespace tandem {
 namespace {
@@ -54,21 +54,6 @@ const char* variable(const char* name) { return std::getenv(name); }
 int number_of_variable(const char* name) {
   const char* text = variable(name);
   return text == nullptr ? 0 : parse_number<int>(text).value_or(0);
-}
-
-void check_command(const std::vector<std::string>& command) {
-  constexpr std::array launched{"train", "bench", "eval"};
-  if (!command.empty() && std::ranges::find(launched, command[0]) != launched.end()) {
-    if (command.size() > 1 && command[1].empty()) {
-      input_error("tandem launch -- {}: the config's path is empty", command[0]);
-    }
-    if (command.size() > 1 && !command[1].starts_with('-')) return;
-    input_error("tandem launch wants the config right behind {0}: tandem launch -- {0} CONFIG ...",
-                command[0]);
-  }
-  input_error(
-      "tandem launch starts train, bench or eval{}; for example: tandem launch -- train CONFIG",
-      command.empty() ? "" : fmt::format(", not '{}'", command[0]));
 }
 
 /// Before anything starts, and of a dry run too. An eval may name a run's folder.
@@ -224,6 +209,13 @@ void check_device_memory(const RunConfig& config, const LaunchPlan& plan,
                          .bytes = static_cast<std::size_t>(least->memory_bytes)});
 }
 
+/// The ranks would say so too, and mpirun more behind them.
+void check_batch(const LaunchPlan& plan) {
+  if (plan.rank.command[0] == "eval") return;
+  require_dealt_batch(launched_config(plan.rank.command),
+                      std::int64_t{plan.processes_per_host} * plan.host_count);
+}
+
 /// Ranks on CPUs would find it out too late, when the kernel ends one of them. Those on GPUs look
 /// at what is free before their first step, once MPS and MPI have started and kernels are chosen.
 void check_memory(const LaunchPlan& plan, const std::vector<GpuInfo>& gpus) {
@@ -245,7 +237,7 @@ int launch(const LaunchArguments& arguments) {
   if (started_by_mpi(&variable)) {
     input_error("tandem launch starts mpirun itself; start it without mpirun");
   }
-  check_command(arguments.command);
+  require_launched_command(arguments.command);
   LaunchPlan plan;
   choose_hosts(arguments, plan);
   plan.program = own_program();
@@ -262,6 +254,7 @@ int launch(const LaunchArguments& arguments) {
     place_ranks(arguments, placement, plan.rank);
     slots = deal_slots(plan.rank.slot, gpus, usable_cores());
     plan.processes_per_host = static_cast<int>(slots.slots.size());
+    check_batch(plan);
     check_memory(plan, used);
     warn_of_other_users(used);
     warn_of_backend(slots);
@@ -292,7 +285,7 @@ int launch_rank(const RankRequest& request) {
     set_process_rank(read_launched_job(&variable).rank);
     return run_rank(request);
   } catch (const std::exception&) {
-    notify_failure_at_exit(request.job, failure_code());
+    notify_end_at_exit(request.job, failure_code());
     throw;
   }
 }
@@ -308,7 +301,7 @@ void add_slot_options(CLI::App& command, SlotRequest& slot) {
       .add_option("--sm-percent", slot.sm_percent,
                   "Share of a GPU's multiprocessors that each of its processes may use at most")
       ->type_name("PERCENT")
-      ->check(CLI::Range(1, 100));
+      ->check(within(1, 100));
   command.add_flag("--reuse-mps", slot.reuse_mps,
                    "Use your MPS daemon that runs already (CUDA_MPS_PIPE_DIRECTORY) instead of a "
                    "private one");
@@ -350,12 +343,12 @@ void add_launch_command(CLI::App& app, Command& chosen) {
                    "Hosts with commas between, or a file of them, one a line (default: this host, "
                    "or the Slurm allocation's)")
       ->type_name("a,b|FILE")
-      ->check(not_empty());
+      ->check(not_empty("list of hosts"));
   command
       ->add_option("--max-restarts", arguments->max_restarts,
                    "Start a job that failed again this often, from its newest sound checkpoint")
       ->type_name("N")
-      ->check(CLI::Range(0, 1000000))
+      ->check(within(0, 1000000))
       ->capture_default_str();
   command->add_flag("--dry-run", arguments->dry_run,
                     "Say what would be started, and start nothing");

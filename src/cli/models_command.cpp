@@ -48,11 +48,10 @@ void add_models_command(CLI::App& app, Command& chosen) {
   command->add_option("MODEL", *only, "A zoo model or a model file (default: the whole zoo)")
       ->check(not_empty());
   command->add_option("--size", options->size, "Rows and columns of the input, pixels")
-      ->check(CLI::Range(1, 1 << 20));
+      ->check(within(1, 1 << 20));
   command->add_option("--classes", options->classes, "Number of classes")
-      ->check(CLI::Range(1, 1 << 20));
-  command->add_option("--channels", options->channels, "Input channels")
-      ->check(CLI::Range(1, 1 << 20));
+      ->check(within(1, 1 << 20));
+  command->add_option("--channels", options->channels, "Input channels")->check(within(1, 1 << 20));
   command->callback([&chosen, options, only] {
     chosen = on_root([options, only](const MpiSession&) { return list_models(*options, *only); });
   });

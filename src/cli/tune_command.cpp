@@ -243,7 +243,7 @@ void add_tune_command(CLI::App& app, Command& chosen) {
       ->type_name("all|none|N|LIST");
   command->add_option("--seconds", arguments->seconds, "To take for all of it")
       ->type_name("SECONDS")
-      ->check(CLI::Range(1.0, 86400.0))
+      ->check(within(1.0, 86400.0))
       ->capture_default_str();
   command->add_flag("--sweep", arguments->sweep,
                     "Measure the whole grid too, and tell what the search lost against it");

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "base/build_id.h"
-#include "cli/launched_config.h"
+#include "cli/launched_command.h"
 #include "device/machine.h"
 
 namespace tandem {

@@ -78,11 +78,20 @@ std::string usage_error_text(const CLI::App& app, const CLI::ParseError& error) 
                      mistake_text(*command, app.remaining(true), error), name);
 }
 
-CLI::Validator not_empty() {
-  return {[](const std::string& text) {
-            return text.empty() ? std::string("the path is empty") : std::string();
+CLI::Validator not_empty(std::string_view what) {
+  return {[what = std::string(what)](const std::string& text) {
+            return text.empty() ? fmt::format("the {} is empty", what) : std::string();
           },
           "", "not empty"};
+}
+
+CLI::Validator within(double low, double high) {
+  return {[low, high](const std::string& text) {
+            const auto number = parse_number<double>(text);
+            if (number && *number >= low && *number <= high) return std::string();
+            return fmt::format("'{}' is no number from {:.10g} to {:.10g}", text, low, high);
+          },
+          fmt::format("in [{:.10g} - {:.10g}]", low, high), "within"};
 }
 
 }  // namespace tandem

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <string_view>
 
 namespace tandem {
 
@@ -9,7 +10,10 @@ namespace tandem {
 /// is. An unknown option is named before an argument that is missing, for it may be its cause.
 std::string usage_error_text(const CLI::App& app, const CLI::ParseError& error);
 
-/// Refuses an empty text where a path is wanted, as a variable that is not set leaves one.
-CLI::Validator not_empty();
+/// Refuses an empty text where `what` is wanted, as a variable that is not set leaves one.
+CLI::Validator not_empty(std::string_view what = "path");
+
+/// Refuses what is no number from `low` to `high`, which count.
+CLI::Validator within(double low, double high);
 
 }  // namespace tandem

@@ -123,11 +123,11 @@ void add_weights_command(CLI::App& app, Command& chosen) {
       ->check(not_empty());
   imported->add_option("OUT", arguments->to, "The file to write")->required()->check(not_empty());
   imported->add_option("--classes", arguments->options.classes, "Classes (default: the model's)")
-      ->check(CLI::Range(1, 1 << 20));
+      ->check(within(1, 1 << 20));
   imported
       ->add_option("--channels", arguments->options.channels,
                    "Input channels (default: the model's)")
-      ->check(CLI::Range(1, 1 << 20));
+      ->check(within(1, 1 << 20));
   imported->callback([&chosen, arguments] {
     chosen = on_root([arguments](const MpiSession&) { return import_weights(*arguments); });
   });

@@ -44,9 +44,11 @@ CifarDataset::CifarDataset(const std::vector<std::filesystem::path>& files, Cifa
   for (const std::filesystem::path& path : files) {
     File file{path.string(), size_, read_whole_file(path)};
     if (file.records.empty() || file.records.size() % record_bytes != 0) {
-      input_error("{}: expected a multiple of {} bytes ({} records), found {}; fetch it again",
-                  file.name, record_bytes, kind == CifarKind::cifar10 ? "CIFAR-10" : "CIFAR-100",
-                  file.records.size());
+      input_error(
+          "{}: expected a multiple of {} bytes ({} records), found {}; look whether data.kind is "
+          "right, else fetch it again",
+          file.name, record_bytes, kind == CifarKind::cifar10 ? "CIFAR-10" : "CIFAR-100",
+          file.records.size());
     }
     size_ += static_cast<std::int64_t>(file.records.size() / record_bytes);
     files_.push_back(std::move(file));

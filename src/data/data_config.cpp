@@ -32,7 +32,8 @@ int get_small(const ConfigTable& table, std::string_view key, int fallback, int 
   std::error_code ignored;
   const std::string from =
       path.is_relative() ? fmt::format(" (looked in {})", fs::current_path(ignored).string()) : "";
-  table.fail(key, fmt::format("{}: {}{}", path.string(), what, from));
+  table.fail(key, fmt::format("{}: {}{}; name another, as by --set data.{}=PATH", path.string(),
+                              what, from, key));
 }
 
 /// `path`, which `key` led to, must be a file or a folder.

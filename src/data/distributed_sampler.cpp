@@ -11,30 +11,32 @@
 
 namespace tandem {
 
+void DistributedSampler::require_dealt(const Options& options) {
+  const std::int64_t parts = std::int64_t{options.world} * options.accumulate * options.folded;
+  if (options.global_batch % parts == 0) return;
+  const std::string carried =
+      options.folded == 1 ? "" : fmt::format(" ({} a process)", options.folded);
+  input_error(
+      "global batch {} does not divide by {} ranks{} x {} micro-batches = {}; take a multiple of "
+      "{}, for instance {}",
+      options.global_batch, parts / options.accumulate, carried, options.accumulate, parts, parts,
+      (options.global_batch / parts + 1) * parts);
+}
+
 DistributedSampler::DistributedSampler(const Options& options) : options_(options) {
   TANDEM_CHECK(options.world >= 1 && options.rank >= 0 && options.rank < options.world &&
                    options.accumulate >= 1 && options.folded >= 1 && options.global_batch >= 1 &&
                    options.size >= 0,
                "a sampler of {} samples, global batch {}, rank {} of {}, {} micro-batches",
                options.size, options.global_batch, options.rank, options.world, options.accumulate);
-  const std::int64_t shares = std::int64_t{options.world} * options.accumulate;
-  const std::int64_t parts = shares * options.folded;
-  if (options.global_batch % parts != 0) {
-    const std::string carried =
-        options.folded == 1 ? "" : fmt::format(" ({} a process)", options.folded);
-    input_error(
-        "global batch {} does not divide by {} ranks{} x {} micro-batches = {}; take a multiple of "
-        "{}, for instance {}",
-        options.global_batch, parts / options.accumulate, carried, options.accumulate, parts, parts,
-        (options.global_batch / parts + 1) * parts);
-  }
+  require_dealt(options);
   if (options.size < options.global_batch) {
     input_error(
         "the training set has {} samples, fewer than one global batch of {}; take a smaller batch "
         "or more data",
         format_count(options.size), format_count(options.global_batch));
   }
-  micro_batch_ = options.global_batch / shares;
+  micro_batch_ = options.global_batch / (std::int64_t{options.world} * options.accumulate);
 }
 
 void DistributedSampler::shuffle(std::int64_t epoch) {

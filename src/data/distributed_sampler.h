@@ -31,6 +31,9 @@ class DistributedSampler {
   /// data set is smaller than one global batch.
   explicit DistributedSampler(const Options& options);
 
+  /// The first of the two alone, for which neither `size` nor `rank` counts.
+  static void require_dealt(const Options& options);
+
   std::int64_t steps_per_epoch() const { return options_.size / options_.global_batch; }
   /// Samples left out of each epoch.
   std::int64_t dropped() const { return options_.size % options_.global_batch; }

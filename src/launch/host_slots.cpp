@@ -20,8 +20,10 @@ namespace {
   for (std::size_t index = 0; index < gpus.size(); ++index) {
     here.push_back(fmt::format("{} ({})", index, gpus[index].uuid));
   }
-  input_error("--gpus: no GPU '{}' here; there {}", word,
-              here.empty() ? "is none" : "are " + join(here, ", "));
+  if (here.empty()) {
+    input_error("--gpus: no GPU '{}' here; there is none (--gpus none computes on the CPU)", word);
+  }
+  input_error("--gpus: no GPU '{}' here; there are {}", word, join(here, ", "));
 }
 
 [[noreturn]] void names_none(const std::string& gpus) {
@@ -114,9 +116,10 @@ std::vector<GpuInfo> choose_gpus(const std::string& gpus, const GpuList& host) {
   if (gpus.find(',') == std::string::npos) {
     if (const auto count = parse_number<std::size_t>(gpus)) {
       if (*count < 1 || *count > host.gpus.size()) {
-        input_error("--gpus {}: this host has {} GPU{}{}{}; ask for as many or fewer", *count,
-                    host.gpus.size(), host.gpus.size() == 1 ? "" : "s",
-                    host.trouble.empty() ? "" : ": ", host.trouble);
+        input_error(
+            "--gpus {}: this host has {} GPU{}{}{}; {}", *count, host.gpus.size(),
+            host.gpus.size() == 1 ? "" : "s", host.trouble.empty() ? "" : ": ", host.trouble,
+            host.gpus.empty() ? "--gpus none computes on the CPU" : "ask for as many or fewer");
       }
       return {host.gpus.begin(), host.gpus.begin() + static_cast<std::ptrdiff_t>(*count)};
     }

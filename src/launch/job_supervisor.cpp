@@ -118,9 +118,13 @@ int supervise(LaunchPlan plan, const SupervisorOptions& options) {
     if (end.code == 0 || end.code == ExitCode::stopped || end.code == ExitCode::bad_input) {
       return end.code;
     }
+    if (end.stop_signal != 0) {
+      log_warning("the job was ended before its ranks had stopped; it can go on {}",
+                  options.go_on(plan.rank.command).text);
+      return 128 + end.stop_signal;
+    }
     tell_why(plan, end, options);
     const int code = did_not_start(plan, end) ? ExitCode::failure : end.code;
-    if (end.stop_signal != 0) return 128 + end.stop_signal;
     if (restarts >= options.max_restarts) {
       if (options.max_restarts > 0) {
         log_error("the job ended with code {}, and all {} restarts are used up", code,

@@ -21,8 +21,8 @@
 #include "base/log.h"
 #include "base/process_table.h"
 #include "base/standstill.h"
+#include "launch/end_notice.h"
 #include "launch/exec_report.h"
-#include "launch/failure_notice.h"
 #include "launch/signal_queue.h"
 #include "parallel/mpi_start_watch.h"
 
@@ -217,19 +217,19 @@ int watch_rank(const std::vector<std::string>& words, const EnvironmentChanges& 
   const std::optional<int> status = wait_for_end(rank, board);
   if (!status) {
     end_stopped(rank, board);
-    notify_failure(place.job, ExitCode::failure);
+    notify_end(place.job, ExitCode::failure);
     return ExitCode::failure;
   }
   if (WIFEXITED(*status)) {
     board.set(RankState::ended);
     exec_report.require_started(command[0]);
     const int code = WEXITSTATUS(*status);
-    if (code != 0 && code != ExitCode::stopped) notify_failure(place.job, code);
+    if (code != 0) notify_end(place.job, code);
     return code;
   }
   tell_of_signal(WTERMSIG(*status), board);
   const int code = ExitCode::of_signal(WTERMSIG(*status));
-  notify_failure(place.job, code);
+  notify_end(place.job, code);
   return code;
 }
 

@@ -14,8 +14,8 @@
 #include "base/log.h"
 #include "base/process_table.h"
 #include "base/subprocess.h"
+#include "launch/end_notice.h"
 #include "launch/exec_report.h"
-#include "launch/failure_notice.h"
 #include "launch/mpirun_folder.h"
 
 namespace tandem {
@@ -44,10 +44,19 @@ void kill_all(pid_t starter) {
   send(-starter, SIGKILL);
 }
 
+/// For mpirun to end once the ranks have stopped.
+constexpr std::chrono::seconds winding_down(10);
+
 /// Hands stop requests on, each more pressing than the last.
 class StopRequests {
  public:
   explicit StopRequests(pid_t process) : process_(process) {}
+
+  /// At least ten times a second: whether ranks have stopped as they were asked to.
+  void look(bool ranks_stopped) {
+    if (ranks_stopped && !ranks_stopped_) left_alone_until_ = Clock::now() + winding_down;
+    ranks_stopped_ = ranks_stopped;
+  }
 
   void add(int number) {
     if (first_ != 0 && number == SIGUSR1) return;
@@ -55,8 +64,13 @@ class StopRequests {
     // Terminals and batch systems send several at once.
     if (first_ != 0 && now - last_ < std::chrono::seconds(1)) return;
     last_ = now;
+    // There is nothing left to hurry, and mpirun would lose the exit code that says so: at a
+    // signal in this moment Open MPI 4.1 may crash.
+    if (now < left_alone_until_) return;
     if (first_ == 0) {
       first_ = number;
+      log_info("signal {} ({}): the ranks are asked to stop; one more ends them at once", number,
+               ::strsignal(number));
       send(process_, SIGUSR1);
       // Not every mpirun hands it on. A rank that gets it twice within a second counts it once, and
       // the wish of one rank is that of all.
@@ -76,6 +90,8 @@ class StopRequests {
   int first_ = 0;
   bool insisted_ = false;
   Clock::time_point last_{};
+  bool ranks_stopped_ = false;
+  Clock::time_point left_alone_until_{};
 };
 
 /// Ends a starter that does not end the job after a rank has failed.
@@ -113,7 +129,7 @@ class StuckStarter {
 
 JobEnd run_job(const std::vector<std::string>& words, const std::string& job,
                Standstill::Seconds patience, const SignalQueue& signals) {
-  FailureNotices failures(job);
+  EndNotices ends(job);
   std::vector<std::string> command = words;
   const std::vector<char*> arguments = exec_array(command);
   ExecReport report;
@@ -125,16 +141,20 @@ JobEnd run_job(const std::vector<std::string>& words, const std::string& job,
   StuckStarter stuck(process, command[0], patience);
   int status = 0;
   while (::waitpid(process, &status, WNOHANG) != process) {
-    if (const int number = signals.take(std::chrono::milliseconds(100))) requests.add(number);
-    stuck.look(failures.code() != 0);
+    const int number = signals.take(std::chrono::milliseconds(100));
+    ends.take();
+    requests.look(ends.stopped());
+    if (number != 0) requests.add(number);
+    stuck.look(ends.failure() != 0);
   }
+  ends.take();
   report.require_started(command[0]);
   if (WIFSIGNALED(status)) remove_mpirun_folder(process);
   const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   const bool by_others = WIFSIGNALED(status) && !stuck.ended() && !requests.insisted();
-  return {.code = stuck.ended() ? failures.code() : code,
+  return {.code = stuck.ended() ? ends.failure() : code,
           .stop_signal = requests.first(),
-          .rank_failed = failures.code() != 0,
+          .rank_failed = ends.failure() != 0,
           .killed_by = by_others ? WTERMSIG(status) : 0};
 }
 

@@ -26,10 +26,11 @@ struct JobEnd {
 /// mpirun or srun, which pass it to every rank, and to the ranks of this host, since some mpiruns
 /// do not; it lets them write their checkpoint. One more, a second or later after it, ends the job
 /// by SIGTERM to mpirun, and a third by SIGKILL, to the ranks of this host before mpirun. SIGUSR1
-/// never does more than ask, as with the ranks. If this process itself is killed, mpirun gets
-/// SIGTERM, which ends the ranks.
+/// never does more than ask, as with the ranks. Once ranks of this host have stopped, mpirun is
+/// left ten seconds to end, whatever comes. If this process itself is killed, mpirun gets SIGTERM,
+/// which ends the ranks.
 ///
-/// Where a rank of this host has failed (launch/failure_notice.h, by the job's name) and mpirun has
+/// Where a rank of this host has failed (launch/end_notice.h, by the job's name) and mpirun has
 /// not ended the job after `patience`, since it waits for ever for a host that is gone, a warning
 /// says so, and mpirun and the ranks of this host are killed. Time in which this process was
 /// stopped does not count.

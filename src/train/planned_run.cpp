@@ -1,6 +1,7 @@
 #include "train/planned_run.h"
 
 #include "base/error.h"
+#include "data/distributed_sampler.h"
 #include "data/folder_dataset.h"
 #include "graph/fusion.h"
 #include "graph/model_file.h"
@@ -33,6 +34,17 @@ Graph planned_model(const RunConfig& config) {
                                                     .size = input.size,
                                                     .dropout = config.dropout,
                                                     .stochastic_depth = config.stochastic_depth}));
+}
+
+void require_dealt_batch(const RunConfig& config, std::int64_t processes) {
+  try {
+    DistributedSampler::require_dealt({.global_batch = config.global_batch,
+                                       .world = static_cast<int>(processes),
+                                       .accumulate = config.accumulate,
+                                       .folded = config.folded_ranks});
+  } catch (const InputError& error) {
+    input_error("{}: {}", config.global_batch_place, error.what());
+  }
 }
 
 std::int64_t planned_batch(const RunConfig& config, std::int64_t processes) {

@@ -13,6 +13,10 @@ namespace tandem {
 /// it does not load, or the folder cannot be listed.
 Graph planned_model(const RunConfig& config);
 
+/// Throws InputError, with the batch's place in the config, where it cannot be dealt to so many
+/// processes.
+void require_dealt_batch(const RunConfig& config, std::int64_t processes);
+
 /// Samples that each of so many processes takes at once; 0 where the batch cannot be dealt to them.
 std::int64_t planned_batch(const RunConfig& config, std::int64_t processes);
 

@@ -25,6 +25,14 @@ void log_recipe(const RunConfig& config, const ParameterStore& store) {
   }
 }
 
+/// Of each epoch's end, that makes no whole batch.
+std::string dropped_text(std::int64_t samples) {
+  if (samples == 0) return "";
+  return samples == 1 ? "; 1 sample is left out of each epoch, another one each time"
+                      : fmt::format("; {} samples are left out of each epoch, other ones each time",
+                                    format_count(samples));
+}
+
 }  // namespace
 
 void log_description(const RunDescription& run) {
@@ -35,13 +43,14 @@ void log_description(const RunDescription& run) {
            run.config.model, format_count(graph.parameter_elements()),
            2e-9 * static_cast<double>(graph.multiply_adds()), graph.input()[1], graph.input()[2],
            graph.input()[3], graph.output()[1]);
+  const std::int64_t steps = run.sampler.steps_per_epoch();
   log_info(
-      "data: {} training and {} test samples; {} steps an epoch of {} samples ({} a rank{}); "
-      "{} samples are left out of each epoch, other ones each time",
-      run.datasets.train->size(), run.datasets.test->size(), run.sampler.steps_per_epoch(),
-      run.config.global_batch, run.sampler.micro_batch() / run.config.folded_ranks,
+      "data: {} training and {} test samples; {} step{} an epoch of {} samples ({} a rank{}){}",
+      format_count(run.datasets.train->size()), format_count(run.datasets.test->size()),
+      format_count(steps), steps == 1 ? "" : "s", format_count(run.config.global_batch),
+      run.sampler.micro_batch() / run.config.folded_ranks,
       run.config.accumulate > 1 ? fmt::format(", {} times", run.config.accumulate) : "",
-      run.sampler.dropped());
+      dropped_text(run.sampler.dropped()));
   const std::size_t buckets = run.replica.bucketer().buckets().size();
   log_info(
       "memory a {}: {} of activations, {} of parameters, gradients and optimizer state; "

@@ -96,7 +96,8 @@ TEST(AtomicFile, NamesTheDeviceThatIsFull) {
   EXPECT_EQ(message, "cannot write '" + (folder / "state").string() + "': No space left on device");
   const std::string nowhere = (folder / "nowhere" / "state").string();
   EXPECT_EQ(message_of<InputError>([&] { AtomicFile lost(nowhere); }),
-            "cannot create '" + nowhere + "': No such file or directory");
+            "cannot create '" + nowhere + "': No such file or directory; make the folder '" +
+                (folder / "nowhere").string() + "', or name another file");
 }
 
 TEST(AtomicFile, RefusesToReplaceWhatIsNoOrdinaryFile) {

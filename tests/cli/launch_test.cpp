@@ -282,6 +282,23 @@ TEST_F(LaunchTest, StartsTrainingCommandsAlone) {
                      {"tandem launch -- train: the config's path is empty"});
 }
 
+// Before mpirun, whose own words would stand behind the ranks'.
+TEST_F(LaunchTest, RefusesWhatTheRanksWould) {
+  Launch mistyped = launch({"--gpus", "none"});
+  mistyped.command.emplace_back("--foo");
+  expect_one_message(run(mistyped), {"tandem train: unknown option '--foo'; see tandem train"});
+  for (const Words& options : {Words{"--gpus", "none", "--ranks-per-gpu", "3", "--oversubscribe"},
+                               Words{"--ranks-per-gpu", "3", "--colocation", "folded"}}) {
+    Words dry_run = options;
+    dry_run.emplace_back("--dry-run");
+    for (const Words& each : {options, dry_run}) {
+      expect_one_message(run(launch(each)), {"train.global_batch: global batch 32 does not divide ",
+                                             " x 1 micro-batches = "});
+    }
+  }
+  EXPECT_FALSE(fs::exists(path("out")));
+}
+
 TEST_F(LaunchTest, NeedsMpirun) {
   Launch bare = launch({"--gpus", "none"});
   bare = with(bare, "PATH", "/nowhere");

@@ -62,7 +62,9 @@ TEST(ChooseGpus, SaysWhatIsThere) {
   GpuList none;
   none.trouble = "NVML does not start";
   EXPECT_EQ(refusal([&] { choose_gpus("1", none); }),
-            "--gpus 1: this host has 0 GPUs: NVML does not start; ask for as many or fewer");
+            "--gpus 1: this host has 0 GPUs: NVML does not start; --gpus none computes on the CPU");
+  EXPECT_EQ(refusal([&] { choose_gpus("GPU-x", none); }),
+            "--gpus: no GPU 'GPU-x' here; there is none (--gpus none computes on the CPU)");
 }
 
 TEST(DealSlots, PutsNeighboursOnAGpuUnderOneDaemon) {

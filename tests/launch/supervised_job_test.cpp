@@ -21,8 +21,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "launch/end_notice.h"
 #include "launch/exec_report.h"
-#include "launch/failure_notice.h"
 #include "launch/job_supervisor.h"
 #include "launch/rank_watch.h"
 #include "support/message.h"
@@ -82,25 +82,41 @@ std::string job_named(const std::string& name) {
   return fmt::format("tests-{}-{}", ::getpid(), name);
 }
 
-TEST(FailureNotices, AreHeardOfTheirJobAlone) {
-  FailureNotices mine(job_named("mine"));
-  FailureNotices other(job_named("other"));
-  EXPECT_EQ(mine.code(), 0);
-  notify_failure(job_named("mine"), 137);
-  EXPECT_EQ(mine.code(), 137);
-  EXPECT_EQ(mine.code(), 137) << "it stays so";
-  EXPECT_EQ(other.code(), 0);
-  notify_failure(job_named("none"), 1);  // of which there is no launcher here
+/// Of what has come so far.
+int failure_in(EndNotices& notices) {
+  notices.take();
+  return notices.failure();
 }
 
-TEST(FailureNotices, TellTheFirstCodeAndBadInputBeforeAll) {
-  FailureNotices notices(job_named("codes"));
-  notify_failure(job_named("codes"), 137);
-  notify_failure(job_named("codes"), 1);
-  EXPECT_EQ(notices.code(), 137);
-  notify_failure(job_named("codes"), 2);
-  notify_failure(job_named("codes"), 1);
-  EXPECT_EQ(notices.code(), 2);
+TEST(EndNotices, AreHeardOfTheirJobAlone) {
+  EndNotices mine(job_named("mine"));
+  EndNotices other(job_named("other"));
+  EXPECT_EQ(failure_in(mine), 0);
+  notify_end(job_named("mine"), 137);
+  EXPECT_EQ(failure_in(mine), 137);
+  EXPECT_EQ(failure_in(mine), 137) << "it stays so";
+  EXPECT_EQ(failure_in(other), 0);
+  notify_end(job_named("none"), 1);  // of which there is no launcher here
+}
+
+TEST(EndNotices, TellTheFirstCodeAndBadInputBeforeAll) {
+  EndNotices notices(job_named("codes"));
+  notify_end(job_named("codes"), 137);
+  notify_end(job_named("codes"), 1);
+  EXPECT_EQ(failure_in(notices), 137);
+  notify_end(job_named("codes"), 2);
+  notify_end(job_named("codes"), 1);
+  EXPECT_EQ(failure_in(notices), 2);
+}
+
+TEST(EndNotices, TellAStopFromAFailure) {
+  EndNotices notices(job_named("stop"));
+  EXPECT_FALSE(notices.stopped());
+  notify_end(job_named("stop"), 75);
+  EXPECT_EQ(failure_in(notices), 0);
+  EXPECT_TRUE(notices.stopped());
+  notify_end(job_named("stop"), 1);
+  EXPECT_EQ(failure_in(notices), 1);
 }
 
 /// Lets more notices wait than most kernels do, in a network of this process alone. Returns whether
@@ -113,17 +129,17 @@ bool make_room_for_notices() {
 }
 
 // A look at them ends, however fast somebody sends more.
-TEST(FailureNotices, AreTakenUpToANumberAtATime) {
+TEST(EndNotices, AreTakenUpToANumberAtATime) {
   constexpr int no_room = 3;
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
     if (!make_room_for_notices()) std::_Exit(no_room);
-    FailureNotices notices(job_named("many"));
-    for (int sent = 0; sent < 64; ++sent) notify_failure(job_named("many"), 1);
-    notify_failure(job_named("many"), 2);
-    if (notices.code() != 1) std::_Exit(1);
-    std::_Exit(notices.code() == 2 ? 0 : 2);
+    EndNotices notices(job_named("many"));
+    for (int sent = 0; sent < 64; ++sent) notify_end(job_named("many"), 1);
+    notify_end(job_named("many"), 2);
+    if (failure_in(notices) != 1) std::_Exit(1);
+    std::_Exit(failure_in(notices) == 2 ? 0 : 2);
   }
   int status = -1;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
@@ -132,19 +148,19 @@ TEST(FailureNotices, AreTakenUpToANumberAtATime) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
-TEST(FailureNotices, CanBeSentAtTheEndOfAProcess) {
+TEST(EndNotices, CanBeSentAtTheEndOfAProcess) {
   const std::string job = job_named("exit");
-  FailureNotices notices(job);
+  EndNotices notices(job);
   const pid_t rank = ::fork();
   ASSERT_GE(rank, 0);
   if (rank == 0) {
-    notify_failure_at_exit(job, 2);
-    std::exit(notices.code() == 0 ? 0 : 1);
+    notify_end_at_exit(job, 2);
+    std::exit(failure_in(notices) == 0 ? 0 : 1);
   }
   int status = -1;
   ASSERT_EQ(::waitpid(rank, &status, 0), rank);
   EXPECT_EQ(status, 0) << "it came too early";
-  EXPECT_EQ(notices.code(), 2);
+  EXPECT_EQ(failure_in(notices), 2);
 }
 
 /// What a starter does that waits for a host that is gone, whatever it is told.
@@ -157,7 +173,7 @@ class FailedRanks {
   FailedRanks(std::string job, std::vector<int> codes)
       : teller_([job = std::move(job), codes = std::move(codes)](const std::stop_token& over) {
           while (!over.stop_requested()) {
-            for (const int code : codes) notify_failure(job, code);
+            for (const int code : codes) notify_end(job, code);
             std::this_thread::sleep_for(milliseconds(20));
           }
         }) {}
@@ -181,6 +197,25 @@ TEST(RunJob, EndsAStarterThatDoesNotEndAFailedJobWithTheRanksCode) {
     EXPECT_GE(taken, milliseconds(500));
     EXPECT_LT(taken, std::chrono::seconds(20));
   }
+}
+
+// A person presses Ctrl-C again while mpirun winds down, which a signal would cost its exit code.
+TEST(RunJob, LeavesAStarterAloneWhoseRanksHaveStopped) {
+  const Disposition interrupt(SIGINT, SIG_DFL);
+  const SignalQueue signals;
+  const std::string job = job_named("winding_down");
+  const std::jthread person([&job] {
+    std::this_thread::sleep_for(milliseconds(300));  // for the traps
+    EXPECT_EQ(::kill(::getpid(), SIGINT), 0);
+    std::this_thread::sleep_for(milliseconds(1300));  // within a second they would count as one
+    notify_end(job, 75);
+    EXPECT_EQ(::kill(::getpid(), SIGINT), 0);
+  });
+  constexpr const char* script =
+      "trap : USR1; trap 'exit 9' TERM; sleep 60 & wait; kill $!; sleep 3 & wait; exit 75";
+  const JobEnd end = run_job({"sh", "-c", script}, job, std::chrono::seconds(5), signals);
+  EXPECT_EQ(end.code, 75);
+  EXPECT_EQ(end.stop_signal, SIGINT);
 }
 
 /// Of this process and its children, while it lives.

@@ -1,4 +1,4 @@
-#include "launch/failure_notice.h"
+#include "launch/end_notice.h"
 
 #include <fmt/format.h>
 #include <sys/socket.h>
@@ -52,7 +52,7 @@ bool is_from_this_user(msghdr& message) {
 
 }  // namespace
 
-FailureNotices::FailureNotices(const std::string& job) : socket_(make_socket()) {
+EndNotices::EndNotices(const std::string& job) : socket_(make_socket()) {
   if (socket_ < 0) return;
   const int wanted = 1;
   const Address address = address_of(job);
@@ -64,15 +64,19 @@ FailureNotices::FailureNotices(const std::string& job) : socket_(make_socket()) 
   socket_ = -1;
 }
 
-FailureNotices::~FailureNotices() {
+EndNotices::~EndNotices() {
   if (socket_ >= 0) ::close(socket_);
 }
 
-void FailureNotices::count(int code) {
-  if (code_ == 0 || code == ExitCode::bad_input) code_ = code;
+void EndNotices::count(int code) {
+  if (code == ExitCode::stopped) {
+    stopped_ = true;
+  } else if (failure_ == 0 || code == ExitCode::bad_input) {
+    failure_ = code;
+  }
 }
 
-int FailureNotices::code() {
+void EndNotices::take() {
   // Any user of this host can send more, for ever.
   constexpr int most = 64;
   for (int taken = 0; socket_ >= 0 && taken < most; ++taken) {
@@ -90,10 +94,9 @@ int FailureNotices::code() {
     }
     if (is_from_this_user(message) && byte != 0) count(byte);
   }
-  return code_;
 }
 
-void notify_failure(const std::string& job, int code) {
+void notify_end(const std::string& job, int code) {
   const int socket = make_socket();
   if (socket < 0) return;
   const Address address = address_of(job);
@@ -106,13 +109,13 @@ void notify_failure(const std::string& job, int code) {
   ::close(socket);
 }
 
-void notify_failure_at_exit(const std::string& job, int code) {
+void notify_end_at_exit(const std::string& job, int code) {
   struct Notice {
     std::string job;
     int code;
 
     Notice(std::string name, int number) : job(std::move(name)), code(number) {}
-    ~Notice() { notify_failure(job, code); }
+    ~Notice() { notify_end(job, code); }
     Notice(const Notice&) = delete;
     Notice& operator=(const Notice&) = delete;
   };

@@ -1,0 +1,63 @@
+#include "cli/launched_command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/config_table.h"
+#include "base/error.h"
+#include "cli/command_words.h"
+#include "cli/commands.h"
+#include "cli/usage_error.h"
+
+namespace tandem {
+namespace {
+
+void require_launchable(const std::vector<std::string>& command) {
+  constexpr std::array launched{"train", "bench", "eval"};
+  if (!command.empty() && std::ranges::find(launched, command[0]) != launched.end()) {
+    if (command.size() > 1 && command[1].empty()) {
+      input_error("tandem launch -- {}: the config's path is empty", command[0]);
+    }
+    if (command.size() > 1 && !command[1].starts_with('-')) return;
+    input_error("tandem launch wants the config right behind {0}: tandem launch -- {0} CONFIG ...",
+                command[0]);
+  }
+  input_error(
+      "tandem launch starts train, bench or eval{}; for example: tandem launch -- train CONFIG",
+      command.empty() ? "" : fmt::format(", not '{}'", command[0]));
+}
+
+/// As each rank will.
+void require_understood(const std::vector<std::string>& command) {
+  CLI::App app("", "tandem");
+  Command chosen;
+  add_train_command(app, chosen);
+  add_bench_command(app, chosen);
+  add_eval_command(app, chosen);
+  std::vector<std::string> words(command.rbegin(), command.rend());
+  try {
+    app.parse(words);
+  } catch (const CLI::ParseError& error) {
+    // --help comes here too, with code 0: the ranks answer it.
+    if (error.get_exit_code() != 0) input_error("{}", usage_error_text(app, error));
+  }
+}
+
+}  // namespace
+
+void require_launched_command(const std::vector<std::string>& command) {
+  require_launchable(command);
+  require_understood(command);
+}
+
+RunConfig launched_config(const std::vector<std::string>& command) {
+  ConfigTable table = ConfigTable::from_file(command.at(1));
+  for (const std::string& assignment : values_of(command, "--set")) {
+    table.override_key(assignment);
+  }
+  return read_run_config(table);
+}
+
+}  // namespace tandem
