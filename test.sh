@@ -48,6 +48,26 @@ count_gpu_tests_left_out() {
   echo "$count"
 }
 
+# What failed, again: of five tests, the first lines around each failed assertion, error and signal, where
+# hundreds of lines may lie above and mpirun's own below; of one that says nothing of the kind, its last lines.
+why_failed() {
+  awk '
+    function end_test() {
+      if (failed && left == most) for (i = lines > 8 ? lines - 7 : 1; i <= lines; ++i) print "  " line[i]
+      failed = 0
+    }
+    BEGIN { most = 40 }
+    /^ *[0-9]+\/[0-9]+ Test / || /^ *Start +[0-9]+:/ || /^[0-9]+% tests passed/ {
+      end_test()
+      if (/\*\*\*/ && ++tests <= 5) { print; failed = 1; left = most; around = lines = 0 }
+      next
+    }
+    failed && NF { line[++lines] = $0 }
+    /Failure$/ || /error: / || /[Ss]ignal/ || /Sanitizer/ { around = 8 }
+    failed && left > 0 && (around > 0 || /\[  FAILED  \]/) { print "  " $0; --left; --around }
+  ' "$1"
+}
+
 echo "== 1/3 Packages"
 tools/install_dependencies.sh
 echo "== 2/3 Build"
@@ -77,4 +97,5 @@ if [[ -s $left_out ]]; then
   sed 's/^/  /' "$left_out"
 fi
 grep -E '^[0-9]+% tests passed' "$log" || echo "No test result: see $log"
+why_failed "$log"
 exit "$status"

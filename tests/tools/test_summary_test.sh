@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# test_summary_test.sh SOURCE WORK: what test.sh says of GPU tests, with a build that is made up, and that
-# it ends as the tests do.
+# test_summary_test.sh SOURCE WORK: what test.sh says of GPU tests and of what failed, with a build that is
+# made up, and that it ends as the tests do.
 set -euo pipefail
 source=$1
 work=$2
@@ -15,7 +15,7 @@ cat >"$work/bin/ctest" <<'SH'
 #!/bin/sh
 case "$*" in
   *-N*) echo "Total Tests: 2" ;;
-  *) echo "100% tests passed, 0 tests failed out of 5" && exit "${FAILS:-0}" ;;
+  *) cat "${LOG:-/dev/null}" && echo "100% tests passed, 0 tests failed out of 5" && exit "${FAILS:-0}" ;;
 esac
 SH
 printf '#!/bin/sh\necho "GPU 0: made up"\n' >"$work/bin/nvidia-smi"
@@ -57,3 +57,43 @@ expect 1 "Ran 5 tests, 2 of them on a GPU; how many GPU tests were left out is n
   $'ranks.2\n' $'cases of test_b\n'
 expect 0 "Ran 5 tests; the GPU tests were not built, for this build has no CUDA backend (1 GPUs seen)." \
   $'not built\n'
+
+cat >"$work/failing" <<'TEXT'
+1/3 Test #1: one ....   Passed    0.02 sec
+2/3 Test #2: two ....***Failed    0.02 sec
+[ RUN      ] Two.Is
+two.cpp:12: Failure
+Which is: 3
+[  FAILED  ] Two.Is (3 ms)
+1
+2
+3
+4
+5
+6
+mpirun has noticed
+[  FAILED  ] Two.Is
+      Start 3: three
+3/3 Test #3: three ..***Timeout 300.0 sec
+[ RUN      ] Three.Hangs
+
+TEXT
+LOG=$work/failing FAILS=8 expect 8 \
+  "Ran 5 tests; the GPU tests were not built, for this build has no CUDA backend (1 GPUs seen)." $'not built\n'
+said=$(sed '1,/^100% tests passed/d' "$work/log" | sed '1,/^100% tests passed/d')
+wanted="2/3 Test #2: two ....***Failed    0.02 sec
+  two.cpp:12: Failure
+  Which is: 3
+  [  FAILED  ] Two.Is (3 ms)
+  1
+  2
+  3
+  4
+  5
+  [  FAILED  ] Two.Is
+3/3 Test #3: three ..***Timeout 300.0 sec
+  [ RUN      ] Three.Hangs"
+if [[ $said != "$wanted" ]]; then
+  printf 'Expected behind the summary\n%s\nbut found\n%s\n' "$wanted" "$said" >&2
+  exit 1
+fi
