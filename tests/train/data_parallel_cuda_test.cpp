@@ -9,15 +9,12 @@
 
 #include "base/error.h"
 #include "device/cuda_check.h"
-#include "device/kernel_choices.h"
-#include "device/open_context.h"
-#include "parallel/device_communicator.h"
-#include "parallel/device_test.h"
 #include "parallel/gather_text.h"
 #include "parallel/nccl_communicator.h"
 #include "parallel/slice_share.h"
 #include "support/temporary_folder.h"
 #include "train/data_parallel_run.h"
+#include "train/gpu_place.h"
 #include "train/replica.h"
 
 // The key invariant on GPUs, one for each rank or shared by several: captured steps, raw input and
@@ -25,29 +22,6 @@
 
 namespace tandem {
 namespace {
-
-bool has_gpu_of_its_own() {
-  return devices_of_ranks().size() == static_cast<std::size_t>(world().size());
-}
-
-/// What a run takes by itself, or where ranks share GPUs what the test's script says.
-DeviceLinkOptions usual_links() {
-  return has_gpu_of_its_own() ? DeviceLinkOptions{} : links_of_test();
-}
-
-/// What training on this rank's GPU needs. (The reduction is Self for one rank.)
-class GpuPlace {
- public:
-  explicit GpuPlace(const DeviceLinkOptions& link = usual_links())
-      : context_(std::in_place_type<CudaContext>, gpu().device().index),
-        reduction_(make_device_communicator(context_, hosts(), link)) {}
-  ReplicaPlace place() { return {context_, hosts(), *reduction_}; }
-  KernelChoices& choices() { return *kernel_choices(context_); }
-
- private:
-  AnyContext context_;
-  std::unique_ptr<Communicator> reduction_;
-};
 
 void expect_reference(const SmallRun& run, const Bounds& bounds) {
   GpuPlace gpu;

@@ -5,10 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "device/any_context.h"
-#include "parallel/communicator.h"
 #include "parallel/gradient_bucketer.h"
 #include "tensor/precision.h"
+#include "train/replica_place.h"
 
 // The key invariant: at one global batch, k ranks of N samples, k ranks of N in one process, one
 // rank of k micro-batches of N, and every mixture give what a plain reference gives: k passes of N
@@ -44,13 +43,6 @@ struct SmallRun {
   std::function<void(int step)> before_step{};
   /// Done after the last step, before replicas are compared; may be empty.
   std::function<void(Replica&)> before_check{};
-};
-
-/// Where a replica computes.
-struct ReplicaPlace {
-  AnyContext& context;
-  Communicator& hosts;
-  Communicator& reduction;  ///< over the context's memory
 };
 
 /// What Tandem does: all ranks together. Checks that their replicas are equal in every bit.

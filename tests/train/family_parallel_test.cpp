@@ -23,13 +23,13 @@ class Families : public testing::TestWithParam<Family> {
 };
 
 TEST_P(Families, SynchronisedRanksAreOneRankWithTheWholeBatch) {
-  const FamilyOutcome together = train_family(GetParam(), {}, world());
-  const FamilyOutcome apart = train_family(GetParam(), {.synchronised = false}, world());
+  const FamilyOutcome together = train_on_ranks(GetParam(), {});
+  const FamilyOutcome apart = train_on_ranks(GetParam(), {.synchronised = false});
   if (!speaks()) return;
-  const FamilyOutcome whole = train_family_alone(GetParam(), {.synchronised = false});
+  const FamilyOutcome whole = train_alone(GetParam(), {.synchronised = false});
   const double found = difference(together, whole);
   const double without_random =
-      difference(train_family_alone(GetParam(), {.synchronised = false, .random = false}), whole);
+      difference(train_alone(GetParam(), {.synchronised = false, .random = false}), whole);
   const double unsynchronised = difference(apart, whole);
   std::printf("%s on %d ranks: differs by %.2e; unsynchronised %.2e, nothing dropped %.2e\n",
               GetParam().model.c_str(), world().size(), found, unsynchronised, without_random);
@@ -47,7 +47,7 @@ bool is_frozen(const Family& family, const std::string& name) {
 }
 
 TEST_P(Families, FrozenPartsKeepTheirBitsAndAreInNoBucket) {
-  const FamilyOutcome together = train_family(GetParam(), {.frozen = true}, world());
+  const FamilyOutcome together = train_on_ranks(GetParam(), {.frozen = true});
   if (!speaks()) return;
   int frozen = 0;
   for (const auto& [name, start] : together.start) {
@@ -64,8 +64,7 @@ TEST_P(Families, FrozenPartsKeepTheirBitsAndAreInNoBucket) {
     EXPECT_EQ(together.reduced.contains(name), name.find(".running_") == std::string::npos) << name;
   }
   EXPECT_GT(frozen, 20);
-  const FamilyOutcome whole =
-      train_family_alone(GetParam(), {.synchronised = false, .frozen = true});
+  const FamilyOutcome whole = train_alone(GetParam(), {.synchronised = false, .frozen = true});
   const double found = difference(together, whole);
   std::printf("%s, partly frozen, on %d ranks: differs by %.2e\n", GetParam().model.c_str(),
               world().size(), found);
@@ -77,8 +76,8 @@ TEST_P(Families, FrozenPartsKeepTheirBitsAndAreInNoBucket) {
 /// After one step: from then on the frozen parts matter.
 TEST_P(Families, FreezingLeavesTheOtherUpdatesAsTheyAre) {
   if (!speaks()) return;
-  const FamilyOutcome all = train_family_alone(GetParam(), {.synchronised = false}, 1);
-  const FamilyOutcome part = train_family_alone(
+  const FamilyOutcome all = train_alone(GetParam(), {.synchronised = false}, 1);
+  const FamilyOutcome part = train_alone(
       GetParam(), {.synchronised = false, .frozen = true, .frozen_statistics = false}, 1);
   EXPECT_EQ(part.losses, all.losses);
   for (const auto& [name, values] : all.end) {

@@ -4,13 +4,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <optional>
+#include <utility>
 
 #include "data/data_config.h"
 #include "data/data_loader.h"
 #include "data/distributed_sampler.h"
+#include "device/pinned_memory.h"
 #include "graph/model_file.h"
-#include "parallel/self_communicator.h"
+#include "tensor/host_tensor.h"
+#include "train/device_input.h"
 #include "train/replica.h"
+#include "train/values.h"
 
 namespace tandem {
 namespace {
@@ -48,10 +54,10 @@ threads = 1
   return text + fmt::format("[parallel]\nfolded_ranks = {}\n", recipe.folded);
 }
 
-FamilyValues read(const ParameterStore& store) {
+FamilyValues read(AnyContext& context, const ParameterStore& store) {
   FamilyValues values;
   const auto add = [&](const std::string& name, const Tensor& tensor) {
-    values[name].assign(tensor.span<float>().begin(), tensor.span<float>().end());
+    values[name] = values_of(context, tensor);
   };
   for (std::size_t i = 0; i < store.parameters().size(); ++i) {
     add(store.parameters()[i].name, store.value(i));
@@ -62,18 +68,21 @@ FamilyValues read(const ParameterStore& store) {
   return values;
 }
 
-void shift_norms(ParameterStore& store, float shift) {
+void shift_norms(AnyContext& context, ParameterStore& store, float shift) {
   for (std::size_t i = 0; i < store.parameters().size(); ++i) {
     const Parameter& parameter = store.parameters()[i];
     if (parameter.role != ParameterRole::norm || !parameter.name.ends_with(".bias")) continue;
-    for (float& value : store.value(i).span<float>()) value += shift;
+    HostTensor values(context, store.value(i));
+    for (float& value : values.tensor().span<float>()) value += shift;
+    values.write_back();
   }
 }
 
 }  // namespace
 
-FamilyOutcome train_family(const Family& family, const Recipe& recipe, Communicator& ranks,
+FamilyOutcome train_family(const Family& family, const Recipe& recipe, const ReplicaPlace& place,
                            int steps) {
+  Communicator& ranks = place.hosts;
   const RunConfig config =
       read_run_config(ConfigTable::from_text(run_text(family, recipe), "run.toml"));
   const std::unique_ptr<Dataset> data = std::move(open_datasets(config.data).train);
@@ -91,31 +100,35 @@ FamilyOutcome train_family(const Family& family, const Recipe& recipe, Communica
                                             .size = config.data.transform.size,
                                             .dropout = config.dropout,
                                             .stochastic_depth = config.stochastic_depth});
-  AnyContext context(CpuContext(1));
-  Replica replica(config, graph, sampler.micro_batch(), context, ranks);
-  shift_norms(replica.store(), family.shift);
-  replica.broadcast_from_root();
+  const bool raw = !is_host(place.context);
   DataLoader loader(*data, transform, training_batches(sampler),
                     {.batch = static_cast<int>(sampler.micro_batch()),
                      .seed = config.seed,
-                     .mix = config.data.mix});
+                     .mix = config.data.mix,
+                     .raw = raw,
+                     .allocate = pinned_allocator(place.context),
+                     .hold = raw ? DeviceInput::hold(config.accumulate) : 1});
+  std::optional<RawInput> raw_input;
+  if (raw) raw_input = RawInput{loader.raw_layout(), InputSpec(transform)};
+  Replica replica(config, graph, sampler.micro_batch(), place.context, ranks, place.reduction,
+                  raw_input);
+  shift_norms(place.context, replica.store(), family.shift);
+  replica.broadcast_from_root();
   FamilyOutcome outcome;
-  outcome.start = read(replica.store());
-  for (int step = 0; step < steps; ++step) {
-    const StepResult done =
-        replica.step([&]() -> const Batch& { return *loader.next(); }, rate, false);
+  outcome.start = read(place.context, replica.store());
+  const auto note = [&outcome](const StepResult& done) {
+    if (done.sums.samples == 0) return;  // a device is a step behind
     outcome.losses.push_back(done.sums.loss / static_cast<double>(done.sums.samples));
+  };
+  for (int step = 0; step < steps; ++step) {
+    note(replica.step([&]() -> const Batch& { return *loader.next(); }, rate, false));
   }
+  note(replica.settle());
   replica.check_bits();
-  outcome.end = read(replica.store());
+  outcome.end = read(place.context, replica.store());
   for (const ParameterSlice& slice : replica.bucketer().slices())
     outcome.reduced.insert(slice.name);
   return outcome;
-}
-
-FamilyOutcome train_family_alone(const Family& family, const Recipe& recipe, int steps) {
-  SelfCommunicator self;
-  return train_family(family, recipe, self, steps);
 }
 
 double difference(const FamilyOutcome& a, const FamilyOutcome& b) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "parallel/communicator.h"
+#include "train/replica_place.h"
 
 // Whole models of the zoo, a few steps on small images, for tests that compare ways to spread the
 // same training over ranks.
@@ -46,11 +46,18 @@ struct FamilyOutcome {
   std::set<std::string> reduced{};  ///< parameters in the buckets
 };
 
-/// Trains for so many steps. Collective over `ranks`; ends with a comparison of the replicas' bits.
-FamilyOutcome train_family(const Family& family, const Recipe& recipe, Communicator& ranks,
-                           int steps = 3);
+/// Trains for so many steps. Collective over the place's ranks; ends with a comparison of the
+/// replicas' bits.
+FamilyOutcome train_family(const Family& family, const Recipe& recipe, const ReplicaPlace& place,
+                           int steps);
+
+// Where a program of tests trains is said by the file that it links: family_host.cpp or
+// family_cuda.cpp.
+
+/// Collective over world().
+FamilyOutcome train_on_ranks(const Family& family, const Recipe& recipe, int steps = 3);
 /// The same in this process alone.
-FamilyOutcome train_family_alone(const Family& family, const Recipe& recipe, int steps = 3);
+FamilyOutcome train_alone(const Family& family, const Recipe& recipe, int steps = 3);
 
 /// The larger of the largest relative difference of a loss and, over all parameters and all running
 /// statistics, the norm of the difference over the norm of what training changed.

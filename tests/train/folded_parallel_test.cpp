@@ -30,11 +30,11 @@ constexpr int ranks = 4;
 void expect_same(const Family& family, Recipe recipe, int steps = 3) {
   recipe.synchronised = false;
   recipe.folded = ranks / world().size();
-  const FamilyOutcome together = train_family(family, recipe, world(), steps);
+  const FamilyOutcome together = train_on_ranks(family, recipe, steps);
   const auto alone = [&](int folded) {
     recipe.folded = folded;
     FamilyOutcome outcome;
-    if (world().rank() == 0) outcome = train_family_alone(family, recipe, steps);
+    if (world().rank() == 0) outcome = train_alone(family, recipe, steps);
     world().barrier();  // a sign of life for the others, who wait only so long
     return outcome;
   };
@@ -73,9 +73,9 @@ TEST(PartlyFrozenFoldedRanks, AreRanks) {
 }
 
 TEST(SynchronisedFoldedRanks, AreOneRankWithTheWholeBatch) {
-  const FamilyOutcome folded = train_family(mobilenet, {.folded = 2}, world());
+  const FamilyOutcome folded = train_on_ranks(mobilenet, {.folded = 2});
   if (world().rank() != 0) return;
-  const FamilyOutcome one = train_family_alone(mobilenet, {.synchronised = false});
+  const FamilyOutcome one = train_alone(mobilenet, {.synchronised = false});
   EXPECT_LT(difference(folded, one), tolerance);
 }
 
