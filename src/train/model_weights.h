@@ -51,7 +51,7 @@ struct LoadOptions {
   /// Parts that keep what they have; what the file says of them is ignored.
   NamePrefixes skip{};
   /// What to do about a mismatch.
-  std::string advice = "give weights of the same model and classes";
+  std::string advice = "give weights of the same model, classes and input channels";
 };
 
 /// Fills the store's parameters and buffers from a file with torchvision's names and layouts; f16

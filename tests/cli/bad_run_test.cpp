@@ -145,7 +145,7 @@ TEST_P(BadRun, WeightsOfAnotherModelListTheFirstMismatches) {
   expect_one_message(outcome,
                      {"train.init: small/checkpoints/best.safetensors does not fit the model: "
                       "'layer1.1.conv1.weight' is missing; ",
-                      " more; give weights of the same model and classes"});
+                      " more; give weights of the same model, classes and input channels"});
   EXPECT_EQ(occurrences(outcome.err, "is missing"), 5U) << outcome.err;
 }
 

@@ -113,10 +113,12 @@ TEST_F(Recipe, FineTunesWithOtherClassesAndAFrozenBody) {
   const std::vector<std::string> other = set({"data.classes=7", init, "train.epochs=1"});
   const Outcome refused = train("refused", other);
   EXPECT_EQ(refused.code, 2);
-  EXPECT_NE(refused.err.find("'fc.weight' is f32 4x64, the model has f32 7x64; 'fc.bias' is f32 4, "
-                             "the model has f32 7; give weights of the same model and classes, or "
-                             "name what is to start anew in train.init_skip"),
-            std::string::npos)
+  EXPECT_NE(
+      refused.err.find(
+          "'fc.weight' is f32 4x64, the model has f32 7x64; 'fc.bias' is f32 4, "
+          "the model has f32 7; give weights of the same model, classes and input channels, or "
+          "name what is to start anew in train.init_skip"),
+      std::string::npos)
       << refused.err;
   const Outcome tuned = train(
       "tuned",

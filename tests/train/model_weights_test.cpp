@@ -190,7 +190,7 @@ TEST_F(ModelWeights, MismatchesAreListed) {
     return message_of<InputError>([&] { load_weights(SafetensorsFile(path("w")), store); });
   };
   const std::string file = path("w").string() + " does not fit the model: ";
-  const std::string advice = "; give weights of the same model and classes";
+  const std::string advice = "; give weights of the same model, classes and input channels";
   std::vector<NamedTensor> tensors = whole.tensors();
   std::erase_if(tensors, [](const NamedTensor& t) { return t.name == "fc.bias"; });
   EXPECT_EQ(message(tensors), file + "'fc.bias' is missing" + advice);
