@@ -65,6 +65,16 @@ std::string mistake_text(const CLI::App& command, const Words& stray,
   return text;
 }
 
+template <typename Number>
+CLI::Validator between(Number low, Number high, std::string_view kind) {
+  return {[low, high, kind](const std::string& text) {
+            const auto number = parse_number<Number>(text);
+            if (number && *number >= low && *number <= high) return std::string();
+            return fmt::format("'{}' is no {} from {} to {}", text, kind, low, high);
+          },
+          fmt::format("in [{} - {}]", low, high), "within"};
+}
+
 }  // namespace
 
 std::string usage_error_text(const CLI::App& app, const CLI::ParseError& error) {
@@ -85,13 +95,8 @@ CLI::Validator not_empty(std::string_view what) {
           "", "not empty"};
 }
 
-CLI::Validator within(double low, double high) {
-  return {[low, high](const std::string& text) {
-            const auto number = parse_number<double>(text);
-            if (number && *number >= low && *number <= high) return std::string();
-            return fmt::format("'{}' is no number from {:.10g} to {:.10g}", text, low, high);
-          },
-          fmt::format("in [{:.10g} - {:.10g}]", low, high), "within"};
-}
+CLI::Validator within(double low, double high) { return between(low, high, "number"); }
+
+CLI::Validator within(int low, int high) { return between(low, high, "whole number"); }
 
 }  // namespace tandem

@@ -15,5 +15,7 @@ CLI::Validator not_empty(std::string_view what = "path");
 
 /// Refuses what is no number from `low` to `high`, which count.
 CLI::Validator within(double low, double high);
+/// The same of whole numbers.
+CLI::Validator within(int low, int high);
 
 }  // namespace tandem

@@ -78,13 +78,17 @@ JobEnd run_plan(const LaunchPlan& plan, const SignalQueue& signals) {
 /// Whether mpirun has not started a host's part.
 bool did_not_start(const LaunchPlan& plan, const JobEnd& end) {
   constexpr int not_started = 255;  // a code of Open MPI's own
-  return end.code == not_started && !end.rank_failed && plan.starter == Starter::mpirun &&
+  return end.code == not_started && end.rank_code == 0 && plan.starter == Starter::mpirun &&
          !plan.hosts.empty();
 }
 
 /// Where no rank could say it.
 void tell_why(const LaunchPlan& plan, const JobEnd& end, const SupervisorOptions& options) {
-  if (end.rank_failed) return;
+  const bool told_by_rank = end.rank_code > 0 && end.rank_code < ExitCode::of_signal(0);
+  if (end.stop_signal != 0 && end.killed_by == 0 && !told_by_rank) {
+    log_warning("the job was ended before its ranks had stopped by themselves");
+  }
+  if (end.rank_code != 0) return;
   const char* starter = plan.starter == Starter::srun ? "srun" : "mpirun";
   if (end.killed_by != 0) {
     log_error("{} was ended by signal {} ({}), and the ranks with it; the run can go on {}",
@@ -118,13 +122,9 @@ int supervise(LaunchPlan plan, const SupervisorOptions& options) {
     if (end.code == 0 || end.code == ExitCode::stopped || end.code == ExitCode::bad_input) {
       return end.code;
     }
-    if (end.stop_signal != 0) {
-      log_warning("the job was ended before its ranks had stopped; it can go on {}",
-                  options.go_on(plan.rank.command).text);
-      return 128 + end.stop_signal;
-    }
     tell_why(plan, end, options);
     const int code = did_not_start(plan, end) ? ExitCode::failure : end.code;
+    if (end.stop_signal != 0) return 128 + end.stop_signal;
     if (restarts >= options.max_restarts) {
       if (options.max_restarts > 0) {
         log_error("the job ended with code {}, and all {} restarts are used up", code,

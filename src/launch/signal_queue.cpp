@@ -25,12 +25,14 @@ SignalQueue::SignalQueue() {
     if (!is_ignored(number)) sigaddset(&taken_, number);
   }
   sigaddset(&taken_, SIGCHLD);
-  TANDEM_CHECK(::sigprocmask(SIG_BLOCK, &taken_, &before_) == 0, "signals cannot be blocked");
+  blocked_ = taken_;
+  sigaddset(&blocked_, SIGPIPE);
+  TANDEM_CHECK(::sigprocmask(SIG_BLOCK, &blocked_, &before_) == 0, "signals cannot be blocked");
 }
 
 SignalQueue::~SignalQueue() {
   const timespec none{};
-  while (::sigtimedwait(&taken_, nullptr, &none) > 0) {
+  while (::sigtimedwait(&blocked_, nullptr, &none) > 0) {
   }
   // Fails for wrong arguments only.
   static_cast<void>(::sigprocmask(SIG_SETMASK, &before_, nullptr));

@@ -10,7 +10,8 @@ bool is_ignored(int number);
 
 /// While it lives, the signals by which a job is asked to stop (SIGINT, SIGTERM, SIGHUP, SIGUSR1)
 /// and SIGCHLD do nothing by themselves, but wait to be taken. A stop signal that this process was
-/// started to ignore, as by nohup, stays ignored.
+/// started to ignore, as by nohup, stays ignored. SIGPIPE does nothing at all: whoever reads what
+/// this process says may end at the same Ctrl-C.
 ///
 /// For the thread that runs main(), before others start.
 class SignalQueue {
@@ -29,6 +30,7 @@ class SignalQueue {
 
  private:
   sigset_t taken_{};
+  sigset_t blocked_{};
   sigset_t before_{};
 };
 

@@ -1,6 +1,7 @@
 #include "launch/supervised_job.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/exit_code.h"
 #include "base/log.h"
 #include "base/process_table.h"
 #include "base/subprocess.h"
@@ -44,19 +46,17 @@ void kill_all(pid_t starter) {
   send(-starter, SIGKILL);
 }
 
-/// For mpirun to end once the ranks have stopped.
-constexpr std::chrono::seconds winding_down(10);
+/// Whether a line can be written now: a terminal may be held, a pipe be full or have lost its
+/// reader, and neither is to keep a signal from the ranks.
+bool can_speak() {
+  pollfd error{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+  return ::poll(&error, 1, 0) == 1 && error.revents == POLLOUT;
+}
 
 /// Hands stop requests on, each more pressing than the last.
 class StopRequests {
  public:
   explicit StopRequests(pid_t process) : process_(process) {}
-
-  /// At least ten times a second: whether ranks have stopped as they were asked to.
-  void look(bool ranks_stopped) {
-    if (ranks_stopped && !ranks_stopped_) left_alone_until_ = Clock::now() + winding_down;
-    ranks_stopped_ = ranks_stopped;
-  }
 
   void add(int number) {
     if (first_ != 0 && number == SIGUSR1) return;
@@ -64,17 +64,9 @@ class StopRequests {
     // Terminals and batch systems send several at once.
     if (first_ != 0 && now - last_ < std::chrono::seconds(1)) return;
     last_ = now;
-    // There is nothing left to hurry, and mpirun would lose the exit code that says so: at a
-    // signal in this moment Open MPI 4.1 may crash.
-    if (now < left_alone_until_) return;
     if (first_ == 0) {
       first_ = number;
-      log_info("signal {} ({}): the ranks are asked to stop; one more ends them at once", number,
-               ::strsignal(number));
-      send(process_, SIGUSR1);
-      // Not every mpirun hands it on. A rank that gets it twice within a second counts it once, and
-      // the wish of one rank is that of all.
-      for (const pid_t rank : own_processes_below(process_)) send(rank, SIGUSR1);
+      ask();
     } else if (!insisted_) {
       insisted_ = true;
       send(process_, SIGTERM);
@@ -83,15 +75,26 @@ class StopRequests {
     }
   }
   int first() const { return first_; }
-  bool insisted() const { return insisted_; }
+  /// Whether these requests, and nobody else, ended mpirun by such a signal.
+  bool explains(int number) const { return insisted_ || (first_ != 0 && number == SIGUSR1); }
 
  private:
+  void ask() {
+    send(process_, SIGUSR1);
+    // Not every mpirun hands it on. A rank that gets it twice within a second counts it once, and
+    // the wish of one rank is that of all.
+    for (const pid_t rank : own_processes_below(process_)) send(rank, SIGUSR1);
+    if (!can_speak()) return;
+    log_info(
+        "signal {} ({}): the ranks are asked to stop; another SIGINT or SIGTERM, a second or more "
+        "later, ends them at once",
+        first_, ::strsignal(first_));
+  }
+
   pid_t process_;
   int first_ = 0;
   bool insisted_ = false;
   Clock::time_point last_{};
-  bool ranks_stopped_ = false;
-  Clock::time_point left_alone_until_{};
 };
 
 /// Ends a starter that does not end the job after a rank has failed.
@@ -141,20 +144,21 @@ JobEnd run_job(const std::vector<std::string>& words, const std::string& job,
   StuckStarter stuck(process, command[0], patience);
   int status = 0;
   while (::waitpid(process, &status, WNOHANG) != process) {
-    const int number = signals.take(std::chrono::milliseconds(100));
+    if (const int number = signals.take(std::chrono::milliseconds(100))) requests.add(number);
     ends.take();
-    requests.look(ends.stopped());
-    if (number != 0) requests.add(number);
     stuck.look(ends.failure() != 0);
   }
   ends.take();
   report.require_started(command[0]);
   if (WIFSIGNALED(status)) remove_mpirun_folder(process);
-  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  const bool by_others = WIFSIGNALED(status) && !stuck.ended() && !requests.insisted();
-  return {.code = stuck.ended() ? ends.failure() : code,
+  const int own_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  const bool by_others =
+      WIFSIGNALED(status) && !stuck.ended() && !requests.explains(WTERMSIG(status));
+  return {.code = ends.stopped()  ? ExitCode::stopped
+                  : stuck.ended() ? ends.failure()
+                                  : own_code,
           .stop_signal = requests.first(),
-          .rank_failed = ends.failure() != 0,
+          .rank_code = ends.failure(),
           .killed_by = by_others ? WTERMSIG(status) : 0};
 }
 

@@ -10,12 +10,14 @@ namespace tandem {
 
 /// How a started job ended.
 struct JobEnd {
-  /// mpirun's exit code; 128 + signal where a signal ended it. Where mpirun was killed because it
-  /// did not end the job after a failure: the code of this host's ranks that failed, 2 where one of
-  /// them ended with that, else the first one's.
+  /// 75 where a rank of this host has stopped with that, which all do together, behind their
+  /// checkpoint, whatever becomes of mpirun then. Else mpirun's exit code; 128 + signal where a
+  /// signal ended it. Where mpirun was killed because it did not end the job after a failure:
+  /// rank_code.
   int code = 0;
-  int stop_signal = 0;       ///< the signal by which this process was asked to stop it; 0: none
-  bool rank_failed = false;  ///< one of this host, which said why
+  int stop_signal = 0;  ///< the signal by which this process was asked to stop it; 0: none
+  /// Of this host's ranks that failed: 2 where one ended with that, else the first one's; 0: none.
+  int rank_code = 0;
   int killed_by = 0;  ///< the signal that ended mpirun, where that was not this process's; 0: none
 };
 

@@ -131,17 +131,17 @@ ConvolutionPlanPtr make_plan(CudaContext& context, const ConvolutionProblem& pro
 
 /// The name that choose_way() has.
 std::string try_ways(CudaContext& context, const ConvolutionProblem& problem,
-                     const std::string& key, const MakePlans& make, const std::string& untried) {
+                     const std::string& key, const MakePlans& make, const std::string& fallback) {
   try {
     const PlanChoice choice = choose(context, problem, key, make);
     if (!choice.name.empty()) return choice.name;
-    log_warning("'{}' is taken for {}; of the ways that were tried {}", untried, key,
-                why_none(choice));
+    log_warning("{}: of the ways that were tried {}; '{}' is taken", key, why_none(choice),
+                fallback);
   } catch (const OutOfMemory& error) {
     warn_of_untried(key, error);
   }
-  remember(context, key, untried);
-  return untried;
+  remember(context, key, fallback);
+  return fallback;
 }
 
 }  // namespace
@@ -164,16 +164,16 @@ ConvolutionPlanPtr choose_plan(CudaContext& context, const ConvolutionProblem& p
 }
 
 std::string choose_way(CudaContext& context, const ConvolutionProblem& problem,
-                       const std::string& key, const MakePlans& make, const std::string& untried) {
+                       const std::string& key, const MakePlans& make, const std::string& fallback) {
   context.activate();
   std::optional<std::string> name = known_name(context, key);
   if (name) return *name;
-  if (!may_measure()) return try_ways(context, problem, key, make, untried);
+  if (!may_measure()) return try_ways(context, problem, key, make, fallback);
   KernelChoices& choices = context.libraries().choices;
   choices.make([&] {
     context.activate();  // this may be another thread
     name = choices.find(key);
-    if (!name) name = try_ways(context, problem, key, make, untried);
+    if (!name) name = try_ways(context, problem, key, make, fallback);
   });
   return *name;
 }

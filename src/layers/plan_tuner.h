@@ -30,9 +30,9 @@ struct PlansToTry {
 using MakePlans = std::function<PlansToTry()>;
 
 /// The same for other plans of a problem than those of layers/convolution_plan.h: the name of the
-/// chosen one, under `key`. `untried`: the name of what is taken, with a warning, where memory to
+/// chosen one, under `key`. `fallback`: the name of what is taken, with a warning, where memory to
 /// try them is missing, or none is right: a plan that is known to be.
 std::string choose_way(CudaContext& context, const ConvolutionProblem& problem,
-                       const std::string& key, const MakePlans& make, const std::string& untried);
+                       const std::string& key, const MakePlans& make, const std::string& fallback);
 
 }  // namespace tandem

@@ -57,14 +57,12 @@ AnyContext open_run_device(const RunConfig& config, const Machine& machine,
         "it where a GPU is, or set train.precision = \"fp32\"",
         name_of(config.precision));
   }
-  const int most = default_threads(machine, 1);
-  if (config.threads > most && communicator.rank() == 0) {
-    log_warning("train.threads is {}, and a rank has {} core{} here: more threads are slower",
-                config.threads, most, most == 1 ? "" : "s");
+  const int cores = default_threads(machine, topology.local_size());
+  if (config.threads > cores && communicator.rank() == 0) {
+    log_warning("train.threads is {}, and a rank's share of this host is {} core{}: that is slower",
+                config.threads, cores, cores == 1 ? "" : "s");
   }
-  return AnyContext(
-      std::in_place_type<CpuContext>,
-      config.threads > 0 ? config.threads : default_threads(machine, topology.local_size()));
+  return AnyContext(std::in_place_type<CpuContext>, config.threads > 0 ? config.threads : cores);
 }
 
 }  // namespace tandem

@@ -73,6 +73,8 @@ TEST_F(Commands, VersionAndMisuse) {
            {{"train", "run.toml", "more"}, "tandem train: unexpected argument 'more'"},
            {{"bench", "run.toml", "--seconds", "x"},
             "tandem bench: --seconds: 'x' is no number from 0.01 to 3600; "},
+           {{"launch", "--max-restarts", "1.5", "--", "train", "run.toml"},
+            "tandem launch: --max-restarts: '1.5' is no whole number from 0 to 1000000; "},
            {{"weights"}, "tandem weights: a subcommand is missing: show, export, import; "},
            {{"weights", "show"}, "tandem weights show: FILE is required; "},
            {{"launch", "--max-restart", "3", "--", "train", "run.toml"},

@@ -419,10 +419,10 @@ TEST_P(LaunchRefuses, BeforeAnythingRuns) {
 INSTANTIATE_TEST_SUITE_P(
     Each, LaunchRefuses,
     testing::Values(
-        Refused{"NoShare", {"--sm-percent", "0"}, "--sm-percent: '0' is no number "},
+        Refused{"NoShare", {"--sm-percent", "0"}, "--sm-percent: '0' is no whole number "},
         Refused{"TooLargeAShare",
                 {"--sm-percent", "101"},
-                "--sm-percent: '101' is no number from 1 to 100"},
+                "--sm-percent: '101' is no whole number from 1 to 100"},
         Refused{"NoRank", {"--ranks-per-gpu", "0"}, "--ranks-per-gpu 0: give a number from 1 on"},
         Refused{"TooManyRanks", {"--ranks-per-gpu", "61"}, "--ranks-per-gpu 61: CUDA MPS takes "},
         Refused{"TooManyGpus", {"--gpus", "99"}, "--gpus 99: this host has "},

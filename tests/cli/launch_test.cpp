@@ -284,9 +284,17 @@ TEST_F(LaunchTest, StartsTrainingCommandsAlone) {
 
 // Before mpirun, whose own words would stand behind the ranks'.
 TEST_F(LaunchTest, RefusesWhatTheRanksWould) {
-  Launch mistyped = launch({"--gpus", "none"});
-  mistyped.command.emplace_back("--foo");
-  expect_one_message(run(mistyped), {"tandem train: unknown option '--foo'; see tandem train"});
+  for (const char* command : {"train", "bench", "eval"}) {
+    const Words words{"launch", "--gpus", "none", "--", command, "run.toml", "--foo"};
+    expect_one_message(
+        run(with_driver(words)),
+        {fmt::format("tandem {0}: unknown option '--foo'; see tandem {0}", command)});
+  }
+  const Words bench{"launch", "--gpus",   "none",      "--dry-run", "--",
+                    "bench",  "run.toml", "--seconds", "0.5",       "--layers"};
+  EXPECT_EQ(run(with_driver(bench)).code, 0);
+  const Words eval{"launch", "--gpus", "none", "--dry-run", "--", "eval", "out", "--weights", "a"};
+  EXPECT_EQ(run(with_driver(eval)).code, 0);
   for (const Words& options : {Words{"--gpus", "none", "--ranks-per-gpu", "3", "--oversubscribe"},
                                Words{"--ranks-per-gpu", "3", "--colocation", "folded"}}) {
     Words dry_run = options;

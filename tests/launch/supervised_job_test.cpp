@@ -1,5 +1,6 @@
 #include "launch/supervised_job.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -199,23 +200,84 @@ TEST(RunJob, EndsAStarterThatDoesNotEndAFailedJobWithTheRanksCode) {
   }
 }
 
-// A person presses Ctrl-C again while mpirun winds down, which a signal would cost its exit code.
-TEST(RunJob, LeavesAStarterAloneWhoseRanksHaveStopped) {
+/// What a starter does whose ranks stop when they are asked to, and which another signal crashes.
+constexpr const char* stopping_starter =
+    "trap : USR1; trap 'kill -SEGV $$' TERM; sleep 60 & wait; kill $!; sleep 20 & wait; exit 75";
+
+/// What comes to a launcher, as a person, or ranks by their notices, send it.
+struct Event {
+  int signal;  ///< 0: none
+  int notice;  ///< a rank's exit code; 0: none
+};
+
+JobEnd end_after(const std::string& job, const std::vector<Event>& events) {
   const Disposition interrupt(SIGINT, SIG_DFL);
   const SignalQueue signals;
-  const std::string job = job_named("winding_down");
-  const std::jthread person([&job] {
+  const std::jthread sender([&] {
     std::this_thread::sleep_for(milliseconds(300));  // for the traps
-    EXPECT_EQ(::kill(::getpid(), SIGINT), 0);
-    std::this_thread::sleep_for(milliseconds(1300));  // within a second they would count as one
-    notify_end(job, 75);
-    EXPECT_EQ(::kill(::getpid(), SIGINT), 0);
+    for (const Event& event : events) {
+      if (event.notice != 0) notify_end(job, event.notice);
+      if (event.signal != 0) ::kill(::getpid(), event.signal);
+      std::this_thread::sleep_for(milliseconds(1300));  // within a second two count as one
+    }
   });
-  constexpr const char* script =
-      "trap : USR1; trap 'exit 9' TERM; sleep 60 & wait; kill $!; sleep 3 & wait; exit 75";
-  const JobEnd end = run_job({"sh", "-c", script}, job, std::chrono::seconds(5), signals);
+  return run_job({"sh", "-c", stopping_starter}, job, std::chrono::seconds(5), signals);
+}
+
+// A person presses Ctrl-C again while mpirun winds down.
+TEST(RunJob, HasStoppedWhereItsRanksHaveWhateverBecomesOfTheStarter) {
+  const JobEnd end = end_after(job_named("stopped"), {{SIGINT, 0}, {SIGINT, 75}});
   EXPECT_EQ(end.code, 75);
   EXPECT_EQ(end.stop_signal, SIGINT);
+  EXPECT_EQ(end.killed_by, 0);
+}
+
+TEST(RunJob, HasNotStoppedWhereItsRanksHaveNot) {
+  const JobEnd end = end_after(job_named("insisted"), {{SIGINT, 0}, {SIGINT, 0}});
+  EXPECT_EQ(end.code, 128 + SIGSEGV);
+  EXPECT_EQ(end.stop_signal, SIGINT);
+  EXPECT_EQ(end.killed_by, 0);
+}
+
+/// Standard error of this process, while it lives: what `open` makes.
+class OtherStandardError {
+ public:
+  explicit OtherStandardError(int descriptor) : before_(::dup(STDERR_FILENO)) {
+    ::dup2(descriptor, STDERR_FILENO);
+  }
+  ~OtherStandardError() {
+    ::dup2(before_, STDERR_FILENO);
+    ::close(before_);
+  }
+  OtherStandardError(const OtherStandardError&) = delete;
+  OtherStandardError& operator=(const OtherStandardError&) = delete;
+
+ private:
+  int before_;
+};
+
+// As tee ends at the same Ctrl-C, or a terminal is held by Ctrl-S.
+TEST(RunJob, HandsAStopOnWhereNothingCanBeSaid) {
+  for (const bool is_full : {true, false}) {
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    if (is_full) {
+      ASSERT_EQ(::fcntl(ends[1], F_SETFL, O_NONBLOCK), 0);
+      while (::write(ends[1], "full", 4) > 0) {
+      }
+      ASSERT_EQ(::fcntl(ends[1], F_SETFL, 0), 0);
+    } else {
+      ::close(ends[0]);
+    }
+    JobEnd end;
+    {
+      const OtherStandardError other(ends[1]);
+      end = end_after(job_named(is_full ? "full" : "gone"), {{SIGINT, 0}, {SIGINT, 75}});
+    }
+    EXPECT_EQ(end.code, 75);
+    ::close(ends[1]);
+    if (is_full) ::close(ends[0]);
+  }
 }
 
 /// Of this process and its children, while it lives.

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/error.h"
 #include "data/data_config.h"
 #include "data/data_loader.h"
 #include "data/distributed_sampler.h"
@@ -124,6 +125,8 @@ FamilyOutcome train_family(const Family& family, const Recipe& recipe, const Rep
     note(replica.step([&]() -> const Batch& { return *loader.next(); }, rate, false));
   }
   note(replica.settle());
+  TANDEM_CHECK(outcome.losses.size() == static_cast<std::size_t>(steps), "{} losses of {} steps",
+               outcome.losses.size(), steps);
   replica.check_bits();
   outcome.end = read(place.context, replica.store());
   for (const ParameterSlice& slice : replica.bucketer().slices())
@@ -133,8 +136,12 @@ FamilyOutcome train_family(const Family& family, const Recipe& recipe, const Rep
 
 double difference(const FamilyOutcome& a, const FamilyOutcome& b) {
   double largest = 0.0;
+  // A comparison with NaN is false, whichever way.
+  const auto add = [&largest](double found) {
+    largest = std::isfinite(found) ? std::max(largest, found) : INFINITY;
+  };
   for (std::size_t i = 0; i < b.losses.size(); ++i) {
-    largest = std::max(largest, std::abs(a.losses[i] - b.losses[i]) / b.losses[i]);
+    add(std::abs(a.losses.at(i) - b.losses[i]) / b.losses[i]);
   }
   for (const bool statistics : {false, true}) {
     double squares = 0.0;
@@ -150,7 +157,7 @@ double difference(const FamilyOutcome& a, const FamilyOutcome& b) {
         scale += std::pow(static_cast<double>(starts[i]) - value, 2);
       }
     }
-    largest = std::max(largest, std::sqrt(squares / scale));
+    add(squares == 0.0 ? 0.0 : std::sqrt(squares / scale));
   }
   return largest;
 }

@@ -60,7 +60,8 @@ FamilyOutcome train_on_ranks(const Family& family, const Recipe& recipe, int ste
 FamilyOutcome train_alone(const Family& family, const Recipe& recipe, int steps = 3);
 
 /// The larger of the largest relative difference of a loss and, over all parameters and all running
-/// statistics, the norm of the difference over the norm of what training changed.
+/// statistics, the norm of the difference over the norm of what training changed; infinite where a
+/// value is not finite.
 double difference(const FamilyOutcome& a, const FamilyOutcome& b);
 
 }  // namespace tandem
