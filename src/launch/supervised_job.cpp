@@ -58,7 +58,8 @@ class StopRequests {
  public:
   explicit StopRequests(pid_t process) : process_(process) {}
 
-  void add(int number) {
+  /// `ranks_stopped`: as they were asked to.
+  void add(int number, bool ranks_stopped) {
     if (first_ != 0 && number == SIGUSR1) return;
     const Clock::time_point now = Clock::now();
     // Terminals and batch systems send several at once.
@@ -69,7 +70,8 @@ class StopRequests {
       ask();
     } else if (!insisted_) {
       insisted_ = true;
-      send(process_, SIGTERM);
+      // Open MPI 4.1 crashes at it where it winds down; there is nothing left to hurry then.
+      if (!ranks_stopped) send(process_, SIGTERM);
     } else {
       kill_all(process_);
     }
@@ -144,8 +146,9 @@ JobEnd run_job(const std::vector<std::string>& words, const std::string& job,
   StuckStarter stuck(process, command[0], patience);
   int status = 0;
   while (::waitpid(process, &status, WNOHANG) != process) {
-    if (const int number = signals.take(std::chrono::milliseconds(100))) requests.add(number);
+    const int number = signals.take(std::chrono::milliseconds(100));
     ends.take();
+    if (number != 0) requests.add(number, ends.stopped());
     stuck.look(ends.failure() != 0);
   }
   ends.take();

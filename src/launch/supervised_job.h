@@ -27,10 +27,9 @@ struct JobEnd {
 /// The stop signals to this process ask the ranks to stop: the first is handed on as SIGUSR1, to
 /// mpirun or srun, which pass it to every rank, and to the ranks of this host, since some mpiruns
 /// do not; it lets them write their checkpoint. One more, a second or later after it, ends the job
-/// by SIGTERM to mpirun, and a third by SIGKILL, to the ranks of this host before mpirun. SIGUSR1
-/// never does more than ask, as with the ranks. Once ranks of this host have stopped, mpirun is
-/// left ten seconds to end, whatever comes. If this process itself is killed, mpirun gets SIGTERM,
-/// which ends the ranks.
+/// by SIGTERM to mpirun, unless a rank of this host has stopped, and a third by SIGKILL, to the
+/// ranks of this host before mpirun. SIGUSR1 never does more than ask, as with the ranks. If this
+/// process itself is killed, mpirun gets SIGTERM, which ends the ranks.
 ///
 /// Where a rank of this host has failed (launch/end_notice.h, by the job's name) and mpirun has
 /// not ended the job after `patience`, since it waits for ever for a host that is gone, a warning

@@ -200,43 +200,64 @@ TEST(RunJob, EndsAStarterThatDoesNotEndAFailedJobWithTheRanksCode) {
   }
 }
 
-/// What a starter does whose ranks stop when they are asked to, and which another signal crashes.
-constexpr const char* stopping_starter =
-    "trap : USR1; trap 'kill -SEGV $$' TERM; sleep 60 & wait; kill $!; sleep 20 & wait; exit 75";
-
-/// What comes to a launcher, as a person, or ranks by their notices, send it.
-struct Event {
-  int signal;  ///< 0: none
-  int notice;  ///< a rank's exit code; 0: none
-};
-
-JobEnd end_after(const std::string& job, const std::vector<Event>& events) {
-  const Disposition interrupt(SIGINT, SIG_DFL);
-  const SignalQueue signals;
-  const std::jthread sender([&] {
-    std::this_thread::sleep_for(milliseconds(300));  // for the traps
-    for (const Event& event : events) {
-      if (event.notice != 0) notify_end(job, event.notice);
-      if (event.signal != 0) ::kill(::getpid(), event.signal);
-      std::this_thread::sleep_for(milliseconds(1300));  // within a second two count as one
-    }
-  });
-  return run_job({"sh", "-c", stopping_starter}, job, std::chrono::seconds(5), signals);
+/// What a starter does whose ranks stop when they are asked to, which takes `seconds` to end then,
+/// and which another signal crashes.
+std::string stopping_starter(int seconds) {
+  return fmt::format(
+      "trap : USR1; trap 'kill -SEGV $$' TERM; sleep 60 & wait; kill $!; sleep {} & wait; exit 75",
+      seconds);
 }
 
+/// What comes to a launcher, from a person and from ranks by their notices.
+struct Event {
+  int signal = 0;  ///< 0: none
+  int notice = 0;  ///< a rank's exit code; 0: none
+};
+
+/// How a job ends to which these come, 1.3 s apart, since within one second two signals are one;
+/// its starter would take `seconds` to end by itself.
+struct StoppedJob {
+  JobEnd end{};
+  std::chrono::duration<double> taken{};
+
+  StoppedJob(const std::string& job, const std::vector<Event>& events, int seconds) {
+    const Disposition interrupt(SIGINT, SIG_DFL);
+    const SignalQueue signals;
+    const std::jthread sender([&] {
+      std::this_thread::sleep_for(milliseconds(300));  // for the traps
+      for (const Event& event : events) {
+        if (event.notice != 0) notify_end(job, event.notice);
+        if (event.signal != 0) ::kill(::getpid(), event.signal);
+        std::this_thread::sleep_for(milliseconds(1300));
+      }
+    });
+    const auto begin = std::chrono::steady_clock::now();
+    end = run_job({"sh", "-c", stopping_starter(seconds)}, job, std::chrono::seconds(5), signals);
+    taken = std::chrono::steady_clock::now() - begin;
+  }
+};
+
 // A person presses Ctrl-C again while mpirun winds down.
+TEST(RunJob, LeavesAStarterAloneWhoseRanksHaveStopped) {
+  const StoppedJob job(job_named("winding_down"), {{SIGINT, 0}, {SIGINT, 75}}, 4);
+  EXPECT_EQ(job.end.code, 75);
+  EXPECT_EQ(job.end.stop_signal, SIGINT);
+  EXPECT_GT(job.taken.count(), 4.0);
+}
+
+// And again, where it hangs.
 TEST(RunJob, HasStoppedWhereItsRanksHaveWhateverBecomesOfTheStarter) {
-  const JobEnd end = end_after(job_named("stopped"), {{SIGINT, 0}, {SIGINT, 75}});
-  EXPECT_EQ(end.code, 75);
-  EXPECT_EQ(end.stop_signal, SIGINT);
-  EXPECT_EQ(end.killed_by, 0);
+  const StoppedJob job(job_named("stopped"), {{SIGINT, 0}, {SIGINT, 75}, {SIGINT, 0}}, 30);
+  EXPECT_EQ(job.end.code, 75);
+  EXPECT_EQ(job.end.killed_by, 0);
+  EXPECT_LT(job.taken.count(), 20.0);
 }
 
 TEST(RunJob, HasNotStoppedWhereItsRanksHaveNot) {
-  const JobEnd end = end_after(job_named("insisted"), {{SIGINT, 0}, {SIGINT, 0}});
-  EXPECT_EQ(end.code, 128 + SIGSEGV);
-  EXPECT_EQ(end.stop_signal, SIGINT);
-  EXPECT_EQ(end.killed_by, 0);
+  const StoppedJob job(job_named("insisted"), {{SIGINT, 0}, {SIGINT, 0}}, 30);
+  EXPECT_EQ(job.end.code, 128 + SIGSEGV);
+  EXPECT_EQ(job.end.stop_signal, SIGINT);
+  EXPECT_EQ(job.end.killed_by, 0);
 }
 
 /// Standard error of this process, while it lives: what `open` makes.
@@ -269,12 +290,12 @@ TEST(RunJob, HandsAStopOnWhereNothingCanBeSaid) {
     } else {
       ::close(ends[0]);
     }
-    JobEnd end;
+    int code = 0;
     {
       const OtherStandardError other(ends[1]);
-      end = end_after(job_named(is_full ? "full" : "gone"), {{SIGINT, 0}, {SIGINT, 75}});
+      code = StoppedJob(job_named(is_full ? "full" : "gone"), {{SIGINT, 75}}, 1).end.code;
     }
-    EXPECT_EQ(end.code, 75);
+    EXPECT_EQ(code, 75);
     ::close(ends[1]);
     if (is_full) ::close(ends[0]);
   }
