@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <set>
+#include <thread>
 
 #include "cli/run_folder.h"
 
@@ -220,6 +221,17 @@ void expect_learned(const std::filesystem::path& folder) {
 }
 
 class TrainAndEval : public RunTest, public testing::WithParamInterface<int> {};
+
+TEST_F(RunTest, MoreThreadsThanCoresAreWarnedOf) {
+  const unsigned threads = std::thread::hardware_concurrency() + 1;
+  const std::string setting = fmt::format("train.threads={}", threads);
+  const Outcome outcome = train("out", set({setting, "train.max_steps=1"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(
+      outcome.err.find(fmt::format("warning: train.threads is {}, and a rank's share ", threads)),
+      std::string::npos)
+      << outcome.err;
+}
 
 TEST_P(TrainAndEval, LeaveTheDocumentedRecord) {
   const int ranks = GetParam();

@@ -94,6 +94,17 @@ TEST_F(DataVerify, TellsNoLabelsAndExtentsOfWhatIsNotThere) {
   }
 }
 
+TEST_F(DataVerify, NamesTenOfManyDuplicates) {
+  for (int copy = 0; copy < 11; ++copy) {
+    fs::copy_file(path("photos/train/cat/0.jpg"),
+                  path(fmt::format("photos/train/cat/copy{:02}.jpg", copy)));
+  }
+  const std::string text = verify().out;
+  EXPECT_NE(text.find(" = photos/train/cat/copy08.jpg and 2 more\n"), std::string::npos) << text;
+  const auto report = nlohmann::json::parse(verify({"--json"}).out);
+  EXPECT_EQ(report["duplicates"][0]["train"].size(), 12U);
+}
+
 TEST_F(DataVerify, TellsFaultsInTextAndJson) {
   write_file(path("photos/train/cat/1.jpg"), "");
   const fs::path truncated = path("photos/val/dog/2.jpg");

@@ -28,6 +28,8 @@ TEST_P(LaunchSignals, LetTheRanksWriteTheirCheckpoint) {
   job->signal(GetParam());
   const Outcome outcome = end_after_fault(*job);
   EXPECT_EQ(outcome.code, stopped) << outcome.err;
+  EXPECT_NE(outcome.err.find(fmt::format("signal {} (", GetParam())), std::string::npos);
+  EXPECT_NE(outcome.err.find("): the ranks are asked to stop; "), std::string::npos) << outcome.err;
   EXPECT_NE(outcome.err.find("go on with --resume"), std::string::npos) << outcome.err;
   EXPECT_EQ(outcome.err.find("error: "), std::string::npos) << outcome.err;
   expect_clean_end(processes);
@@ -105,7 +107,11 @@ wait $!
     job->signal(SIGTERM);
     std::this_thread::sleep_for(std::chrono::milliseconds(1200));
   }
-  EXPECT_EQ(end_after_fault(*job).code, 128 + SIGTERM);
+  const Outcome outcome = end_after_fault(*job);
+  EXPECT_EQ(outcome.code, 128 + SIGTERM);
+  EXPECT_NE(outcome.err.find("warning: the job was ended before its ranks had stopped"),
+            std::string::npos)
+      << outcome.err;
   for (const pid_t process : processes) expect_gone(process);
   expect_nothing_left();
 }
