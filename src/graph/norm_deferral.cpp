@@ -13,15 +13,23 @@ const ConvBnOptions* conv_bn_options(const Node& node) {
   return layer == nullptr ? nullptr : &layer->options();
 }
 
+/// Which of the reader's inputs a node is.
+std::size_t slot_of(const Node& reader, std::size_t node) {
+  const auto at = std::ranges::find(reader.inputs, static_cast<int>(node));
+  return static_cast<std::size_t>(at - reader.inputs.begin());
+}
+
 bool is_chosen(NormDeferral which, const AnyContext& context, const ConvBnOptions& maker,
-               const KernelRequest& maker_request, const ConvBnOptions& reader) {
+               const KernelRequest& maker_request, const Layer& reader, std::size_t slot) {
   if (which == NormDeferral::always) return true;
   constexpr ResidentClusters none{};
   if (which == NormDeferral::as_of_many) {
     return gains_by_deferring(maker, maker_request, reader, none);
   }
   return std::visit(
-      [&](const auto& device) { return gains_by_deferring(device, maker, maker_request, reader); },
+      [&](const auto& device) {
+        return gains_by_deferring(device, maker, maker_request, reader, slot);
+      },
       context);
 }
 
@@ -33,11 +41,10 @@ std::vector<int> norm_readers(const Graph& graph) {
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     if (readers[i] < 0) continue;
     const ConvBnOptions* maker = conv_bn_options(nodes[i]);
-    const ConvBnOptions* reader = conv_bn_options(nodes[static_cast<std::size_t>(readers[i])]);
-    // A residual is another input than the first, which the convolution reads.
-    const bool can = maker != nullptr && reader != nullptr &&
-                     nodes[static_cast<std::size_t>(readers[i])].inputs[0] == static_cast<int>(i) &&
-                     can_defer_norm(*maker, *reader, maker->conv.out_channels);
+    const Node& reader = nodes[static_cast<std::size_t>(readers[i])];
+    const bool can = maker != nullptr &&
+                     norm_reader(*maker, *reader.layer, slot_of(reader, i),
+                                 maker->conv.out_channels) != NormReader::none;
     if (!can) readers[i] = -1;
   }
   return readers;
@@ -52,11 +59,16 @@ std::vector<int> defer_norms(const Graph& graph, const AnyContext& context, Norm
     if (readers[i] < 0) continue;
     const auto to = static_cast<std::size_t>(readers[i]);
     const ConvBnOptions& maker = *conv_bn_options(graph.nodes()[i]);
-    const ConvBnOptions& reader = *conv_bn_options(graph.nodes()[to]);
-    if (!is_chosen(which, context, maker, requests[i], reader)) continue;
+    const Node& reader = graph.nodes()[to];
+    const std::size_t slot = slot_of(reader, i);
+    // A reader normalises one of its inputs.
+    if (requests[to].input_norm ||
+        !is_chosen(which, context, maker, requests[i], *reader.layer, slot)) {
+      continue;
+    }
     left_to[i] = readers[i];
     requests[i].defers_norm = true;
-    requests[to].input_norm = deferred_norm(maker, requests[i]);
+    requests[to].input_norm = deferred_norm(maker, requests[i], slot);
   }
   return left_to;
 }

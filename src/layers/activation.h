@@ -38,6 +38,11 @@ constexpr bool can_be_deferred(Activation activation) {
          activation == Activation::silu;
 }
 
+/// Whether the derivative is one or zero.
+constexpr bool passes_or_stops(Activation activation) {
+  return activation == Activation::relu || activation == Activation::relu6;
+}
+
 /// Calls `use(std::integral_constant<Activation, A>())` for A = activation: the choice is made
 /// once, outside the loops.
 template <typename Use>

@@ -35,10 +35,24 @@ std::optional<ResidentTiles> resident_tiles(const CudaContext& context,
                              batch_norm_clusters(context));
 }
 
+/// Where one kernel is faster forward than two, which read what they find in memory more quickly:
+/// where it keeps enough of a tensor that is not resident. Measured; so is that backward, where it
+/// would keep two tensors, it gains nothing beside weights' gradients of other layers.
+std::optional<PersistentTiles> persistent_tiles(const CudaContext& context,
+                                                const CudaBatchNorm::Setup& setup) {
+  constexpr double least_kept = 0.4;
+  if (!has_batch_statistics(setup) || setup.ranks != nullptr || resident_tiles(context, setup)) {
+    return std::nullopt;
+  }
+  const auto tiles = make_persistent_tiles(context, setup.shape, setup.dtype);
+  return tiles && tiles->kept() >= least_kept ? tiles : std::nullopt;
+}
+
 }  // namespace
 
 bool CudaBatchNorm::sums_apart(const CudaContext& context, const Setup& setup, bool deferred) {
-  return has_batch_statistics(setup) && (deferred || !resident_tiles(context, setup));
+  return has_batch_statistics(setup) &&
+         (deferred || (!resident_tiles(context, setup) && !persistent_tiles(context, setup)));
 }
 
 CudaBatchNorm::CudaBatchNorm(CudaContext& context, const Setup& setup)
@@ -49,6 +63,9 @@ CudaBatchNorm::CudaBatchNorm(CudaContext& context, const Setup& setup)
     setup_.ranks->reserve(static_cast<std::size_t>(2 * setup_.shape.channels));
   }
   resident_ = resident_tiles(context, setup_);
+  resident_forward_ = resident_ && !setup_.second_is_left;
+  saves_passes_ = setup_.behind_sum && passes_or_stops(*setup_.behind_sum) && !resident_ &&
+                  size_of(setup_.dtype) == 2 && setup_.shape.channels % 8 == 0;
   partial_bytes_ = batch_norm_partial_bytes(context, setup_.shape, setup_.dtype);
   std::size_t counters = batch_norm_counters(context, setup_.shape, setup_.dtype);
   if (setup_.product) {
@@ -57,6 +74,12 @@ CudaBatchNorm::CudaBatchNorm(CudaContext& context, const Setup& setup)
     counters = std::max(counters, setup_.product->counters());
   }
   if (resident_) counters = std::max(counters, static_cast<std::size_t>(resident_->tiles));
+  if (!setup_.product && !setup_.second_is_left) persistent_ = persistent_tiles(context, setup_);
+  if (persistent_) {
+    partial_bytes_ =
+        std::max(partial_bytes_, Arena::align(persistent_->partials() * sizeof(float)));
+    counters = std::max(counters, persistent_->counters());
+  }
   const std::size_t bytes = counters * sizeof(unsigned);
   counters_ = static_cast<unsigned*>(context.allocate(bytes));
   set_to_zero(context, counters_, bytes);
@@ -67,7 +90,16 @@ CudaBatchNorm::~CudaBatchNorm() {
 }
 
 std::size_t CudaBatchNorm::saved() const {
-  return setup_.training ? BatchNormTable::bytes(setup_.shape) : 0;
+  if (!setup_.training) return 0;
+  const std::size_t table = BatchNormTable::bytes(setup_.shape);
+  const std::int64_t elements = setup_.shape.elements() * setup_.shape.groups;
+  return saves_passes_ ? table + Arena::align(static_cast<std::size_t>(elements / 8)) : table;
+}
+
+std::uint8_t* CudaBatchNorm::passes_in(std::byte* saved) const {
+  return saves_passes_
+             ? reinterpret_cast<std::uint8_t*>(saved + BatchNormTable::bytes(setup_.shape))
+             : nullptr;
 }
 
 std::size_t CudaBatchNorm::rank_bytes() const {
@@ -110,7 +142,7 @@ void CudaBatchNorm::forward(const Forward& args) {
       .epsilon = setup_.options.epsilon,
       .momentum = setup_.options.momentum};
   const bool deferred = !args.y.defined();
-  if (resident_ && !deferred && aligned(args.x, args.second, args.y)) {
+  if (resident_forward_ && !deferred && aligned(args.x, args.second, args.y)) {
     batch_norm_resident_forward(*context_, *resident_,
                                 {.x = args.x,
                                  .use = args.use,
@@ -118,6 +150,13 @@ void CudaBatchNorm::forward(const Forward& args) {
                                  .activation = args.activation,
                                  .y = args.y},
                                 statistics);
+    return;
+  }
+  if (persistent_ && !deferred && args.use != SecondInput::joined &&
+      aligned(args.x, args.second, args.y)) {
+    batch_norm_persistent_forward(*context_, *persistent_, args.x, args.second, args.activation,
+                                  args.y, passes_in(args.saved), statistics,
+                                  {.partials = args.scratch, .counters = counters_});
     return;
   }
   if (has_batch_statistics(setup_)) {
@@ -130,8 +169,9 @@ void CudaBatchNorm::forward(const Forward& args) {
     batch_norm_join(*context_, setup_.shape, args.x, statistics.table, args.activation, args.second,
                     args.y);
   } else {
-    batch_norm_apply(*context_, setup_.shape, args.x, statistics.table, args.second,
-                     args.activation, args.y);
+    batch_norm_apply(*context_, setup_.shape, args.x, statistics.table,
+                     {.tensor = args.second, .norm = args.second_norm}, args.activation, args.y,
+                     passes_in(args.saved));
   }
 }
 
@@ -198,7 +238,6 @@ CudaBatchNorm::Summed CudaBatchNorm::sum_gradients(const Backward& args,
                                                    const BatchNormGradients& gradients,
                                                    double* sums) {
   const BatchNormWork work{.partials = args.scratch, .counters = counters_, .rank_sums = sums};
-  const bool wanted = args.second_gradient.defined();
   if (args.use == SecondInput::joined) {
     // By itself, behind the activation, where the second pass overwrites it.
     batch_norm_sum_joined_gradients(*context_, setup_.shape, args.x, args.output_gradient,
@@ -206,6 +245,7 @@ CudaBatchNorm::Summed CudaBatchNorm::sum_gradients(const Backward& args,
                                     gradients, work);
     return {.gradient = args.input_gradient};
   }
+  const bool wanted = args.second_gradient.defined();
   if (args.use == SecondInput::none || (!wanted && args.activation == Activation::none)) {
     batch_norm_sum_gradients(*context_, setup_.shape, args.x, args.output_gradient, args.activation,
                              gradients, work);
@@ -214,8 +254,9 @@ CudaBatchNorm::Summed CudaBatchNorm::sum_gradients(const Backward& args,
   // Behind a residual the derivative takes a tensor to read, so the gradient behind the activation
   // is kept: as the residual's gradient, which it is, else where the output's gradient was.
   const Tensor dz = wanted ? args.second_gradient : args.output_gradient;
-  batch_norm_sum_residual_gradients(*context_, setup_.shape, args.x, args.y, args.output_gradient,
-                                    args.activation, dz, gradients, work);
+  batch_norm_sum_residual_gradients(*context_, setup_.shape, args.x, args.y,
+                                    passes_in(args.saved), args.output_gradient, args.activation,
+                                    dz, gradients, work);
   return {.gradient = dz};
 }
 

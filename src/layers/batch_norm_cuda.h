@@ -5,6 +5,8 @@
 
 #include "layers/activation.h"
 #include "layers/batch_norm.h"
+#include "layers/batch_norm_kernels_cuda.h"
+#include "layers/persistent_tiles_cuda.h"
 #include "layers/pointwise_statistics_cuda.h"
 #include "layers/resident_tiles.h"
 
@@ -14,8 +16,9 @@ namespace tandem {
 /// residual sum, an activation, a join. Two kernels forward, statistics and result, and two
 /// backward; x is read twice in both, but where the kernel that makes x sums its statistics.
 /// Tensors of some MB, for which most of the time would go into starting the second kernel, have
-/// one of each, which keeps them in registers: see ResidentTiles. Enqueued on the context's stream;
-/// results are the same bits from run to run.
+/// one of each, which keeps them in registers: see ResidentTiles. Those of some ten MB have one
+/// forward, which keeps what it can in shared memory: see PersistentTiles. Enqueued on the context's
+/// stream; results are the same bits from run to run.
 ///
 /// Several groups of rows, each with statistics of its own, take as many kernels as one.
 ///
@@ -30,6 +33,9 @@ class CudaBatchNorm {
     bool training = false;
     bool fixed_statistics = false;  ///< in training: the running ones
     RankSum* ranks = nullptr;       ///< as KernelRequest::rank_sum
+    bool second_is_left = false;    ///< Forward::second_norm is given
+    /// With a residual and this activation behind it.
+    std::optional<Activation> behind_sum{};
     /// Where not empty, x is the result of this kernel, which makes its statistics too.
     std::optional<PointwiseTiles> product{};
   };
@@ -54,6 +60,8 @@ class CudaBatchNorm {
     Tensor product_weight{};
     SecondInput use = SecondInput::none;
     Tensor second{};  ///< the residual, or what is joined, of a multiple of the channels of x
+    /// What is left to do to a residual, which has no activation.
+    InputNorm second_norm{};
     Activation activation = Activation::none;
     /// May be x; joined, of twice its channels, and then memory of its own. Undefined: it is left
     /// to be done by the table.
@@ -89,6 +97,9 @@ class CudaBatchNorm {
  private:
   /// The table and the running statistics; x too, where it is the product's result.
   void sum_statistics(const Forward& args, const BatchNormStatistics& statistics);
+  /// Where gradients pass the activation behind a sum, in what is saved; null where backward finds
+  /// that from the result.
+  std::uint8_t* passes_in(std::byte* saved) const;
   std::size_t rank_bytes() const;
   std::size_t group_bytes() const;
   std::size_t coefficient_bytes() const;
@@ -107,6 +118,9 @@ class CudaBatchNorm {
   Setup setup_;
   /// Where one kernel does: the statistics are the batch's, of this rank alone.
   std::optional<ResidentTiles> resident_{};
+  bool resident_forward_ = false;
+  bool saves_passes_ = false;
+  std::optional<PersistentTiles> persistent_{};
   std::size_t partial_bytes_ = 0;  ///< in training
   unsigned* counters_ = nullptr;   ///< in training
 };

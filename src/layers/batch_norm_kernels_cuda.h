@@ -6,6 +6,8 @@
 
 #include "layers/activation.h"
 #include "layers/batch_norm.h"
+#include "layers/input_norm_cuda.h"
+#include "layers/persistent_tiles_cuda.h"
 #include "layers/resident_tiles.h"
 
 namespace tandem {
@@ -22,6 +24,10 @@ struct BatchNormTable {
   /// The arrays laid into 16-byte aligned memory.
   static BatchNormTable at(std::byte* memory, const BatchNormShape& shape);
 };
+
+/// What the maker of so many samples left to do to them, with its table.
+InputNorm input_norm_of(const DeferredNorm& left, std::byte* table, std::int64_t channels,
+                        std::int64_t samples);
 
 /// What sums over rows need beside their operands.
 struct BatchNormWork {
@@ -62,10 +68,20 @@ void batch_norm_finish_statistics(CudaContext& context, std::int64_t channels,
 void batch_norm_running_table(CudaContext& context, std::int64_t channels,
                               const BatchNormStatistics& statistics);
 
-/// y = activation(x * scale + shift (+ residual)); an undefined residual is none; y may be x.
+/// What is added to a normalised value: undefined for nothing. It may be left to be normalised,
+/// without an activation, in groups as x.
+struct BatchNormResidual {
+  Tensor tensor{};
+  InputNorm norm{};
+};
+
+/// y = activation(x * scale + shift (+ residual)); y may be x. `passes`, where not null, of a sum of
+/// 16-bit elements, of channels in packs of eight, behind ReLU or ReLU6: a bit for each element of
+/// y, those of eight in a byte from the lowest on, whether a gradient passes its activation. What
+/// backward reads of it is an eighth of what it would read of y.
 void batch_norm_apply(CudaContext& context, const BatchNormShape& shape, const Tensor& x,
-                      const BatchNormTable& table, const Tensor& residual, Activation activation,
-                      const Tensor& y);
+                      const BatchNormTable& table, const BatchNormResidual& residual,
+                      Activation activation, const Tensor& y, std::uint8_t* passes = nullptr);
 
 /// The result, activation(x * scale + shift), joined with `other` as in ShuffleJoin: its channels
 /// and the first ones of `other`, which has a multiple of them, in turn.
@@ -94,12 +110,12 @@ struct BatchNormGradients {
 void batch_norm_sum_gradients(CudaContext& context, const BatchNormShape& shape, const Tensor& x,
                               const Tensor& output_gradient, Activation activation,
                               const BatchNormGradients& gradients, const BatchNormWork& work);
-/// The same where a residual was added before the activation: its derivative is found from the
-/// result y, and dz, which is the residual's gradient, is stored. It may be output_gradient.
+/// The same where a residual was added before the activation: its derivative is found from
+/// `passes`, as batch_norm_apply() leaves it, or where that is null from the result y, and dz, which is the residual's gradient, is stored. It may be output_gradient.
 void batch_norm_sum_residual_gradients(CudaContext& context, const BatchNormShape& shape,
                                        const Tensor& x, const Tensor& y,
-                                       const Tensor& output_gradient, Activation activation,
-                                       const Tensor& residual_gradient,
+                                       const std::uint8_t* passes, const Tensor& output_gradient,
+                                       Activation activation, const Tensor& residual_gradient,
                                        const BatchNormGradients& gradients,
                                        const BatchNormWork& work);
 /// The same where the result was joined: dz, which is stored as `gradient`, is found from every
@@ -151,5 +167,14 @@ struct BatchNormResidentBackward {
 void batch_norm_resident_backward(CudaContext& context, const ResidentTiles& tiles,
                                   const BatchNormResidentBackward& operands,
                                   const BatchNormGradients& gradients, unsigned* counters);
+
+/// batch_norm_statistics() and batch_norm_apply() in one kernel, which reads again only what its
+/// blocks could not keep. Operands are 16-byte aligned. `work`: partials() floats and counters() of
+/// the tiles; no rank_sums.
+void batch_norm_persistent_forward(CudaContext& context, const PersistentTiles& tiles,
+                                   const Tensor& x, const Tensor& residual, Activation activation,
+                                   const Tensor& y, std::uint8_t* passes,
+                                   const BatchNormStatistics& statistics,
+                                   const BatchNormWork& work);
 
 }  // namespace tandem

@@ -38,6 +38,28 @@ __device__ __forceinline__ float activation_gradient_at(float input, float gradi
   }
 }
 
+/// Whether a byte can say through which of V elements behind an activation A gradients pass, whole:
+/// the derivative is one or zero, and a pack has as many elements as a byte has bits.
+template <int V, Activation A>
+constexpr bool has_passes = V == 8 && passes_or_stops(A);
+
+/// That byte, of the activation's results.
+template <Activation A, typename T>
+__device__ __forceinline__ std::uint8_t passes_of(const WaitingPack<T, 8>& results) {
+  unsigned bits = 0;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    if (activation_gradient<A>(results.get(i), 1.0F) != 0.0F) bits |= 1U << i;
+  }
+  return static_cast<std::uint8_t>(bits);
+}
+
+/// As in_group(), of memory with a byte for eight elements; null stays null.
+template <typename Byte>
+__device__ __forceinline__ Byte* in_group_of_packs(const RowTiles& tiles, Byte* memory) {
+  return memory == nullptr ? memory : memory + blockIdx.z * (tiles.apart / 8);
+}
+
 inline dim3 grid_of(const RowTiles& tiles) {
   return dim3(static_cast<unsigned>(tiles.tiles), static_cast<unsigned>(tiles.chunks),
               static_cast<unsigned>(tiles.groups));

@@ -82,9 +82,9 @@ __device__ __forceinline__ void store_block(const RowTiles& tiles, const TilePla
     float total = 0.0F;
     for (int s = 0; s < segments; ++s) total += shared[s * columns + thread];
     const int quantity = thread >= width ? 1 : 0;
-    const int at = static_cast<int>(blockIdx.x) * width + thread - quantity * width;
+    const int at = place.tile * width + thread - quantity * width;
     if (at < tiles.period) {
-      partials[(std::int64_t{blockIdx.y} * 2 + quantity) * tiles.period + at] = total;
+      partials[(std::int64_t{place.chunk} * 2 + quantity) * tiles.period + at] = total;
     }
   }
 }
@@ -104,44 +104,72 @@ __device__ __forceinline__ bool is_last(unsigned* counter, unsigned blocks) {
   return last;
 }
 
-/// Adds up all blocks' parts of channels [begin, end) and calls `finish(channel, first, second)`
-/// with each one's sums.
-template <typename Finish>
-__device__ __forceinline__ void sum_blocks(const RowTiles& tiles, int begin, int end,
-                                           const float* partials, float* shared,
-                                           const Finish& finish) {
+/// Adds up all blocks' parts of at most max_columns channels from `from` on, W neighbouring columns
+/// a thread, and calls `finish(channel, first, second)` with each one's sums.
+template <int W, typename Finish>
+__device__ __forceinline__ void sum_columns(const RowTiles& tiles, int from, int count,
+                                            const float* partials, float* shared,
+                                            const Finish& finish) {
   const int thread = static_cast<int>(threadIdx.x);
   const int parts = tiles.chunks << tiles.fold;
   const int mask = (1 << tiles.fold) - 1;
+  const int columns = 2 * count;
+  const int lanes = columns / W;
+  const int segments = sum_threads / lanes;
+  const int segment = thread / lanes;
+  const int column = (thread - segment * lanes) * W;
+  const int quantity = column >= count ? 1 : 0;
+  const float* part =
+      partials + std::int64_t{quantity} * tiles.period + from + column - quantity * count;
+  float sum[W] = {};
+  if (segment < segments) {
+#pragma unroll 8
+    for (int i = segment; i < parts; i += segments) {
+      const float* const some =
+          part + std::int64_t{i >> tiles.fold} * 2 * tiles.period + (i & mask) * tiles.channels;
+      if constexpr (W == 4) {
+        const float4 four = __ldcg(reinterpret_cast<const float4*>(some));
+        sum[0] += four.x;
+        sum[1] += four.y;
+        sum[2] += four.z;
+        sum[3] += four.w;
+      } else {
+        sum[0] += __ldcg(some);
+      }
+    }
+  }
+  __syncthreads();
+  if (segment < segments) {
+#pragma unroll
+    for (int i = 0; i < W; ++i) shared[segment * columns + column + i] = sum[i];
+  }
+  __syncthreads();
+  if (thread >= count) return;
+  double first = 0.0;
+  double second = 0.0;
+  for (int s = 0; s < segments; ++s) {
+    first += static_cast<double>(shared[s * columns + thread]);
+    second += static_cast<double>(shared[s * columns + count + thread]);
+  }
+  finish(from + thread, first, second);
+}
+
+/// The same of channels [begin, end). `shared` has 2 * V * sum_threads floats; where V is a pack,
+/// `begin` and `partials` are on a pack's border.
+template <int V, typename Finish>
+__device__ __forceinline__ void sum_blocks(const RowTiles& tiles, int begin, int end,
+                                           const float* partials, float* shared,
+                                           const Finish& finish) {
   for (int from = begin; from < end; from += max_columns) {
     const int count = min(max_columns, end - from);
-    const int columns = 2 * count;
-    const int segments = sum_threads / columns;
-    const int segment = thread / columns;
-    const int column = thread - segment * columns;
-    const int quantity = column >= count ? 1 : 0;
-    const float* part =
-        partials + std::int64_t{quantity} * tiles.period + from + column - quantity * count;
-    float sum = 0.0F;
-    if (segment < segments) {
-#pragma unroll 8
-      for (int i = segment; i < parts; i += segments) {
-        sum += __ldcg(part + std::int64_t{i >> tiles.fold} * 2 * tiles.period +
-                      (i & mask) * tiles.channels);
+    // Fewer loads of more bytes: what a block waits for is one load behind the other.
+    if constexpr (V % 4 == 0) {
+      if (tiles.fold == 0) {
+        sum_columns<4>(tiles, from, count, partials, shared, finish);
+        continue;
       }
     }
-    __syncthreads();
-    shared[thread] = sum;
-    __syncthreads();
-    if (thread < count) {
-      double first = 0.0;
-      double second = 0.0;
-      for (int s = 0; s < segments; ++s) {
-        first += static_cast<double>(shared[s * columns + thread]);
-        second += static_cast<double>(shared[s * columns + count + thread]);
-      }
-      finish(from + thread, first, second);
-    }
+    sum_columns<1>(tiles, from, count, partials, shared, finish);
   }
 }
 
@@ -179,7 +207,7 @@ __device__ __forceinline__ bool finish_sums(const RowTiles& tiles, const TilePla
   const channel_sums::SummedChannels channels = channel_sums::summed_channels<V>(tiles);
   unsigned* counter = sums.counters + blockIdx.z * tiles.tiles + channels.counter;
   if (!channel_sums::is_last(counter, channels.blocks)) return false;
-  channel_sums::sum_blocks(tiles, channels.begin, channels.end, partials, shared, finish);
+  channel_sums::sum_blocks<V>(tiles, channels.begin, channels.end, partials, shared, finish);
   return true;
 }
 

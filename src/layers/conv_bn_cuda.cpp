@@ -20,6 +20,25 @@ Tensor second_of(SecondInput use, std::span<const Tensor> tensors) {
   return use == SecondInput::none ? Tensor() : tensors[1];
 }
 
+/// What is left to do to the layer's input of that place.
+std::optional<DeferredNorm> left_of(const KernelRequest& request, std::size_t input) {
+  return request.input_norm && request.input_norm->input == input ? request.input_norm
+                                                                  : std::nullopt;
+}
+
+/// The first input, for the convolution.
+template <typename Args>
+CudaConvolution::Input first_input(const std::optional<DeferredNorm>& left, const Args& args) {
+  return {args.inputs[0], left && left->input == 0 ? args.input_norm : nullptr};
+}
+
+/// How the second is normalised as it is added.
+InputNorm second_norm(const std::optional<DeferredNorm>& left, const ForwardArgs& args) {
+  if (!left || left->input != 1) return {};
+  const Shape& shape = args.inputs[1].shape();
+  return input_norm_of(*left, args.input_norm, shape[3], shape[0]);
+}
+
 /// Of the normalisation in training; with the convolution as its product where one kernel for both
 /// is the fastest way.
 CudaBatchNorm::Setup training_norm(CudaContext& context, const ConvBnOptions& options,
@@ -29,8 +48,10 @@ CudaBatchNorm::Setup training_norm(CudaContext& context, const ConvBnOptions& op
                              .dtype = request.dtype(),
                              .training = true,
                              .fixed_statistics = request.fixed_statistics,
-                             .ranks = request.rank_sum};
-  if (request.input_norm || !CudaBatchNorm::sums_apart(context, setup, request.defers_norm)) {
+                             .ranks = request.rank_sum,
+                             .second_is_left = left_of(request, 1).has_value()};
+  if (options.add) setup.behind_sum = options.activation;
+  if (left_of(request, 0) || !CudaBatchNorm::sums_apart(context, setup, request.defers_norm)) {
     return setup;
   }
   const ConvolutionProblem problem =
@@ -53,6 +74,7 @@ class ConvBnTraining : public LayerKernel {
         weight_gradient_(request.wants_parameter(0)),
         split_(request.split_backward && weight_gradient_),
         defers_(request.defers_norm),
+        left_(request.input_norm),
         setup_(training_norm(context, options, request)),
         norm_(context, setup_),
         convolution_(make_cuda_convolution(context, options.conv, request.inputs[0], request.output,
@@ -60,7 +82,7 @@ class ConvBnTraining : public LayerKernel {
                                             .input_gradient = input_gradient_,
                                             .adds = request.adds_to(0),
                                             .weight_gradient = weight_gradient_,
-                                            .input_norm = request.input_norm})) {}
+                                            .input_norm = left_of(request, 0)})) {}
 
   KernelMemory memory() const override {
     const std::size_t data = input_gradient_ ? convolution_->backward_data_scratch() : 0;
@@ -77,13 +99,14 @@ class ConvBnTraining : public LayerKernel {
   void forward(const ForwardArgs& args) override {
     const Tensor z = convolved(args);
     if (!makes_product()) {
-      convolution_->forward({args.inputs[0], args.input_norm}, args.weights[0], z, args.scratch);
+      convolution_->forward(first_input(left_, args), args.weights[0], z, args.scratch);
     }
     norm_.forward({.x = z,
                    .product_input = args.inputs[0],
                    .product_weight = args.weights[0],
                    .use = use_,
                    .second = second_of(use_, args.inputs),
+                   .second_norm = second_norm(left_, args),
                    .activation = activation_,
                    .y = defers_ ? Tensor() : args.output,
                    .weight = args.parameters[1],
@@ -119,7 +142,7 @@ class ConvBnTraining : public LayerKernel {
   /// Reads the convolution's input and the gradient of its output, which norm_.backward() left, and
   /// writes the weight's gradient: nothing else of this layer's backward pass waits for it.
   void backward_weights(const BackwardArgs& args) override {
-    convolution_->backward_weights({args.inputs[0], args.input_norm}, convolved_gradient(args),
+    convolution_->backward_weights(first_input(left_, args), convolved_gradient(args),
                                    args.parameter_gradients[0], args.scratch);
   }
 
@@ -151,6 +174,7 @@ class ConvBnTraining : public LayerKernel {
   bool weight_gradient_;
   bool split_;
   bool defers_;
+  std::optional<DeferredNorm> left_;
   CudaBatchNorm::Setup setup_;
   CudaBatchNorm norm_;
   std::unique_ptr<CudaConvolution> convolution_;
@@ -163,13 +187,15 @@ class ConvBnEvaluation : public LayerKernel {
       : activation_(options.activation),
         use_(second_use(options)),
         defers_(request.defers_norm),
+        left_(request.input_norm),
         convolved_(nullptr, request.output, request.dtype()),
         norm_(context, {.shape = batch_norm_shape(request),
                         .options = options.norm,
-                        .dtype = request.dtype()}),
+                        .dtype = request.dtype(),
+                        .second_is_left = left_of(request, 1).has_value()}),
         convolution_(make_cuda_convolution(
             context, options.conv, request.inputs[0], request.output,
-            {.precision = request.precision, .input_norm = request.input_norm})) {}
+            {.precision = request.precision, .input_norm = left_of(request, 0)})) {}
 
   KernelMemory memory() const override {
     const std::size_t table = norm_.forward_scratch();
@@ -185,10 +211,11 @@ class ConvBnEvaluation : public LayerKernel {
     const Tensor z = use_ == SecondInput::joined
                          ? Tensor(args.scratch, convolved_.shape(), convolved_.dtype())
                          : args.output;
-    convolution_->forward({args.inputs[0], args.input_norm}, args.weights[0], z, scratch);
+    convolution_->forward(first_input(left_, args), args.weights[0], z, scratch);
     norm_.forward({.x = z,
                    .use = use_,
                    .second = second_of(use_, args.inputs),
+                   .second_norm = second_norm(left_, args),
                    .activation = activation_,
                    .y = defers_ ? Tensor() : args.output,
                    .weight = args.parameters[1],
@@ -211,6 +238,7 @@ class ConvBnEvaluation : public LayerKernel {
   Activation activation_;
   SecondInput use_;
   bool defers_;
+  std::optional<DeferredNorm> left_;
   Tensor convolved_;  // without memory
   CudaBatchNorm norm_;
   std::unique_ptr<CudaConvolution> convolution_;

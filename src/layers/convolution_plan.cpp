@@ -10,6 +10,7 @@
 #include "layers/cudnn_convolution_graph.h"
 #include "layers/depthwise_plan.h"
 #include "layers/matmul_plan.h"
+#include "layers/stem_plan.h"
 #include "layers/summed_plan.h"
 #include "tensor/tensor_kernels.h"
 
@@ -172,6 +173,7 @@ std::vector<ConvolutionPlanPtr> plans_as_it_is(CudaContext& context,
   for (const OperandLayout& layout : operand_layouts(problem)) {
     add_cudnn_plans(context, problem, layout, most_each, plans);
   }
+  for (ConvolutionPlanPtr& plan : stem_plans(context, problem)) plans.push_back(std::move(plan));
   if (!is_matmul(problem)) return plans;
   const int most = std::min(static_cast<int>(most_each), most_matmul_algorithms);
   for (int algorithm = 0; algorithm < most; ++algorithm) {
@@ -193,6 +195,9 @@ ConvolutionPlanPtr restore_as_it_is(CudaContext& context, const ConvolutionProbl
     if (name.starts_with(prefix)) {
       return restore_cudnn_plan(context, problem, layout, name.substr(prefix.size()));
     }
+  }
+  for (ConvolutionPlanPtr& plan : stem_plans(context, problem)) {
+    if (plan->name() == name) return std::move(plan);
   }
   if (!is_matmul(problem)) return nullptr;
   for (int algorithm = 0; algorithm < most_matmul_algorithms; ++algorithm) {

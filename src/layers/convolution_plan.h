@@ -42,7 +42,8 @@ std::vector<OperandLayout> operand_layouts(const ConvolutionProblem& problem);
 
 /// Plans for the problem: of a depthwise one Tandem's own (layers/depthwise_plan.h) first, then
 /// those that the libraries' heuristics favour first: at most `most_each` of cuDNN's for each
-/// layout and of cuBLASLt's for matrix products; then the same for each rewrite of the problem
+/// layout, Tandem's own of a stem (layers/stem_plan.h), and at most as many of cuBLASLt's for
+/// matrix products; then the same for each rewrite of the problem
 /// (layers/convolution_rewrite.h); for a problem that adds, after those that do it themselves,
 /// those of the problem that does not with a sum after them; where there are none, Tandem's own
 /// kernel. Never empty.

@@ -1,6 +1,7 @@
 #include "layers/deferred_norm.h"
 
 #include "layers/depthwise_strips_cuda.h"
+#include "layers/pool2d.h"
 
 namespace tandem {
 namespace {
@@ -12,29 +13,61 @@ bool takes_one_kernel(const KernelRequest& request, const ResidentClusters& clus
   return make_resident_tiles(batch_norm_shape(request), element_bytes, clusters).has_value();
 }
 
+NormReader reader_of_conv_bn(const ConvBnOptions& maker, const ConvBnOptions& reader,
+                             std::size_t slot, std::int64_t channels) {
+  if (slot == 1) {
+    return reader.add && maker.activation == Activation::none ? NormReader::sum : NormReader::none;
+  }
+  const bool depthwise = reader.conv.groups == channels && reader.conv.out_channels == channels;
+  return can_be_deferred(maker.activation) && depthwise &&
+                 cuda_depthwise::has_strips(reader.conv.window, channels)
+             ? NormReader::depthwise
+             : NormReader::none;
+}
+
+/// Of maxima.
+bool takes_window(const Window& window, std::int64_t channels) {
+  constexpr std::int64_t pack = 8;
+  return window.kernel == 3 && window.stride == 2 && window.padding <= 1 && channels % pack == 0;
+}
+
 }  // namespace
 
-bool can_defer_norm(const ConvBnOptions& maker, const ConvBnOptions& reader,
-                    std::int64_t channels) {
-  const bool depthwise = reader.conv.groups == channels && reader.conv.out_channels == channels;
-  return can_be_deferred(maker.activation) && !maker.add && !maker.join && depthwise &&
-         cuda_depthwise::has_strips(reader.conv.window, channels);
+NormReader norm_reader(const ConvBnOptions& maker, const Layer& reader, std::size_t slot,
+                       std::int64_t channels) {
+  if (maker.add || maker.join) return NormReader::none;
+  if (const auto* conv_bn = dynamic_cast<const ConvBn*>(&reader)) {
+    return reader_of_conv_bn(maker, conv_bn->options(), slot, channels);
+  }
+  const auto* pool = dynamic_cast<const Pool2d*>(&reader);
+  return pool != nullptr && pool->pool() == PoolKind::max &&
+                 maker.activation == Activation::relu && takes_window(pool->window(), channels)
+             ? NormReader::max_pool
+             : NormReader::none;
 }
 
 bool gains_by_deferring(const ConvBnOptions& maker, const KernelRequest& maker_request,
-                        const ConvBnOptions& reader, const ResidentClusters& clusters) {
+                        const Layer& reader, const ResidentClusters& clusters) {
   if (!maker_request.training) return true;
-  if (maker.activation == Activation::silu && reader.conv.window.kernel == 5) return false;
+  const auto* conv_bn = dynamic_cast<const ConvBn*>(&reader);
+  if (maker.activation == Activation::silu && conv_bn != nullptr &&
+      conv_bn->options().conv.window.kernel == 5) {
+    return false;
+  }
   return !takes_one_kernel(maker_request, clusters);
 }
 
 bool gains_by_deferring(const CpuContext& /*context*/, const ConvBnOptions& /*maker*/,
-                        const KernelRequest& /*maker_request*/, const ConvBnOptions& /*reader*/) {
+                        const KernelRequest& /*maker_request*/, const Layer& /*reader*/,
+                        std::size_t /*slot*/) {
   return false;
 }
 
-DeferredNorm deferred_norm(const ConvBnOptions& maker, const KernelRequest& maker_request) {
-  return {.activation = maker.activation, .groups = batch_norm_shape(maker_request).groups};
+DeferredNorm deferred_norm(const ConvBnOptions& maker, const KernelRequest& maker_request,
+                           std::size_t slot) {
+  return {.activation = maker.activation,
+          .groups = batch_norm_shape(maker_request).groups,
+          .input = slot};
 }
 
 }  // namespace tandem

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "layers/activation.h"
+#include "layers/input_norm_cuda.h"
 #include "tensor/dtype.h"
 
 /// CUDA's stream, whose handle is a pointer to this.
@@ -24,17 +25,6 @@ struct Problem {
   int kernel, stride, padding, dilation;
   DType dtype;
   int multiprocessors;
-};
-
-/// What x is normalised with as it is read, where its maker left that to do (deferred_norm.h):
-/// activation(scale * x + shift), rounded to x's type. With no activation x is read as it is
-/// stored.
-struct InputNorm {
-  Activation activation = Activation::none;
-  const float* scale = nullptr;  ///< by channel, 8-byte aligned
-  const float* shift = nullptr;
-  int apart = 0;    ///< floats from one group of samples to the next, even
-  int samples = 1;  ///< of a group
 };
 
 /// y = x * weight.

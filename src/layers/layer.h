@@ -64,6 +64,7 @@ enum class Activation : std::uint8_t;
 struct DeferredNorm {
   Activation activation{};
   std::int64_t groups = 1;  ///< equal parts of the batch, each with scales and shifts of its own
+  std::size_t input = 0;    ///< of its reader
 };
 
 /// What random layers draw from in a training step. A draw depends on the run's seed, the layer's
@@ -93,7 +94,7 @@ struct ForwardArgs {
   std::byte* saved = nullptr;  ///< KernelMemory::saved bytes, kept until backward
   /// KernelMemory::output_norm bytes, kept until backward, the reader's too.
   std::byte* output_norm = nullptr;
-  /// Where KernelRequest::input_norm is set: what the first input's maker left there.
+  /// Where KernelRequest::input_norm is set: what that input's maker left there.
   std::byte* input_norm = nullptr;
   std::byte* scratch = nullptr;  ///< KernelMemory::forward_scratch bytes, for this call alone
   StepRandom random{};           ///< in training
@@ -185,7 +186,7 @@ struct KernelRequest {
   /// to the one reader of its output: the output then holds what they apply to, and is kept until
   /// this layer's backward. Only where can_defer_norm() (deferred_norm.h).
   bool defers_norm = false;
-  /// What is left to do to the first input; its gradient is still that of the finished value.
+  /// What is left to do to an input; its gradient is still that of the finished value.
   std::optional<DeferredNorm> input_norm{};
 
   bool wants_parameter(std::size_t index) const {

@@ -20,12 +20,26 @@ __device__ __forceinline__ void load_four(unsigned (&words)[4], const void* row)
                : "r"(address));
 }
 
+/// The same, each matrix transposed.
+__device__ __forceinline__ void load_four_transposed(unsigned (&words)[4], const void* row) {
+  const auto address = static_cast<unsigned>(__cvta_generic_to_shared(row));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+               : "r"(address));
+}
+
 }  // namespace fragments
 
 /// 16 rows of 16 elements.
 template <typename T>
 struct LeftFragment {
   unsigned words[4];
+
+  /// From its transpose.
+  __device__ __forceinline__ void load_transposed(const T* from, int pitch, int lane) {
+    fragments::load_four_transposed(
+        words, from + (lane / 16 * 8 + lane % 8) * pitch + lane / 8 % 2 * 8);
+  }
 
   /// Rows are `pitch` elements apart.
   __device__ __forceinline__ void load(const T* from, int pitch, int lane) {
@@ -37,6 +51,12 @@ struct LeftFragment {
 template <typename T>
 struct RightFragments {
   unsigned words[4];
+
+  /// Not from the transposes: 16 rows of 16 elements, of which the operands' columns are rows'
+  /// elements.
+  __device__ __forceinline__ void load_plain(const T* from, int pitch, int lane) {
+    fragments::load_four_transposed(words, from + (lane % 16) * pitch + lane / 16 * 8);
+  }
 
   __device__ __forceinline__ void load(const T* from, int pitch, int lane) {
     fragments::load_four(words, from + (lane / 16 * 8 + lane % 8) * pitch + lane / 8 % 2 * 8);
@@ -76,5 +96,24 @@ struct ProductFragment {
     }
   }
 };
+
+/// Columns of four products side by side, of which a thread then has eight neighbouring ones, 16
+/// bytes, where the rows of the right operand's transpose are put in another order.
+constexpr int dealt_columns = 32;
+
+/// The row that is put at a place: of the four products a thread has the columns 2 q and 2 q + 1 of
+/// each.
+__device__ __forceinline__ int dealt_row(int place) {
+  const int column = place % 8;
+  const int product = place / 8 % 4;
+  return place / dealt_columns * dealt_columns + column / 2 * 8 + product * 2 + column % 2;
+}
+
+/// Where dealt_row() puts a row.
+__device__ __forceinline__ int dealt_place(int row) {
+  const int quad = row / 8 % 4;
+  const int product = row % 8 / 2;
+  return row / dealt_columns * dealt_columns + product * 8 + quad * 2 + row % 2;
+}
 
 }  // namespace tandem

@@ -1,5 +1,6 @@
 #include "device/cuda_check.h"
 #include "device/cuda_context.h"
+#include "layers/batch_norm_kernels_cuda.h"
 #include "layers/max_pool_cuda.h"
 #include "layers/pool2d_cuda.h"
 #include "layers/pool_tiles_cuda.cuh"
@@ -157,7 +158,10 @@ class MaxPoolCuda : public LayerKernel {
         problem_(problem_of(context, geometry)),
         strips_(geometry.rows == geometry.columns && problem_.has_strips()),
         training_(request.training),
-        wide_index_(geometry.rows * geometry.columns > 256) {}
+        left_(request.input_norm),
+        wide_index_(geometry.rows * geometry.columns > 256) {
+    TANDEM_CHECK(strips_ || !left_, "these maxima cannot normalise their input");
+  }
 
   KernelMemory memory() const override {
     const std::size_t each = wide_index_ ? sizeof(std::int32_t) : sizeof(std::uint8_t);
@@ -166,7 +170,11 @@ class MaxPoolCuda : public LayerKernel {
   void forward(const ForwardArgs& args) override {
     if (strips_) {
       auto* taken = training_ ? reinterpret_cast<std::uint8_t*>(args.saved) : nullptr;
-      cuda_max_pool::forward(context_->stream(), problem_, args.inputs[0], args.output, taken);
+      const InputNorm norm = left_ ? input_norm_of(*left_, args.input_norm, problem_.channels,
+                                                   problem_.batch)
+                                   : InputNorm{};
+      cuda_max_pool::forward(context_->stream(), problem_, args.inputs[0], norm, args.output,
+                             taken);
     } else if (wide_index_) {
       run_forward<std::int32_t>(args);
     } else {
@@ -234,6 +242,7 @@ class MaxPoolCuda : public LayerKernel {
   cuda_max_pool::Problem problem_;
   bool strips_;
   bool training_;
+  std::optional<DeferredNorm> left_;
   bool wide_index_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "layers/input_norm_cuda.h"
 #include "tensor/tensor.h"
 
 struct CUstream_st;
@@ -24,10 +25,11 @@ struct Problem {
   bool has_strips() const;
 };
 
-/// y, and unless `taken` is null which element of its window each maximum is: the first of equal
+/// y of x, or of what `norm` makes of it (of 3x3 windows of stride 2 and eight channels or a
+/// multiple, with ReLU); and unless `taken` is null which element of its window each maximum is: the first of equal
 /// ones, and the first NaN before all numbers.
-void forward(CUstream_st* stream, const Problem& problem, const Tensor& x, const Tensor& y,
-             std::uint8_t* taken);
+void forward(CUstream_st* stream, const Problem& problem, const Tensor& x, const InputNorm& norm,
+             const Tensor& y, std::uint8_t* taken);
 /// dx, of which each element sums what the windows over it that took it give.
 void backward(CUstream_st* stream, const Problem& problem, const Tensor& dy,
               const std::uint8_t* taken, const Tensor& dx);

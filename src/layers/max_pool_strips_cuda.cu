@@ -1,4 +1,5 @@
 #include "device/cuda_check.h"
+#include "layers/activation_cuda.cuh"
 #include "layers/max_pool_cuda.h"
 #include "layers/max_pool_strips_cuda.cuh"
 
@@ -17,9 +18,51 @@ __device__ __forceinline__ Largest<T, P> largest_of_row(
   return largest;
 }
 
+/// What becomes of a pack of channels as it is read: nothing, or a normalisation with ReLU.
+template <typename T, int P, bool Normalises>
+struct PackNorm {
+  using Pack = typename Largest<T, P>::Pack;
+  float scale[Normalises ? P : 1];
+  float shift[Normalises ? P : 1];
+
+  __device__ __forceinline__ PackNorm(const InputNorm& norm, std::int64_t image, int pack) {
+    if constexpr (Normalises) {
+      const auto group = static_cast<int>(image) / norm.samples;
+      const int first = group * norm.apart + pack * P;
+#pragma unroll
+      for (int i = 0; i < P; ++i) {
+        scale[i] = norm.scale[first + i];
+        shift[i] = norm.shift[first + i];
+      }
+    }
+  }
+
+  __device__ __forceinline__ Pack operator()(const Pack& pack) const {
+    if constexpr (!Normalises) {
+      return pack;
+    } else {
+      constexpr int lanes = Lanes<T>::count;
+      Pack made;
+#pragma unroll
+      for (int word = 0; word < Pack::count; ++word) {
+        float values[lanes];
+#pragma unroll
+        for (int lane = 0; lane < lanes; ++lane) {
+          const int i = word * lanes + lane;
+          values[lane] = activate<Activation::relu>(
+              fmaf(Lanes<T>::get(pack.word[word], lane), scale[i], shift[i]));
+        }
+        made.word[word] = Lanes<T>::join(values);
+      }
+      return made;
+    }
+  }
+};
+
 /// K neighbours from (row, column), of which the first lies at `from`.
-template <typename T, int P, int K>
+template <typename T, int P, int K, bool Normalises>
 __device__ __forceinline__ void load_row(const Sizes& sizes, int row, int column, const T* from,
+                                         const PackNorm<T, P, Normalises>& norm,
                                          typename Largest<T, P>::Pack (&packs)[K]) {
   using Pack = typename Largest<T, P>::Pack;
   const bool inside = within(row, sizes.rows.input);
@@ -27,21 +70,22 @@ __device__ __forceinline__ void load_row(const Sizes& sizes, int row, int column
   for (int k = 0; k < K; ++k) {
     packs[k] = Pack::filled(least_word<T>());
     if (inside && within(column + k, sizes.columns.input)) {
-      packs[k] = Pack::load(from + k * sizes.channels);
+      packs[k] = norm(Pack::load(from + k * sizes.channels));
     }
   }
 }
 
 /// Windows of K x K at a stride of S; a strip is a column of windows. Each row of the input is
 /// first searched alone, since windows one below the other share it.
-template <typename T, int P, int K, int S>
-__global__ void __launch_bounds__(Strips::block, 3)
-    forward_strips(Strips strips, Sizes sizes, const T* __restrict__ x, T* __restrict__ y,
-                   std::uint8_t* __restrict__ taken) {
+template <typename T, int P, int K, int S, bool Normalises>
+__global__ void __launch_bounds__(Strips::block, Normalises ? 2 : 3)
+    forward_strips(Strips strips, Sizes sizes, const T* __restrict__ x, InputNorm input_norm,
+                   T* __restrict__ y, std::uint8_t* __restrict__ taken) {
   using Pack = typename Largest<T, P>::Pack;
   constexpr int kept = K - S;  // rows that a window shares with the next
   const Strip strip = own_strip(strips);
   if (!strip.exists) return;
+  const PackNorm<T, P, Normalises> norm(input_norm, strip.image, strip.pack);
 
   const int left = strip.column * S - sizes.columns.padding;
   int row = strip.first * S - sizes.rows.padding;
@@ -59,14 +103,14 @@ __global__ void __launch_bounds__(Strips::block, 3)
 #pragma unroll
   for (int i = 0; i < kept; ++i) {
     Pack packs[K];
-    load_row<T, P, K>(sizes, row + i, left, from + i * pitch, packs);
+    load_row<T, P, K>(sizes, row + i, left, from + i * pitch, norm, packs);
     lines[S + i] = largest_of_row<T, P, K>(packs, start(row + i));
   }
   for (int index = strip.first; index < strip.last; ++index) {
     Pack packs[S][K];
 #pragma unroll
     for (int i = 0; i < S; ++i) {
-      load_row<T, P, K>(sizes, row + kept + i, left, from + (kept + i) * pitch, packs[i]);
+      load_row<T, P, K>(sizes, row + kept + i, left, from + (kept + i) * pitch, norm, packs[i]);
     }
 #pragma unroll
     for (int i = 0; i < kept; ++i) lines[i] = lines[S + i];
@@ -225,16 +269,40 @@ bool Problem::has_strips() const {
   return known && padding <= 1;
 }
 
-void forward(CUstream_st* stream, const Problem& problem, const Tensor& x, const Tensor& y,
-             std::uint8_t* taken) {
+namespace {
+
+void forward_normalised(CUstream_st* stream, const Problem& problem, const Tensor& x,
+                        const InputNorm& norm, const Tensor& y, std::uint8_t* taken) {
+  with_element_type(x.dtype(), [&](auto element) {
+    using T = decltype(element);
+    constexpr int P = full_pack<T>;
+    TANDEM_CHECK(problem.kernel == 3 && problem.stride == 2 && problem.channels % P == 0 &&
+                     norm.activation == Activation::relu,
+                 "these maxima cannot normalise their input");
+    const Strips strips = plan_strips(problem.batch, problem.out_rows, problem.out_columns,
+                                      problem.channels / P, problem.multiprocessors);
+    forward_strips<T, P, 3, 2, true><<<strips.blocks(), Strips::block, 0, stream>>>(
+        strips, sizes_of(problem), static_cast<const T*>(x.raw()), norm, static_cast<T*>(y.raw()),
+        taken);
+  });
+  TANDEM_CUDA_CHECK_LAUNCH();
+}
+
+}  // namespace
+
+void forward(CUstream_st* stream, const Problem& problem, const Tensor& x, const InputNorm& norm,
+             const Tensor& y, std::uint8_t* taken) {
+  if (norm.scale != nullptr) return forward_normalised(stream, problem, x, norm, y, taken);
   with_kernel(problem, x, y, [&](auto element, auto width, auto window) {
     using T = decltype(element);
     using Is = decltype(window);
     constexpr int P = decltype(width)::value;
     const Strips strips = plan_strips(problem.batch, problem.out_rows, problem.out_columns,
                                       problem.channels / P, problem.multiprocessors);
-    forward_strips<T, P, Is::kernel, Is::stride><<<strips.blocks(), Strips::block, 0, stream>>>(
-        strips, sizes_of(problem), static_cast<const T*>(x.raw()), static_cast<T*>(y.raw()), taken);
+    forward_strips<T, P, Is::kernel, Is::stride, false>
+        <<<strips.blocks(), Strips::block, 0, stream>>>(strips, sizes_of(problem),
+                                                        static_cast<const T*>(x.raw()), norm,
+                                                        static_cast<T*>(y.raw()), taken);
   });
 }
 

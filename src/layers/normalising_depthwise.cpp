@@ -9,8 +9,6 @@
 namespace tandem {
 namespace {
 
-using cuda_depthwise::InputNorm;
-
 /// What reads x does so through its normalisation, which the strips' kernels alone can.
 class NormalisingDepthwise final : public CudaConvolution {
  public:
@@ -52,16 +50,8 @@ class NormalisingDepthwise final : public CudaConvolution {
   }
 
  private:
-  /// What the maker of x left to do, with its table.
   InputNorm norm_of(const Input& x) const {
-    TANDEM_CHECK(x.norm != nullptr, "an input to normalise without a table");
-    const BatchNormTable table =
-        BatchNormTable::at(x.norm, {.channels = problem_.channels, .groups = input_norm_.groups});
-    return {.activation = input_norm_.activation,
-            .scale = table.scale,
-            .shift = table.shift,
-            .apart = table.apart,
-            .samples = problem_.batch / static_cast<int>(input_norm_.groups)};
+    return input_norm_of(input_norm_, x.norm, problem_.channels, problem_.batch);
   }
 
   CudaContext* context_;

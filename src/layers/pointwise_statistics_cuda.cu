@@ -14,9 +14,8 @@ namespace {
 
 /// Pixels of a row tile.
 constexpr int tile_rows = 128;
-/// Output channels of a warp. Its products' columns are dealt such that a thread has eight
-/// neighbouring ones, which it stores at once.
-constexpr int warp_columns = 32;
+/// Output channels of a warp, dealt to its threads (dealt_row()).
+constexpr int warp_columns = dealt_columns;
 constexpr int pack = 8;
 
 /// Elements from one row in shared memory to the next: 16 bytes more than a whole number of
@@ -67,29 +66,13 @@ __device__ __forceinline__ void copy_rows(T* to, const T* from, int count, std::
   }
 }
 
-/// The row of a block's weights that is put at a place, such that a thread's columns of the
-/// products are neighbours: of four products side by side it has the columns 2 q and 2 q + 1 of
-/// each.
-__device__ __forceinline__ int weight_row(int place) {
-  const int column = place % pack;
-  const int product = place / pack % 4;
-  return place / warp_columns * warp_columns + column / 2 * pack + product * 2 + column % 2;
-}
-
-/// Where weight_row() puts a row.
-__device__ __forceinline__ int weight_place(int row) {
-  const int quad = row / pack % 4;
-  const int product = row % pack / 2;
-  return row / warp_columns * warp_columns + product * pack + quad * 2 + row % 2;
-}
-
 /// What is subtracted before a column of the block is summed, of its thread: about the first row of
 /// y. All blocks of a group come to the same bits.
 template <int Columns, typename T>
 __device__ __forceinline__ void store_pivots(const T* x, const T* weights, int in, float* pivots) {
   const int column = static_cast<int>(threadIdx.x);
   if (column < Columns) {
-    const T* row = weights + weight_place(column) * pitch_of(in);
+    const T* row = weights + dealt_place(column) * pitch_of(in);
     float sum = 0.0F;
     for (int i = 0; i < in; i += pack) {
       const auto a = WaitingPack<T, pack>::load(x + i);
@@ -288,7 +271,7 @@ __device__ __forceinline__ ColumnSums make_tiles(const PointwiseTiles& tiles, co
     __pipeline_commit();
   };
   copy_rows(memory.weights, weight, S::columns, tiles.out, tiles.in,
-            [&](int place) { return std::int64_t{first_column} + weight_row(place); });
+            [&](int place) { return std::int64_t{first_column} + dealt_row(place); });
   for (int i = 0; i + 1 < tiles.stages; ++i) start_tile(chunk + i * tiles.chunks, i);
 
   const int warp = static_cast<int>(threadIdx.x) / 32;

@@ -23,6 +23,9 @@ class Pool2d : public Layer {
   std::unique_ptr<LayerKernel> prepare(AnyContext& context,
                                        const KernelRequest& request) const override;
 
+  PoolKind pool() const { return pool_; }
+  const Window& window() const { return window_; }
+
  private:
   PoolKind pool_;
   Window window_;

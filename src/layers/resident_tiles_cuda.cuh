@@ -55,18 +55,6 @@ __device__ __forceinline__ void for_kept(const ResidentTiles& tiles, const Resid
   }
 }
 
-/// V floats, aligned as a WaitingPack of as many.
-template <int V>
-__device__ __forceinline__ void load_floats(const float* from, float (&values)[V]) {
-  constexpr int at_once = V < 4 ? V : 4;
-#pragma unroll
-  for (int i = 0; i < V; i += at_once) {
-    const auto some = Pack<float, at_once>::load(from + i);
-#pragma unroll
-    for (int j = 0; j < at_once; ++j) values[i + j] = some.values[j];
-  }
-}
-
 /// Calls `use(T(), std::integral_constant<int, V>())` with the element type and the pack of
 /// ResidentTiles.
 template <typename Use>

@@ -7,18 +7,24 @@
 
 namespace tandem {
 
-/// Where a thread stands in its block's tile. Those that are not `inside` have no elements.
+/// Where a thread stands in a block's tile. Those that are not `inside` have no elements.
 struct TilePlace {
+  int tile;   ///< as blockIdx.x of RowTiles
+  int chunk;  ///< as blockIdx.y
   int lane;
   int pack;  ///< within the row
   bool inside;
 };
 
-__device__ __forceinline__ TilePlace tile_place(const RowTiles& tiles) {
+__device__ __forceinline__ TilePlace tile_place(const RowTiles& tiles, int tile, int chunk) {
   const int lane = static_cast<int>(threadIdx.x) / tiles.width;
-  const int pack = static_cast<int>(blockIdx.x) * tiles.width + static_cast<int>(threadIdx.x) -
-                   lane * tiles.width;
-  return {lane, pack, lane < tiles.lanes && pack < tiles.packs};
+  const int pack = tile * tiles.width + static_cast<int>(threadIdx.x) - lane * tiles.width;
+  return {tile, chunk, lane, pack, lane < tiles.lanes && pack < tiles.packs};
+}
+
+/// In the tile of this block.
+__device__ __forceinline__ TilePlace tile_place(const RowTiles& tiles) {
+  return tile_place(tiles, static_cast<int>(blockIdx.x), static_cast<int>(blockIdx.y));
 }
 
 /// `memory`, of the first group, in this block's group. It has `times` as many channels.

@@ -16,6 +16,12 @@ struct alignas(V * sizeof(T)) WaitingPack {
   static __device__ __forceinline__ WaitingPack load(const T* from) {
     return *reinterpret_cast<const WaitingPack*>(from);
   }
+  /// Of what is not read again soon: it leaves the cache before other lines do.
+  static __device__ __forceinline__ WaitingPack load_once(const T* from) {
+    static_assert(count == 4);
+    const uint4 words = __ldcs(reinterpret_cast<const uint4*>(from));
+    return {{words.x, words.y, words.z, words.w}};
+  }
   __device__ __forceinline__ void store(T* to) const {
     *reinterpret_cast<WaitingPack*>(to) = *this;
   }
@@ -64,5 +70,17 @@ struct WaitingPack<T, 1> {
     return {from_float<T>(values[0])};
   }
 };
+
+/// V floats, aligned as a WaitingPack of as many.
+template <int V>
+__device__ __forceinline__ void load_floats(const float* from, float (&values)[V]) {
+  constexpr int at_once = V < 4 ? V : 4;
+#pragma unroll
+  for (int i = 0; i < V; i += at_once) {
+    const auto some = Pack<float, at_once>::load(from + i);
+#pragma unroll
+    for (int j = 0; j < at_once; ++j) values[i + j] = some.values[j];
+  }
+}
 
 }  // namespace tandem

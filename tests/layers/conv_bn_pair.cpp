@@ -24,11 +24,11 @@ Requests requests_of(const AnyContext& context, const ConvBn& maker, const ConvB
   made.reader.inputs = {made.maker.output};
   made.reader.input_gradients = {whole.training};
   made.reader.adds = {};
-  TANDEM_CHECK(can_defer_norm(maker.options(), reader.options(), made.maker.output[3]),
+  TANDEM_CHECK(norm_reader(maker.options(), reader, 0, made.maker.output[3]) != NormReader::none,
                "a pair that leaves nothing to its reader");
   if (!is_host(context)) {
     made.maker.defers_norm = true;
-    made.reader.input_norm = deferred_norm(maker.options(), made.maker);
+    made.reader.input_norm = deferred_norm(maker.options(), made.maker, 0);
   }
   return made;
 }

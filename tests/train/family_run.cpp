@@ -113,7 +113,8 @@ FamilyOutcome train_family(const Family& family, const Recipe& recipe, const Rep
   if (raw) raw_input = RawInput{loader.raw_layout(), InputSpec(transform)};
   Replica replica(config, graph, sampler.micro_batch(), place.context, ranks, place.reduction,
                   raw_input);
-  shift_norms(place.context, replica.store(), family.shift);
+  // By one rank: the others may share its memory.
+  if (ranks.rank() == 0) shift_norms(place.context, replica.store(), family.shift);
   replica.broadcast_from_root();
   FamilyOutcome outcome;
   outcome.start = read(place.context, replica.store());
