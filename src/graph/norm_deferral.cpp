@@ -42,9 +42,8 @@ std::vector<int> norm_readers(const Graph& graph) {
     if (readers[i] < 0) continue;
     const ConvBnOptions* maker = conv_bn_options(nodes[i]);
     const Node& reader = nodes[static_cast<std::size_t>(readers[i])];
-    const bool can = maker != nullptr &&
-                     norm_reader(*maker, *reader.layer, slot_of(reader, i),
-                                 maker->conv.out_channels) != NormReader::none;
+    const bool can = maker != nullptr && norm_reader(*maker, *reader.layer, slot_of(reader, i),
+                                                     maker->conv.out_channels) != NormReader::none;
     if (!can) readers[i] = -1;
   }
   return readers;

@@ -41,7 +41,8 @@ std::optional<ResidentTiles> resident_tiles(const CudaContext& context,
 std::optional<PersistentTiles> persistent_tiles(const CudaContext& context,
                                                 const CudaBatchNorm::Setup& setup) {
   constexpr double least_kept = 0.4;
-  if (!has_batch_statistics(setup) || setup.ranks != nullptr || resident_tiles(context, setup)) {
+  if (!has_batch_statistics(setup) || setup.ranks != nullptr || setup.joins ||
+      resident_tiles(context, setup)) {
     return std::nullopt;
   }
   const auto tiles = make_persistent_tiles(context, setup.shape, setup.dtype);
@@ -152,8 +153,7 @@ void CudaBatchNorm::forward(const Forward& args) {
                                 statistics);
     return;
   }
-  if (persistent_ && !deferred && args.use != SecondInput::joined &&
-      aligned(args.x, args.second, args.y)) {
+  if (persistent_ && !deferred && aligned(args.x, args.second, args.y)) {
     batch_norm_persistent_forward(*context_, *persistent_, args.x, args.second, args.activation,
                                   args.y, passes_in(args.saved), statistics,
                                   {.partials = args.scratch, .counters = counters_});
@@ -254,9 +254,8 @@ CudaBatchNorm::Summed CudaBatchNorm::sum_gradients(const Backward& args,
   // Behind a residual the derivative takes a tensor to read, so the gradient behind the activation
   // is kept: as the residual's gradient, which it is, else where the output's gradient was.
   const Tensor dz = wanted ? args.second_gradient : args.output_gradient;
-  batch_norm_sum_residual_gradients(*context_, setup_.shape, args.x, args.y,
-                                    passes_in(args.saved), args.output_gradient, args.activation,
-                                    dz, gradients, work);
+  batch_norm_sum_residual_gradients(*context_, setup_.shape, args.x, args.y, passes_in(args.saved),
+                                    args.output_gradient, args.activation, dz, gradients, work);
   return {.gradient = dz};
 }
 

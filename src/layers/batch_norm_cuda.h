@@ -17,8 +17,8 @@ namespace tandem {
 /// backward; x is read twice in both, but where the kernel that makes x sums its statistics.
 /// Tensors of some MB, for which most of the time would go into starting the second kernel, have
 /// one of each, which keeps them in registers: see ResidentTiles. Those of some ten MB have one
-/// forward, which keeps what it can in shared memory: see PersistentTiles. Enqueued on the context's
-/// stream; results are the same bits from run to run.
+/// forward, which keeps what it can in shared memory: see PersistentTiles. Enqueued on the
+/// context's stream; results are the same bits from run to run.
 ///
 /// Several groups of rows, each with statistics of its own, take as many kernels as one.
 ///
@@ -34,7 +34,8 @@ class CudaBatchNorm {
     bool fixed_statistics = false;  ///< in training: the running ones
     RankSum* ranks = nullptr;       ///< as KernelRequest::rank_sum
     bool second_is_left = false;    ///< Forward::second_norm is given
-    /// With a residual and this activation behind it.
+    bool joins = false;             ///< SecondInput::joined
+    /// What is behind a residual sum, where there is one.
     std::optional<Activation> behind_sum{};
     /// Where not empty, x is the result of this kernel, which makes its statistics too.
     std::optional<PointwiseTiles> product{};

@@ -49,8 +49,9 @@ __global__ void __launch_bounds__(sum_threads, 1)
 template <typename T, int V, Activation A, bool FromPasses>
 __global__ void __launch_bounds__(sum_threads, 1)
     sum_residual_kernel(RowTiles tiles, const T* __restrict__ x, const T* __restrict__ y,
-                        const std::uint8_t* __restrict__ passes, const T* output_gradient, T* residual_gradient, GradientFinish finish,
-                        ChannelSums sums, double* rank_sums) {
+                        const std::uint8_t* __restrict__ passes, const T* output_gradient,
+                        T* residual_gradient, GradientFinish finish, ChannelSums sums,
+                        double* rank_sums) {
   constexpr int unroll = 4;
   constexpr bool masked = A != Activation::none && !FromPasses;
   __shared__ __align__(16) float shared[2 * V * sum_threads];
@@ -128,9 +129,9 @@ void batch_norm_sum_gradients(CudaContext& context, const BatchNormShape& shape,
 }
 
 void batch_norm_sum_residual_gradients(CudaContext& context, const BatchNormShape& shape,
-                                       const Tensor& x, const Tensor& y,
-                                       const std::uint8_t* passes, const Tensor& output_gradient,
-                                       Activation activation, const Tensor& residual_gradient,
+                                       const Tensor& x, const Tensor& y, const std::uint8_t* passes,
+                                       const Tensor& output_gradient, Activation activation,
+                                       const Tensor& residual_gradient,
                                        const BatchNormGradients& gradients,
                                        const BatchNormWork& work) {
   const bool aligned =

@@ -75,10 +75,10 @@ struct BatchNormResidual {
   InputNorm norm{};
 };
 
-/// y = activation(x * scale + shift (+ residual)); y may be x. `passes`, where not null, of a sum of
-/// 16-bit elements, of channels in packs of eight, behind ReLU or ReLU6: a bit for each element of
-/// y, those of eight in a byte from the lowest on, whether a gradient passes its activation. What
-/// backward reads of it is an eighth of what it would read of y.
+/// y = activation(x * scale + shift (+ residual)); y may be x. `passes`, where not null, of a sum
+/// of 16-bit elements, of channels in packs of eight, behind ReLU or ReLU6: a bit for each element
+/// of y, those of eight in a byte from the lowest on, whether a gradient passes its activation.
+/// What backward reads of it is an eighth of what it would read of y.
 void batch_norm_apply(CudaContext& context, const BatchNormShape& shape, const Tensor& x,
                       const BatchNormTable& table, const BatchNormResidual& residual,
                       Activation activation, const Tensor& y, std::uint8_t* passes = nullptr);
@@ -111,11 +111,12 @@ void batch_norm_sum_gradients(CudaContext& context, const BatchNormShape& shape,
                               const Tensor& output_gradient, Activation activation,
                               const BatchNormGradients& gradients, const BatchNormWork& work);
 /// The same where a residual was added before the activation: its derivative is found from
-/// `passes`, as batch_norm_apply() leaves it, or where that is null from the result y, and dz, which is the residual's gradient, is stored. It may be output_gradient.
+/// `passes`, as batch_norm_apply() leaves it, or where that is null from the result y, and dz,
+/// which is the residual's gradient, is stored. It may be output_gradient.
 void batch_norm_sum_residual_gradients(CudaContext& context, const BatchNormShape& shape,
-                                       const Tensor& x, const Tensor& y,
-                                       const std::uint8_t* passes, const Tensor& output_gradient,
-                                       Activation activation, const Tensor& residual_gradient,
+                                       const Tensor& x, const Tensor& y, const std::uint8_t* passes,
+                                       const Tensor& output_gradient, Activation activation,
+                                       const Tensor& residual_gradient,
                                        const BatchNormGradients& gradients,
                                        const BatchNormWork& work);
 /// The same where the result was joined: dz, which is stored as `gradient`, is found from every

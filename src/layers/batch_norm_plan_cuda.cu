@@ -36,12 +36,11 @@ std::optional<PersistentTiles> make_persistent_tiles(const CudaContext& context,
   int most_shared = 0;
   TANDEM_CUDA_CHECK(cudaDeviceGetAttribute(&most_shared, cudaDevAttrMaxSharedMemoryPerBlockOptin,
                                            context.device().index));
-  PersistentTiles made{.rows =
-                           channel_sum_tiles(shape, pack, context.device().multiprocessors)};
+  PersistentTiles made{.rows = channel_sum_tiles(shape, pack, context.device().multiprocessors)};
   const auto parts = static_cast<std::size_t>(made.parts());
-  const std::size_t fixed = static_shared + parts * sizeof(int) +
-                            std::size_t{2} * sum_threads * static_cast<std::size_t>(pack) *
-                                sizeof(float);
+  const std::size_t fixed =
+      static_shared + parts * sizeof(int) +
+      std::size_t{2} * sum_threads * static_cast<std::size_t>(pack) * sizeof(float);
   const auto most = static_cast<std::size_t>(most_shared);
   const std::size_t slot = std::size_t{sum_threads} * pack_bytes;
   if (fixed + slot > most) return std::nullopt;

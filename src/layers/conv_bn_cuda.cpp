@@ -49,7 +49,8 @@ CudaBatchNorm::Setup training_norm(CudaContext& context, const ConvBnOptions& op
                              .training = true,
                              .fixed_statistics = request.fixed_statistics,
                              .ranks = request.rank_sum,
-                             .second_is_left = left_of(request, 1).has_value()};
+                             .second_is_left = left_of(request, 1).has_value(),
+                             .joins = options.join};
   if (options.add) setup.behind_sum = options.activation;
   if (left_of(request, 0) || !CudaBatchNorm::sums_apart(context, setup, request.defers_norm)) {
     return setup;

@@ -40,8 +40,8 @@ NormReader norm_reader(const ConvBnOptions& maker, const Layer& reader, std::siz
     return reader_of_conv_bn(maker, conv_bn->options(), slot, channels);
   }
   const auto* pool = dynamic_cast<const Pool2d*>(&reader);
-  return pool != nullptr && pool->pool() == PoolKind::max &&
-                 maker.activation == Activation::relu && takes_window(pool->window(), channels)
+  return pool != nullptr && pool->pool() == PoolKind::max && maker.activation == Activation::relu &&
+                 takes_window(pool->window(), channels)
              ? NormReader::max_pool
              : NormReader::none;
 }

@@ -37,8 +37,8 @@ struct LeftFragment {
 
   /// From its transpose.
   __device__ __forceinline__ void load_transposed(const T* from, int pitch, int lane) {
-    fragments::load_four_transposed(
-        words, from + (lane / 16 * 8 + lane % 8) * pitch + lane / 8 % 2 * 8);
+    fragments::load_four_transposed(words,
+                                    from + (lane / 16 * 8 + lane % 8) * pitch + lane / 8 % 2 * 8);
   }
 
   /// Rows are `pitch` elements apart.

@@ -170,9 +170,9 @@ class MaxPoolCuda : public LayerKernel {
   void forward(const ForwardArgs& args) override {
     if (strips_) {
       auto* taken = training_ ? reinterpret_cast<std::uint8_t*>(args.saved) : nullptr;
-      const InputNorm norm = left_ ? input_norm_of(*left_, args.input_norm, problem_.channels,
-                                                   problem_.batch)
-                                   : InputNorm{};
+      const InputNorm norm =
+          left_ ? input_norm_of(*left_, args.input_norm, problem_.channels, problem_.batch)
+                : InputNorm{};
       cuda_max_pool::forward(context_->stream(), problem_, args.inputs[0], norm, args.output,
                              taken);
     } else if (wide_index_) {

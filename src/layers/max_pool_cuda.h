@@ -26,8 +26,8 @@ struct Problem {
 };
 
 /// y of x, or of what `norm` makes of it (of 3x3 windows of stride 2 and eight channels or a
-/// multiple, with ReLU); and unless `taken` is null which element of its window each maximum is: the first of equal
-/// ones, and the first NaN before all numbers.
+/// multiple, with ReLU); and unless `taken` is null which element of its window each maximum is:
+/// the first of equal ones, and the first NaN before all numbers.
 void forward(CUstream_st* stream, const Problem& problem, const Tensor& x, const InputNorm& norm,
              const Tensor& y, std::uint8_t* taken);
 /// dx, of which each element sums what the windows over it that took it give.

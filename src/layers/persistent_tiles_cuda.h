@@ -10,10 +10,11 @@ namespace tandem {
 
 class CudaContext;
 
-/// How the blocks of one kernel share a tensor of rows x channels that they go through twice: to
-/// sum over its rows, and to use the sums. Blocks stay on their multiprocessors between the two and
-/// keep in shared memory what they read first, so that the second time less is read again, and
-/// nothing waits for another kernel to start. Of one group. Included by sources only.
+/// How the blocks of one kernel, a persistent one, share a tensor of rows x channels that they go
+/// through twice: to sum over its rows, and to use the sums. Blocks stay on their multiprocessors
+/// between the two and keep in shared memory what they read first, so that the second time less is
+/// read again, and nothing waits for another kernel to start. Of one group. Included by sources
+/// only.
 struct PersistentTiles {
   RowTiles rows{};               ///< packs of 16 bytes, whose parts are as many as blocks
   int slots = 0;                 ///< packs that a thread keeps
@@ -34,8 +35,8 @@ struct PersistentTiles {
   std::size_t counters() const { return 2 + static_cast<std::size_t>(rows.tiles); }
 };
 
-/// Nothing where channels do not come in packs of 16 bytes,
-/// there are several groups, or a block's shared memory holds no slot.
+/// Nothing where channels do not come in packs of 16 bytes, there are several groups, or a block's
+/// shared memory holds no slot.
 std::optional<PersistentTiles> make_persistent_tiles(const CudaContext& context,
                                                      const BatchNormShape& shape, DType dtype);
 

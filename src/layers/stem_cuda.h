@@ -61,8 +61,8 @@ struct StemTiles {
 
 /// Nothing where the kernels do not take the problem: it is of 16-bit elements, forward or the
 /// weight's gradient, without groups of channels, of three channels in and at most 64 out, those in
-/// packs of eight, of at most seven taps a side, in steps of two, and of images whose rows are whole
-/// packs of eight pixels and fit into the device's shared memory.
+/// packs of eight, of at most seven taps a side, in steps of two, and of images whose rows are
+/// whole packs of eight pixels and fit into the device's shared memory.
 std::optional<StemTiles> make_stem_tiles(const CudaContext& context,
                                          const ConvolutionProblem& problem, int tile_rows);
 

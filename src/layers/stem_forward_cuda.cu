@@ -116,9 +116,9 @@ __global__ void __launch_bounds__(stem_forward_threads, 2)
       for (int f = 0; f < rows_at_once; ++f) {
         const int row = place.row + pair * rows_at_once + f;
         if (row >= tiles.out_rows) break;
-        store_row<T, Columns>(tiles, products[f], group,
-                              y + (std::int64_t{place.image} * tiles.out_rows + row) *
-                                      tiles.out_columns * tiles.out);
+        store_row<T, Columns>(
+            tiles, products[f], group,
+            y + (std::int64_t{place.image} * tiles.out_rows + row) * tiles.out_columns * tiles.out);
       }
     }
   }

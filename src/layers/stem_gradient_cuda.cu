@@ -7,24 +7,22 @@ namespace {
 /// Starts to copy the tile's pixels of the output's gradient, row after row; zeros where there are
 /// none.
 template <typename T, int Columns>
-__device__ __forceinline__ void start_gradient(const StemTiles& tiles,
-                                               const stem::TilePlace& place, const T* gradient,
-                                               T* to) {
+__device__ __forceinline__ void start_gradient(const StemTiles& tiles, const stem::TilePlace& place,
+                                               const T* gradient, T* to) {
   constexpr int packs = Columns / 8;
   const int width = tiles.column_groups * 16;
   for (int line = 0; line < tiles.tile_rows; ++line) {
     const int row = place.row + line;
-    const T* const from =
-        gradient + (std::int64_t{place.image} * tiles.out_rows + row) * tiles.out_columns * tiles.out;
+    const T* const from = gradient + (std::int64_t{place.image} * tiles.out_rows + row) *
+                                         tiles.out_columns * tiles.out;
     for (int i = static_cast<int>(threadIdx.x); i < width * packs;
          i += static_cast<int>(blockDim.x)) {
       const int column = i / packs;
       const int channel = i % packs * 8;
-      const bool exists =
-          row < tiles.out_rows && column < tiles.out_columns && channel < tiles.out;
-      __pipeline_memcpy_async(
-          to + (line * width + column) * stem_gradient_pitch(Columns) + channel,
-          exists ? from + column * tiles.out + channel : gradient, 16, exists ? 0 : 16);
+      const bool exists = row < tiles.out_rows && column < tiles.out_columns && channel < tiles.out;
+      __pipeline_memcpy_async(to + (line * width + column) * stem_gradient_pitch(Columns) + channel,
+                              exists ? from + column * tiles.out + channel : gradient, 16,
+                              exists ? 0 : 16);
     }
   }
 }

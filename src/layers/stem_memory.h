@@ -21,12 +21,8 @@ constexpr int stem_items(const StemTiles& tiles) {
 
 /// Elements from one filter to the next: an odd number of 16 bytes, so that those of eight filters
 /// are in different banks. The same for pixels of the output's gradient.
-constexpr int stem_filter_pitch(const StemTiles& tiles) {
-  return tiles.depth() + 8;
-}
-constexpr int stem_gradient_pitch(int block_columns) {
-  return block_columns + 8;
-}
+constexpr int stem_filter_pitch(const StemTiles& tiles) { return tiles.depth() + 8; }
+constexpr int stem_gradient_pitch(int block_columns) { return block_columns + 8; }
 /// Pixels of y in a tile, those beside its rows too.
 constexpr int stem_pixels(const StemTiles& tiles) {
   return tiles.tile_rows * tiles.column_groups * 16;
@@ -42,9 +38,9 @@ inline std::size_t stem_forward_bytes(const StemTiles& tiles) {
                                       tiles.patch_elements() + stem_row_elements(tiles));
 }
 inline std::size_t stem_gradient_bytes(const StemTiles& tiles) {
-  return 2 * static_cast<std::size_t>(
-                 2 * stem_pixels(tiles) * stem_gradient_pitch(tiles.block_columns) +
-                 tiles.patch_elements() + stem_row_elements(tiles));
+  return 2 * static_cast<std::size_t>(2 * stem_pixels(tiles) *
+                                          stem_gradient_pitch(tiles.block_columns) +
+                                      tiles.patch_elements() + stem_row_elements(tiles));
 }
 
 }  // namespace tandem

@@ -55,8 +55,7 @@ __device__ __forceinline__ void start_rows(const StemTiles& tiles, const TilePla
     const int row = first + line;
     const bool exists = row >= 0 && row < tiles.rows;
     const T* const from = image + std::int64_t{row} * width + i * pack;
-    __pipeline_memcpy_async(rows + line * width + i * pack, exists ? from : x, 16,
-                            exists ? 0 : 16);
+    __pipeline_memcpy_async(rows + line * width + i * pack, exists ? from : x, 16, exists ? 0 : 16);
   });
 }
 
@@ -78,8 +77,7 @@ constexpr int patch_step = 8;
 template <typename T>
 __device__ __forceinline__ const T* operand(const StemTiles& tiles, const T* patch, int out_row,
                                             int column_group, int filter_row) {
-  return patch +
-         ((2 * out_row + filter_row) * tiles.pitch + 2 * fragment_rows * column_group) * 4;
+  return patch + ((2 * out_row + filter_row) * tiles.pitch + 2 * fragment_rows * column_group) * 4;
 }
 
 /// Calls `use(T(), Columns, Quads)`, both integral constants.

@@ -29,7 +29,8 @@ bool is_stem(const ConvolutionProblem& p) {
 int warps_for(int items) {
   int best = 4;
   for (int warps = 5; warps <= 8; ++warps) {
-    if (ceil_div(items, warps) * warps - items <= ceil_div(items, best) * best - items) best = warps;
+    if (ceil_div(items, warps) * warps - items <= ceil_div(items, best) * best - items)
+      best = warps;
   }
   return std::min(best, items);
 }

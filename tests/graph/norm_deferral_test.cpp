@@ -98,9 +98,10 @@ TEST(NormReaders, AreMaximaOfSomeWindowsAndPacksOfChannels) {
 
 TEST(NormReaders, AreSumsOfWhatHasNoActivation) {
   const auto with = [](const std::string& between) {
-    return pairs_of(small_model(between + "{name='c', op='conv2d', out=8, kernel=1, from='input'}, "
-                                          "{name='cn', op='batch_norm'}, "
-                                          "{name='s', op='add', from=['cn', '" +
+    return pairs_of(small_model(between +
+                                "{name='c', op='conv2d', out=8, kernel=1, from='input'}, "
+                                "{name='cn', op='batch_norm'}, "
+                                "{name='s', op='add', from=['cn', '" +
                                 (between.empty() ? "an" : "ar") + "']}, {name='sr', op='relu'},"));
   };
   EXPECT_EQ(with(""), (Names{{"c", "a"}}));

@@ -58,9 +58,7 @@ class CudaBatchNormTest : public testing::TestWithParam<Case> {
   const BatchNormShape& shape() const { return row().shape; }
   DType dtype() const { return std::get<1>(GetParam()); }
   Shape tensor_shape() const { return {shape().rows * shape().groups, shape().channels}; }
-  std::size_t bytes() const {
-    return static_cast<std::size_t>(elements()) * size_of(dtype());
-  }
+  std::size_t bytes() const { return static_cast<std::size_t>(elements()) * size_of(dtype()); }
   Tensor tensor(const Arena& arena) const { return {arena.data(), tensor_shape(), dtype()}; }
 
   std::int64_t elements() const { return shape().elements() * shape().groups; }
@@ -85,8 +83,7 @@ class CudaBatchNormTest : public testing::TestWithParam<Case> {
     return arena;
   }
   std::vector<float> floats_of(const Arena& arena) const {
-    const Arena staging(*context_, static_cast<std::size_t>(elements()) * sizeof(float),
-                        "a test");
+    const Arena staging(*context_, static_cast<std::size_t>(elements()) * sizeof(float), "a test");
     convert(*context_, tensor(arena), Tensor(staging.data(), tensor_shape()));
     return read<float>(staging.data(), static_cast<std::size_t>(elements()));
   }
@@ -114,9 +111,8 @@ class CudaBatchNormTest : public testing::TestWithParam<Case> {
     for (std::size_t i = 0; i < channels; ++i) host[i] = 1.0F + 0.01F * static_cast<float>(i % 50);
     const std::size_t counted =
         tiles == nullptr ? batch_norm_counters(cuda(), shape(), dtype()) : tiles->counters();
-    const std::size_t floats = tiles == nullptr
-                                   ? batch_norm_partial_bytes(cuda(), shape(), dtype())
-                                   : tiles->partials() * sizeof(float);
+    const std::size_t floats = tiles == nullptr ? batch_norm_partial_bytes(cuda(), shape(), dtype())
+                                                : tiles->partials() * sizeof(float);
     Memory made{Arena(*context_, host.size() * sizeof(float), "a test"),
                 Arena(*context_, BatchNormTable::bytes(shape()), "a test"),
                 Arena(*context_, floats, "a test"),
@@ -146,8 +142,7 @@ class CudaBatchNormTest : public testing::TestWithParam<Case> {
   }
   std::vector<float> parameters_of(const Memory& memory, std::size_t first,
                                    std::size_t count) const {
-    return read<float>(array(memory, first),
-                       count * static_cast<std::size_t>(shape().channels));
+    return read<float>(array(memory, first), count * static_cast<std::size_t>(shape().channels));
   }
   static void expect_zero_counters(const Memory& memory) {
     EXPECT_EQ(read<unsigned>(memory.counters.data(), memory.counted),
@@ -261,8 +256,7 @@ TEST_P(CudaBatchNormTest, BackwardFromBitsIsThatFromTheResult) {
     auto* const floats = reinterpret_cast<float*>(sums.data());
     const bool grouped = shape().groups > 1;
     batch_norm_sum_residual_gradients(
-        cuda(), shape(), tensor(x), tensor(y), from, tensor(gradient), row().activation,
-        tensor(dz),
+        cuda(), shape(), tensor(x), tensor(y), from, tensor(gradient), row().activation, tensor(dz),
         {.table = BatchNormTable::at(backward.table.data(), shape()),
          .weight_gradient = floats,
          .bias_gradient = floats + channels,
