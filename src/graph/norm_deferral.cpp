@@ -19,6 +19,13 @@ std::size_t slot_of(const Node& reader, std::size_t node) {
   return static_cast<std::size_t>(at - reader.inputs.begin());
 }
 
+/// Whether the reader's kernels can, prepared as requested.
+bool can_finish(const ConvBnOptions& maker, const KernelRequest& maker_request, const Node& reader,
+                std::size_t slot, const KernelRequest& reader_request) {
+  return norm_reader(maker, *reader.layer, slot, maker.conv.out_channels) != NormReader::sum ||
+         normalise_alike(maker_request, reader_request);
+}
+
 bool is_chosen(NormDeferral which, const AnyContext& context, const ConvBnOptions& maker,
                const KernelRequest& maker_request, const Layer& reader, std::size_t slot) {
   if (which == NormDeferral::always) return true;
@@ -61,7 +68,7 @@ std::vector<int> defer_norms(const Graph& graph, const AnyContext& context, Norm
     const Node& reader = graph.nodes()[to];
     const std::size_t slot = slot_of(reader, i);
     // A reader normalises one of its inputs.
-    if (requests[to].input_norm ||
+    if (requests[to].input_norm || !can_finish(maker, requests[i], reader, slot, requests[to]) ||
         !is_chosen(which, context, maker, requests[i], *reader.layer, slot)) {
       continue;
     }

@@ -78,6 +78,8 @@ void batch_norm_apply(CudaContext& context, const BatchNormShape& shape, const T
                       const BatchNormTable& table, const BatchNormResidual& residual,
                       Activation activation, const Tensor& y, std::uint8_t* passes) {
   const bool aligned = packs_aligned(x.raw(), residual.tensor.raw(), y.raw());
+  TANDEM_CHECK(residual.norm.activation == Activation::none,
+               "a residual to finish with an activation");
   TANDEM_CHECK(passes == nullptr || (aligned && residual.tensor.defined()),
                "where gradients pass, of no packs or no sum");
   with_packs(shape, x.dtype(), aligned, [&](auto element, auto pack) {

@@ -41,8 +41,8 @@ std::optional<ResidentTiles> resident_tiles(const CudaContext& context,
 std::optional<PersistentTiles> persistent_tiles(const CudaContext& context,
                                                 const CudaBatchNorm::Setup& setup) {
   constexpr double least_kept = 0.4;
-  if (!has_batch_statistics(setup) || setup.ranks != nullptr || setup.joins ||
-      resident_tiles(context, setup)) {
+  if (!has_batch_statistics(setup) || setup.ranks != nullptr || setup.joins || setup.defers ||
+      setup.second_is_left || resident_tiles(context, setup)) {
     return std::nullopt;
   }
   const auto tiles = make_persistent_tiles(context, setup.shape, setup.dtype);
@@ -51,9 +51,10 @@ std::optional<PersistentTiles> persistent_tiles(const CudaContext& context,
 
 }  // namespace
 
-bool CudaBatchNorm::sums_apart(const CudaContext& context, const Setup& setup, bool deferred) {
-  return has_batch_statistics(setup) &&
-         (deferred || (!resident_tiles(context, setup) && !persistent_tiles(context, setup)));
+bool CudaBatchNorm::sums_apart(const CudaContext& context, const Setup& setup) {
+  if (!has_batch_statistics(setup)) return false;
+  if (setup.defers || setup.second_is_left) return true;
+  return !resident_tiles(context, setup) && !persistent_tiles(context, setup);
 }
 
 CudaBatchNorm::CudaBatchNorm(CudaContext& context, const Setup& setup)
@@ -75,7 +76,7 @@ CudaBatchNorm::CudaBatchNorm(CudaContext& context, const Setup& setup)
     counters = std::max(counters, setup_.product->counters());
   }
   if (resident_) counters = std::max(counters, static_cast<std::size_t>(resident_->tiles));
-  if (!setup_.product && !setup_.second_is_left) persistent_ = persistent_tiles(context, setup_);
+  if (!setup_.product) persistent_ = persistent_tiles(context, setup_);
   if (persistent_) {
     partial_bytes_ =
         std::max(partial_bytes_, Arena::align(persistent_->partials() * sizeof(float)));

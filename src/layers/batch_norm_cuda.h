@@ -33,6 +33,7 @@ class CudaBatchNorm {
     bool training = false;
     bool fixed_statistics = false;  ///< in training: the running ones
     RankSum* ranks = nullptr;       ///< as KernelRequest::rank_sum
+    bool defers = false;            ///< Forward::y is undefined
     bool second_is_left = false;    ///< Forward::second_norm is given
     bool joins = false;             ///< SecondInput::joined
     /// What is behind a residual sum, where there is one.
@@ -42,8 +43,7 @@ class CudaBatchNorm {
   };
 
   /// Whether forward() reads x for statistics alone, which a kernel that makes x could sum instead.
-  /// `deferred`: as there without y.
-  static bool sums_apart(const CudaContext& context, const Setup& setup, bool deferred);
+  static bool sums_apart(const CudaContext& context, const Setup& setup);
 
   CudaBatchNorm(CudaContext& context, const Setup& setup);
   ~CudaBatchNorm();
@@ -82,7 +82,9 @@ class CudaBatchNorm {
     Tensor x;
     Activation activation = Activation::none;
     SecondInput use = SecondInput::none;
-    Tensor y{};                ///< the result; read behind a residual and an activation alone
+    /// The result; read behind a residual and an activation alone, and not where bits of it are
+    /// saved.
+    Tensor y{};
     Tensor output_gradient;    ///< may be overwritten
     Tensor second_gradient{};  ///< undefined where not wanted
     /// Undefined where not wanted; may be output_gradient. Where the result was joined it is there,
@@ -119,11 +121,11 @@ class CudaBatchNorm {
   Setup setup_;
   /// Where one kernel does: the statistics are the batch's, of this rank alone.
   std::optional<ResidentTiles> resident_{};
-  bool resident_forward_ = false;
-  bool saves_passes_ = false;
-  std::optional<PersistentTiles> persistent_{};
-  std::size_t partial_bytes_ = 0;  ///< in training
-  unsigned* counters_ = nullptr;   ///< in training
+  bool resident_forward_ = false;  ///< that one, forward; in training
+  bool saves_passes_ = false;      ///< forward, for backward; then all tensors are 16-byte aligned
+  std::optional<PersistentTiles> persistent_{};  ///< where one kernel does, forward alone
+  std::size_t partial_bytes_ = 0;                ///< in training
+  unsigned* counters_ = nullptr;                 ///< in training
 };
 
 std::unique_ptr<LayerKernel> make_batch_norm_kernel(CudaContext& context,

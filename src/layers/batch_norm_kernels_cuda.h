@@ -3,6 +3,7 @@
 // The kernels of batch normalisation on a CUDA device. Included by sources only.
 
 #include <cstddef>
+#include <cstdint>
 
 #include "layers/activation.h"
 #include "layers/batch_norm.h"
@@ -78,7 +79,7 @@ struct BatchNormResidual {
 /// y = activation(x * scale + shift (+ residual)); y may be x. `passes`, where not null, of a sum
 /// of 16-bit elements, of channels in packs of eight, behind ReLU or ReLU6: a bit for each element
 /// of y, those of eight in a byte from the lowest on, whether a gradient passes its activation.
-/// What backward reads of it is an eighth of what it would read of y.
+/// That is a sixteenth of what backward would read of y. Tensors are then 16-byte aligned.
 void batch_norm_apply(CudaContext& context, const BatchNormShape& shape, const Tensor& x,
                       const BatchNormTable& table, const BatchNormResidual& residual,
                       Activation activation, const Tensor& y, std::uint8_t* passes = nullptr);

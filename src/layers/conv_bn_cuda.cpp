@@ -49,12 +49,11 @@ CudaBatchNorm::Setup training_norm(CudaContext& context, const ConvBnOptions& op
                              .training = true,
                              .fixed_statistics = request.fixed_statistics,
                              .ranks = request.rank_sum,
+                             .defers = request.defers_norm,
                              .second_is_left = left_of(request, 1).has_value(),
                              .joins = options.join};
   if (options.add) setup.behind_sum = options.activation;
-  if (left_of(request, 0) || !CudaBatchNorm::sums_apart(context, setup, request.defers_norm)) {
-    return setup;
-  }
+  if (left_of(request, 0) || !CudaBatchNorm::sums_apart(context, setup)) return setup;
   const ConvolutionProblem problem =
       convolution_problem(ConvolutionOperation::forward, request.precision, options.conv,
                           request.inputs[0], request.output);

@@ -46,6 +46,11 @@ NormReader norm_reader(const ConvBnOptions& maker, const Layer& reader, std::siz
              : NormReader::none;
 }
 
+bool normalise_alike(const KernelRequest& maker, const KernelRequest& reader) {
+  return has_statistics_of_rank(maker) == has_statistics_of_rank(reader) &&
+         batch_norm_shape(maker).groups == batch_norm_shape(reader).groups;
+}
+
 bool gains_by_deferring(const ConvBnOptions& maker, const KernelRequest& maker_request,
                         const Layer& reader, const ResidentClusters& clusters) {
   if (!maker_request.training) return true;

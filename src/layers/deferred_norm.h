@@ -27,6 +27,11 @@ enum class NormReader : std::uint8_t {
 NormReader norm_reader(const ConvBnOptions& maker, const Layer& reader, std::size_t slot,
                        std::int64_t channels);
 
+/// Whether a sum can finish what this maker leaves to it, with these requests: both have statistics
+/// of the rank, or neither, so that both have the same groups of samples, by which the sum's kernel
+/// takes scales and shifts from the table. Other readers take them by sample.
+bool normalise_alike(const KernelRequest& maker, const KernelRequest& reader);
+
 /// Whether that saves time, or, with SiLU under a 3x3 window, memory for little time. There is such
 /// a reader.
 ///

@@ -8,13 +8,11 @@ bool gains_by_deferring(const CudaContext& context, const ConvBnOptions& maker,
   if (!gains_by_deferring(maker, maker_request, reader, batch_norm_clusters(context))) return false;
   const NormReader kind = norm_reader(maker, reader, slot, maker.conv.out_channels);
   if (kind != NormReader::sum || !has_statistics_of_rank(maker_request)) return true;
-  // Both normalise tensors of this shape.
-  return CudaBatchNorm::sums_apart(context,
-                                   {.shape = batch_norm_shape(maker_request),
-                                    .options = maker.norm,
-                                    .dtype = maker_request.dtype(),
-                                    .training = true},
-                                   false);
+  // The reader's is of the same shape, and of the same statistics: normalise_alike().
+  return CudaBatchNorm::sums_apart(context, {.shape = batch_norm_shape(maker_request),
+                                             .options = maker.norm,
+                                             .dtype = maker_request.dtype(),
+                                             .training = true});
 }
 
 }  // namespace tandem

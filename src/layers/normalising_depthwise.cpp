@@ -20,6 +20,8 @@ class NormalisingDepthwise final : public CudaConvolution {
     };
     TANDEM_CHECK(cuda_depthwise::has_strips(options.window, input[3]),
                  "this depthwise convolution cannot normalise its input");
+    TANDEM_CHECK(input_norm_.activation != Activation::none,
+                 "an input to normalise without an activation");
     problem_ = depthwise_problem(context, whole(ConvolutionOperation::forward));
     if (mode.weight_gradient) partial_bytes_ = partial_bytes(problem_);
     if (!mode.input_gradient) return;

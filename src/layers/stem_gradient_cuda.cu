@@ -124,17 +124,17 @@ __global__ void __launch_bounds__(stem_gradient_threads, 2)
              tiles.depth());
 }
 
-constexpr int sum_columns = 64;
+constexpr int sum_width = 64;
 constexpr int sum_segments = 8;
 
 /// A column of threads adds up an element of all blocks' sums, of which the taps that exist are
 /// stored.
-__global__ void __launch_bounds__(sum_columns* sum_segments)
+__global__ void __launch_bounds__(sum_width* sum_segments)
     sum_kernel(StemTiles tiles, int slots, const float* __restrict__ partials,
                float* __restrict__ weight) {
-  __shared__ float sums[sum_segments][sum_columns];
-  const int elements = tiles.block_columns * tiles.depth();  // a multiple of sum_columns
-  const int at = static_cast<int>(blockIdx.x) * sum_columns + static_cast<int>(threadIdx.x);
+  __shared__ float sums[sum_segments][sum_width];
+  const int elements = tiles.block_columns * tiles.depth();  // a multiple of sum_width
+  const int at = static_cast<int>(blockIdx.x) * sum_width + static_cast<int>(threadIdx.x);
   float sum = 0.0F;
 #pragma unroll 8
   for (int slot = static_cast<int>(threadIdx.y); slot < slots; slot += sum_segments) {
@@ -171,7 +171,7 @@ void stem_weight_gradient(CudaContext& context, const StemTiles& tiles, const vo
     TANDEM_CUDA_CHECK_LAUNCH();
   });
   const int elements = tiles.block_columns * tiles.depth();
-  sum_kernel<<<static_cast<unsigned>(elements / sum_columns), dim3(sum_columns, sum_segments), 0,
+  sum_kernel<<<static_cast<unsigned>(elements / sum_width), dim3(sum_width, sum_segments), 0,
                context.stream()>>>(tiles, tiles.blocks * tiles.gradient_shares(), partials,
                                    weight_gradient);
   TANDEM_CUDA_CHECK_LAUNCH();

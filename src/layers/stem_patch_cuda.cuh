@@ -4,6 +4,9 @@
 
 #include <cuda_pipeline.h>
 
+#include <cstdint>
+#include <type_traits>
+
 #include "device/cuda_check.h"
 #include "device/cuda_context.h"
 #include "layers/matrix_fragments_cuda.cuh"

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "device/cuda_check.h"
 #include "device/cuda_context.h"

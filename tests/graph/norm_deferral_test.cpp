@@ -108,6 +108,28 @@ TEST(NormReaders, AreSumsOfWhatHasNoActivation) {
   EXPECT_TRUE(with("{name='ar', op='relu'}, ").empty());
 }
 
+TEST(NormReaders, OfASumHaveStatisticsAsTheMakers) {
+  class OneRank : public RankSum {
+    int ranks() const override { return 1; }
+    void reserve(std::size_t /*count*/) override {}
+    void sum(std::span<double> /*values*/) override {}
+  };
+  OneRank sum;
+  const KernelRequest of_rank{.output = {8, 4, 4, 8}, .training = true};
+  const KernelRequest folded{.output = {8, 4, 4, 8}, .training = true, .batch_groups = 2};
+  const KernelRequest frozen{
+      .output = {8, 4, 4, 8}, .training = true, .fixed_statistics = true, .batch_groups = 2};
+  const KernelRequest of_ranks{.output = {8, 4, 4, 8}, .training = true, .rank_sum = &sum};
+  const KernelRequest evaluation{.output = {8, 4, 4, 8}};
+  for (const KernelRequest& each : {of_rank, folded, frozen, of_ranks, evaluation}) {
+    EXPECT_TRUE(normalise_alike(each, each));
+  }
+  EXPECT_FALSE(normalise_alike(frozen, folded)) << "one group for two";
+  EXPECT_FALSE(normalise_alike(folded, frozen));
+  EXPECT_FALSE(normalise_alike(frozen, of_rank));
+  EXPECT_TRUE(normalise_alike(frozen, of_ranks)) << "neither is of the rank alone";
+}
+
 TEST(NormReaders, AreTheOnlyOnes) {
   const std::string relu = "{name='ar', op='relu'}, ";
   EXPECT_TRUE(pairs_of(small_model(relu + depthwise + "{name='s', op='add', from=['bn', 'ar']}, "))

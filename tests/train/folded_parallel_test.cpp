@@ -22,7 +22,9 @@ namespace {
 
 /// See difference(). Few samples a rank make variances of the last layers' pixels that are close to
 /// zero, which enlarges roundings.
-constexpr double tolerance = 5e-3;
+constexpr double tolerance = 1e-3;
+/// Of the deepest one, whose roundings are enlarged most.
+constexpr double tolerance_of_resnet152 = 3e-3;
 constexpr int ranks = 4;
 
 /// Expects four ranks in these processes and four ranks in this process alone to be the same, and
@@ -45,7 +47,7 @@ void expect_same(const Family& family, Recipe recipe, int steps = 3) {
   const double other = difference(one, together);
   std::printf("%s: four ranks in one process and in %d differ by %.2e; from one rank by %.2e\n",
               family.model.c_str(), world().size(), found, other);
-  EXPECT_LT(found, tolerance);
+  EXPECT_LT(found, family.model == "resnet152" ? tolerance_of_resnet152 : tolerance);
   EXPECT_LT(20.0 * found, other);
 }
 
