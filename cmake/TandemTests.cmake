@@ -162,9 +162,9 @@ function(tandem_shared_gpu_test name)
 endfunction()
 
 # tandem_alone_with_ranks(NAME...): such tests start jobs of several ranks, and none of them runs beside another.
-# Ranks that wait for messages yield their core again and again, for which Linux (6.18) lets others go before
-# them: two such jobs starve each other. A test of a killed rank takes 2 s, beside busy loops 3 s, beside another
-# such job up to 30 s, and has a limit.
+# Two such jobs starve each other, seen on Linux 6.18: a test of a killed rank takes 2 s, beside busy loops 3 s,
+# beside another such job up to 30 s, and has a limit. Probably since ranks that wait for messages yield their
+# core again and again, and the kernel lets others go before those that do.
 function(tandem_alone_with_ranks)
   set_tests_properties(${ARGN} PROPERTIES RESOURCE_LOCK several_ranks)
 endfunction()
