@@ -17,6 +17,13 @@ namespace {
 /// An H200's: how many clusters of 1, 2, 4 and 8 blocks it runs at once.
 constexpr ResidentClusters clusters{132, 66, 33, 16};
 
+/// Statistics over ranks, of which there is one.
+class OneRank : public RankSum {
+  int ranks() const override { return 1; }
+  void reserve(std::size_t /*count*/) override {}
+  void sum(std::span<double> /*values*/) override {}
+};
+
 using Names = std::map<std::string, std::string>;
 
 /// The makers and their readers, by name.
@@ -109,11 +116,6 @@ TEST(NormReaders, AreSumsOfWhatHasNoActivation) {
 }
 
 TEST(NormReaders, OfASumHaveStatisticsAsTheMakers) {
-  class OneRank : public RankSum {
-    int ranks() const override { return 1; }
-    void reserve(std::size_t /*count*/) override {}
-    void sum(std::span<double> /*values*/) override {}
-  };
   OneRank sum;
   const KernelRequest of_rank{.output = {8, 4, 4, 8}, .training = true};
   const KernelRequest folded{.output = {8, 4, 4, 8}, .training = true, .batch_groups = 2};
@@ -177,11 +179,6 @@ TEST(GainsByDeferring, WhereTheNormalisationTakesTwoKernels) {
 }
 
 TEST(GainsByDeferring, WhateverTheSizeWithStatisticsThatAreNotTheRanksOwn) {
-  class OneRank : public RankSum {
-    int ranks() const override { return 1; }
-    void reserve(std::size_t /*count*/) override {}
-    void sum(std::span<double> /*values*/) override {}
-  };
   OneRank sum;
   EXPECT_EQ(gaining("mobilenet_v2", 32, 32, {.output = {}, .training = true, .rank_sum = &sum}),
             17U);
