@@ -177,6 +177,11 @@ bool Program::running() const {
   return code == 0 && end.si_pid == 0;
 }
 
+const std::string& Program::screen() {
+  drain_terminal();
+  return screen_;
+}
+
 std::string Program::err() const { return read_file(streams_ / "err"); }
 
 Outcome Program::wait() {

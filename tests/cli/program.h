@@ -59,6 +59,8 @@ class Program {
   bool running() const;
   /// What it has written to standard error so far.
   std::string err() const;
+  /// What it has written to its terminal so far. For Launch::terminal.
+  const std::string& screen();
   /// Returns once the command has ended, or has been ended after its time-out.
   Outcome wait();
 
