@@ -44,6 +44,9 @@ function(tandem_mpi_test name)
       ${TANDEM_MPIRUN_FLAGS} $<TARGET_FILE:${name}>)
     set_tests_properties(${name}.${ranks} PROPERTIES LABELS ${arg_LABEL} TIMEOUT ${arg_TIMEOUT}
       PROCESSORS ${ranks} ENVIRONMENT "${TANDEM_MPI_TEST_ENVIRONMENT}")
+    if(ranks GREATER 1)
+      tandem_alone_with_ranks(${name}.${ranks})
+    endif()
   endforeach()
 endfunction()
 

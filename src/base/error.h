@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 namespace tandem {
 
@@ -53,6 +54,17 @@ bool is_shortage(const std::error_code& code);
 template <typename... Args>
 [[noreturn]] void input_error(fmt::format_string<Args...> format, Args&&... args) {
   throw InputError(fmt::format(format, std::forward<Args>(args)...));
+}
+
+/// What `work` returns; its InputError gets the place of the setting that it is about,
+/// "run.toml:7: train.global_batch".
+template <typename Work>
+decltype(auto) with_place(std::string_view place, Work&& work) {
+  try {
+    return std::forward<Work>(work)();
+  } catch (const InputError& error) {
+    input_error("{}: {}", place, error.what());
+  }
 }
 
 /// Throws SystemError with a formatted message.

@@ -36,6 +36,7 @@ void require_understood(const std::vector<std::string>& command) {
   add_train_command(app, chosen);
   add_bench_command(app, chosen);
   add_eval_command(app, chosen);
+  add_launch_command(app, chosen);  // for what a message says of its options
   std::vector<std::string> words(command.rbegin(), command.rend());
   try {
     app.parse(words);

@@ -29,6 +29,20 @@ Words subcommands_of(const CLI::App& command) {
   return names;
 }
 
+/// Where to put an option that is not this command's; empty where it is nobody's.
+std::string right_place(const CLI::App& command, const std::string& option) {
+  if (command.get_name() == "launch") {
+    return "; options of what is launched stand behind --: tandem launch -- train CONFIG " + option;
+  }
+  const CLI::App* program = command.get_parent();
+  if (program == nullptr) return {};
+  const std::vector<const CLI::App*> launch =
+      program->get_subcommands([](const CLI::App* other) { return other->get_name() == "launch"; });
+  if (launch.empty() || !std::ranges::count(options_of(*launch.front()), option)) return {};
+  return fmt::format("; it is one of tandem launch, which stand before --: tandem launch {} -- {}",
+                     option, command.get_name());
+}
+
 /// What is wrong with words that nothing took; empty where there are none.
 std::string stray_text(const CLI::App& command, Words stray) {
   std::erase(stray, "--");
@@ -37,10 +51,7 @@ std::string stray_text(const CLI::App& command, Words stray) {
   if (option != stray.end()) {
     const std::string name = option->substr(0, option->find('='));
     std::string meant = did_you_mean(name, options_of(command));
-    if (meant.empty() && command.get_name() == "launch") {
-      meant =
-          "; options of what is launched stand behind --: tandem launch -- train CONFIG " + name;
-    }
+    if (meant.empty()) meant = right_place(command, name);
     return fmt::format("unknown option '{}'{}", name, meant);
   }
   if (stray.empty()) return {};

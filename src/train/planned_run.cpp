@@ -37,14 +37,12 @@ Graph planned_model(const RunConfig& config) {
 }
 
 void require_dealt_batch(const RunConfig& config, std::int64_t processes) {
-  try {
+  with_place(config.global_batch_place, [&] {
     DistributedSampler::require_dealt({.global_batch = config.global_batch,
                                        .world = static_cast<int>(processes),
                                        .accumulate = config.accumulate,
                                        .folded = config.folded_ranks});
-  } catch (const InputError& error) {
-    input_error("{}: {}", config.global_batch_place, error.what());
-  }
+  });
 }
 
 std::int64_t planned_batch(const RunConfig& config, std::int64_t processes) {

@@ -80,15 +80,13 @@ TrainingPosition RunCheckpoints::start(Replica& replica, const TrainingPosition&
 }
 
 std::int64_t RunCheckpoints::read_init(Replica& replica) const {
-  try {
+  return with_place(config_.init_place, [&] {
     return load_weights(SafetensorsFile(config_.init), replica.store(),
                         {.skip = config_.init_skip,
                          .advice = "give weights of the same model, classes and input channels, or "
                                    "name what is to start anew in "
                                    "train.init_skip, as [\"fc\"]"});
-  } catch (const InputError& error) {
-    input_error("{}: {}", config_.init_place, error.what());
-  }
+  });
 }
 
 std::int64_t RunCheckpoints::load_init(Replica& replica) const {

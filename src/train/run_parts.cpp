@@ -66,7 +66,7 @@ void check_host_memory(const RunConfig& config, const RunParts& parts) {
 
 DistributedSampler make_sampler(const RunConfig& config, const Dataset& data,
                                 const Communicator& communicator) {
-  try {
+  return with_place(config.global_batch_place, [&] {
     return DistributedSampler({.size = data.size(),
                                .global_batch = config.global_batch,
                                .world = communicator.size(),
@@ -74,9 +74,7 @@ DistributedSampler make_sampler(const RunConfig& config, const Dataset& data,
                                .accumulate = config.accumulate,
                                .folded = config.folded_ranks,
                                .seed = config.seed});
-  } catch (const InputError& error) {
-    input_error("{}: {}", config.global_batch_place, error.what());
-  }
+  });
 }
 
 /// What the ranks agree on and can do before any takes memory for the model.

@@ -79,9 +79,9 @@ TEST(Heartbeat, ThatGoesOnIsNot) {
 
 TEST(Heartbeat, MayBeSilentForTenTimesTheLongestSilenceSoFar) {
   expect("^silence$", at_once, [](HeartbeatWatch&) {
-    std::this_thread::sleep_for(seconds(1));
+    std::this_thread::sleep_for(milliseconds(1500));
     beat_for(seconds(1));
-    std::this_thread::sleep_for(seconds(4));
+    std::this_thread::sleep_for(seconds(3));
   });
 }
 
@@ -105,7 +105,8 @@ TEST(Heartbeat, IsGivenTimeToStart) {
 // Others wait until the first has ended the job.
 TEST(Heartbeat, IsToldByTheRanksInTurn) {
   expect(
-      "^silence$", at_once, [](HeartbeatWatch&) { std::this_thread::sleep_for(seconds(3)); }, 1);
+      "^silence$", at_once,
+      [](HeartbeatWatch&) { std::this_thread::sleep_for(milliseconds(2500)); }, 1);
 }
 
 TEST(Heartbeat, IsToldByTheRanksInTurnInASlowStart) {
@@ -116,14 +117,14 @@ TEST(Heartbeat, IsToldByTheRanksInTurnInASlowStart) {
   expect("^nothing has moved for 4.75 s", long_enough, stand, 2, start);
 }
 
-// Ten times as long as that silence are 4 to 7 s, and rank 17's turn comes 6 s later. The shortest
+// Ten times as long as that silence are 8 to 11 s, and rank 17's turn comes 6 s later. The shortest
 // limit's own turn comes after 8.1 s.
 TEST(Heartbeat, IsToldByTheRanksInTurnAfterLongSilencesToo) {
   constexpr int rank = 17;
   expect(
-      "^nothing has moved for 1[0-9](\\.[0-9]+)? s", long_enough,
+      "^nothing has moved for [12][0-9](\\.[0-9]+)? s", seconds(40),
       [](HeartbeatWatch&) {
-        std::this_thread::sleep_for(milliseconds(600));
+        std::this_thread::sleep_for(milliseconds(1000));
         beat_for(milliseconds(400));
       },
       rank);

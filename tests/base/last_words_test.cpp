@@ -20,7 +20,7 @@ using std::chrono::seconds;
 // A speaker that speaks is the last one of its process: so each test's is in a child, which ends
 // with what was spoken, or with silence.
 
-constexpr milliseconds patience(500);
+constexpr milliseconds patience(2000);
 
 class Listener {
  public:
@@ -74,7 +74,7 @@ TEST_F(LastWordsTest, AreTheLatest) {
 }
 
 TEST_F(LastWordsTest, AreNotSpokenWhereMainIsReached) {
-  expect("^silence$", 5 * patience, [] {
+  expect("^silence$", 2 * patience, [] {
     leave_last_words("a device hangs");
     silence_last_words();
     leave_last_words("another one");
@@ -89,17 +89,17 @@ TEST_F(LastWordsTest, TellWhetherSomebodySpeaksThem) {
 }
 
 TEST_F(LastWordsTest, AreNotSpokenWithoutAny) {
-  expect("^silence$", 5 * patience, [] {});
+  expect("^silence$", 2 * patience, [] {});
 }
 
 TEST_F(LastWordsTest, WaitForWhoeverHoldsThem) {
   expect("^step 3: a device hangs$", seconds(20), [] {
     leave_last_words("a device hangs");
     const LastWordsHeld held;
-    std::this_thread::sleep_for(5 * patience);
+    std::this_thread::sleep_for(2 * patience);
     leave_last_words("step 3: a device hangs");
   });
-  expect("^silence$", 5 * patience, [] {
+  expect("^silence$", 2 * patience, [] {
     leave_last_words("a device hangs");
     static const LastWordsHeld held;
   });

@@ -82,6 +82,10 @@ TEST(ProcessTable, KnowsThreadsByName) {
   EXPECT_TRUE(has_thread(::getpid(), "tandem-named"));
   named.request_stop();
   named.join();
+  // It is joined a moment before it leaves /proc.
+  for (int tries = 0; tries < 10'000 && has_thread(::getpid(), "tandem-named"); ++tries) {
+    ::usleep(1000);
+  }
   EXPECT_FALSE(has_thread(::getpid(), "tandem-named"));
 }
 

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <fstream>
 #include <latch>
+#include <memory>
 #include <new>
 #include <system_error>
 #include <thread>
@@ -101,9 +102,12 @@ TEST(ThreadPool, DropsWhatHasNotStartedAndWaitsForWhatHas) {
       ++finished;
     });
     started.wait();
-    for (int i = 0; i < 10; ++i) pool.submit([&] { finished += 100; });
-    opener = std::thread([&] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    auto task = std::make_shared<int>(100);
+    for (int i = 0; i < 10; ++i) pool.submit([&finished, task] { finished += *task; });
+    opener = std::thread([&go_on, waiting = std::weak_ptr<int>(task)] {
+      for (int tries = 0; tries < 20'000 && !waiting.expired(); ++tries) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
       go_on.count_down();
     });
   }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <csignal>
@@ -13,13 +14,23 @@
 
 namespace tandem::cli {
 
-Outcome end_after_fault(Program& program) {
+namespace {
+
+bool threads_stand_still(pid_t process) {
+  const std::filesystem::directory_iterator threads(fmt::format("/proc/{}/task", process));
+  return std::all_of(begin(threads), end(threads), [](const auto& thread) {
+    return process_state(std::stoi(thread.path().filename())) == 'T';
+  });
+}
+
+}  // namespace
+
+Outcome end_after_fault(Program& program, double limit) {
   using Clock = std::chrono::steady_clock;
-  constexpr double gone_seconds = 30.0;
   const Clock::time_point begin = Clock::now();
   Outcome outcome = program.wait();
   EXPECT_FALSE(outcome.timed_out);
-  EXPECT_LT(std::chrono::duration<double>(Clock::now() - begin).count(), gone_seconds);
+  EXPECT_LT(std::chrono::duration<double>(Clock::now() - begin).count(), limit);
   return outcome;
 }
 
@@ -38,7 +49,7 @@ std::string host_name() {
 
 void hold(pid_t process) {
   Program::signal(process, SIGSTOP);
-  wait_until("the process stands still", 20.0, [&] { return process_state(process) == 'T'; });
+  wait_until("the process stands still", 20.0, [&] { return threads_stand_still(process); });
 }
 
 void add_shared_files(pid_t process, std::set<std::filesystem::path>& files) {

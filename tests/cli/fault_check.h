@@ -10,8 +10,10 @@
 
 namespace tandem::cli {
 
-/// Waits for the end of a job that has met a fault, which must come soon after now: within 30 s.
-Outcome end_after_fault(Program& program);
+/// Waits for the end of a job that has met a fault, which must come soon after now: within 30 s,
+/// but for those of `limit`, of whose time most is to wait for time-outs: busy machines need the
+/// rest.
+Outcome end_after_fault(Program& program, double limit = 30.0);
 
 /// The only line of standard error with "error: ", from there on; there must be no other.
 std::string only_error(const Outcome& outcome);
@@ -19,7 +21,8 @@ std::string only_error(const Outcome& outcome);
 /// This host's name, as messages have it.
 std::string host_name();
 
-/// Stops the process; returns once it stands still, which on a busy host takes its time.
+/// Stops the process; returns once all of its threads stand still, which on a busy host takes its
+/// time.
 void hold(pid_t process);
 
 /// Adds the files in /dev/shm that the process has mapped and that still have their names, as those

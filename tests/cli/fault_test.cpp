@@ -104,7 +104,7 @@ TEST_F(KilledRank, IsNamedWithWhatItIsWaitedForIn) {
   const auto program = start(2, long_run());
   const std::vector<pid_t> processes = processes_of(*program, 2);
   hold(processes[1]);
-  std::this_thread::sleep_for(std::chrono::seconds(1));
+  std::this_thread::sleep_for(std::chrono::seconds(4));
   Program::signal(processes[1], SIGKILL);
   const Outcome outcome = end_after_fault(*program);
   const std::string line = only_error(outcome);
@@ -133,7 +133,7 @@ class KilledRankInALongStep : public Fault {
  protected:
   std::unique_ptr<Program> start_long_step() {
     const std::vector<std::string> options =
-        set({"data.train_size=300000", "train.global_batch=300000", "train.accumulate=10000"});
+        set({"data.train_size=3000000", "train.global_batch=3000000", "train.accumulate=100000"});
     auto program = std::make_unique<Program>(
         Launch{.command = train_command("out", options, 3), .folder = root(), .timeout = 120.0});
     wait_until("the first step is near", 60.0, [&] {
@@ -212,7 +212,7 @@ TEST_F(FaultyRank, ThatHangsIsGoneInTimeByDefault) {
   const auto program = start(2, long_run());
   const pid_t other = program->rank_process(1);
   Program::signal(program->rank_process(0), SIGSTOP);
-  const Outcome outcome = end_after_fault(*program);
+  const Outcome outcome = end_after_fault(*program, 60.0);
   EXPECT_EQ(outcome.code, 1) << outcome.err;
   EXPECT_NE(outcome.err.find("for rank 0, which gives no sign of life"), std::string::npos)
       << outcome.err;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cli/fault_check.h"
+#include "support/process.h"
 
 // Faults that meet jobs of `tandem launch` whose ranks share a GPU: over made-up GPUs
 // (test_cli_launch_faults) and over a real one (test_cli_launch_faults_gpu). Each ends the whole
@@ -59,7 +60,7 @@ TEST_F(LaunchedRank, ThatASignalEndsIsToldWithWhatTheOthersWaitIn) {
       started(shared_gpu(), set({"parallel.first_bucket_mib=0.01", "parallel.check_every=0"}));
   const std::vector<pid_t> processes = processes_of(*job);
   hold(processes[1]);
-  std::this_thread::sleep_for(std::chrono::seconds(1));
+  std::this_thread::sleep_for(std::chrono::seconds(4));
   Program::signal(processes[1], SIGKILL);
   const Outcome outcome = end_after_fault(*job);
   EXPECT_EQ(outcome.code, 128 + SIGKILL) << outcome.err;
@@ -102,7 +103,17 @@ class RanksTogether : public LaunchFault, public testing::WithParamInterface<Tog
 TEST_P(RanksTogether, ThatASignalEndsAreNamedInOneLine) {
   const auto job = started(shared_gpu());
   const std::vector<pid_t> processes = processes_of(*job);
+  // However long they take to end one after the other: their watchers see all of them at once.
+  std::vector<pid_t> watchers;
+  for (const std::size_t rank : GetParam().ranks) {
+    watchers.push_back(parent_of(processes[rank]));
+    hold(watchers.back());
+  }
   for (const std::size_t rank : GetParam().ranks) Program::signal(processes[rank], SIGKILL);
+  for (const std::size_t rank : GetParam().ranks) {
+    wait_until("the rank has ended", 20.0, [&] { return has_ended(processes[rank]); });
+  }
+  for (const pid_t watcher : watchers) Program::signal(watcher, SIGCONT);
   const Outcome outcome = end_after_fault(*job);
   EXPECT_EQ(outcome.code, 128 + SIGKILL) << outcome.err;
   const std::string line = only_error(outcome);
@@ -156,7 +167,7 @@ TEST_F(StoppedRanks, AreEndedInTimeByDefaultWhereNoneIsLeftToNotice) {
   const auto job = started(shared_gpu());
   const std::vector<pid_t> processes = processes_of(*job);
   for (const pid_t process : processes) Program::signal(process, SIGSTOP);
-  const Outcome outcome = end_after_fault(*job);
+  const Outcome outcome = end_after_fault(*job, 60.0);
   EXPECT_EQ(outcome.code, 1) << outcome.err;
   EXPECT_NE(only_error(outcome).find("none of this host's ranks has gone on for 25 s"),
             std::string::npos)
@@ -167,11 +178,11 @@ TEST_F(StoppedRanks, AreEndedInTimeByDefaultWhereNoneIsLeftToNotice) {
 
 // As a person stops a whole job, to go on with it later.
 TEST_F(StoppedRanks, AreLeftAloneWhereTheLauncherIsStoppedToo) {
-  const auto job = started(shared_gpu(), set({"parallel.timeout_seconds=1"}));
+  const auto job = started(shared_gpu(), set({"parallel.timeout_seconds=4"}));
   const std::vector<pid_t> processes = processes_of(*job);
   hold(job->id());
   for (const pid_t process : processes) hold(process);
-  std::this_thread::sleep_for(std::chrono::seconds(5));
+  std::this_thread::sleep_for(std::chrono::seconds(8));
   const int reached = checkpoint_steps(path("out")).back();
   job->signal(SIGCONT);
   for (const pid_t process : processes) Program::signal(process, SIGCONT);
@@ -196,7 +207,7 @@ TEST_P(LaunchedRank, ThatASignalEndsWhileItStopsIsNamed) {
            (std::stoull(status.substr(at + 8, 16), nullptr, 16) >> (SIGUSR1 - 1U) & 1U) != 0;
   });
   Program::signal(rank, GetParam().signal);
-  Program::signal(rank, SIGCONT);
+  if (GetParam().signal != SIGKILL) Program::signal(rank, SIGCONT);
   const Outcome outcome = end_after_fault(*job);
   // What was asked for counts: no such job is to be restarted.
   EXPECT_EQ(outcome.code, 128 + SIGTERM) << outcome.err;

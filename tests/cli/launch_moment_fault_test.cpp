@@ -115,18 +115,9 @@ class KilledBesideTheWriter : public KilledMoment {
   void hold_the_writer(pid_t writer) const {
     wait_until("it is held while it writes", 60.0, [&] {
       hold(writer);
-      wait_until("all of its threads stand still", 20.0,
-                 [&] { return threads_stand_still(writer); });
       if (is_written()) return true;
       Program::signal(writer, SIGCONT);
       return false;
-    });
-  }
-
-  static bool threads_stand_still(pid_t process) {
-    const fs::directory_iterator threads(fmt::format("/proc/{}/task", process));
-    return std::all_of(begin(threads), end(threads), [](const fs::directory_entry& thread) {
-      return process_state(std::stoi(thread.path().filename())) == 'T';
     });
   }
 };

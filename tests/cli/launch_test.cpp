@@ -289,6 +289,11 @@ TEST_F(LaunchTest, RefusesWhatTheRanksWould) {
     expect_one_message(
         run(with_driver(words)),
         {fmt::format("tandem {0}: unknown option '--foo'; see tandem {0}", command)});
+    const Words late{"launch", "--gpus", "none", "--", command, "run.toml", "--dry-run"};
+    expect_one_message(run(with_driver(late)),
+                       {fmt::format("unknown option '--dry-run'; it is one of tandem launch, which "
+                                    "stand before --: tandem launch --dry-run -- {}; ",
+                                    command)});
   }
   const Words bench{"launch", "--gpus",   "none",      "--dry-run", "--",
                     "bench",  "run.toml", "--seconds", "0.5",       "--layers"};

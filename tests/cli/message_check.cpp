@@ -5,10 +5,7 @@
 namespace tandem::cli {
 
 void expect_one_message(const Outcome& outcome, const std::vector<std::string>& parts, int code) {
-  // Starting processes takes seconds on a busy machine; a hang takes until the time-out.
-  constexpr double quick_seconds = 20.0;
   EXPECT_FALSE(outcome.timed_out);
-  EXPECT_LT(outcome.seconds, quick_seconds);
   EXPECT_EQ(outcome.code, code) << outcome.err;
   EXPECT_EQ(occurrences(outcome.err, "error: "), 1U) << outcome.err;
   EXPECT_EQ(outcome.err.find("[rank "), std::string::npos) << outcome.err;

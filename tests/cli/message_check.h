@@ -8,8 +8,8 @@
 
 namespace tandem::cli {
 
-/// Expects `code` within seconds and one message of one line, which rank 0 gives and which has all
-/// of `parts`.
+/// Expects `code` before the time-out and one message of one line, which rank 0 gives and which has
+/// all of `parts`.
 void expect_one_message(const Outcome& outcome, const std::vector<std::string>& parts,
                         int code = 2);
 

@@ -2,7 +2,10 @@
 
 #include <chrono>
 #include <csignal>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "cli/run_folder.h"
 
@@ -29,11 +32,18 @@ std::string name_of_case(const testing::TestParamInfo<Case>& info) {
                                          : "Int");
 }
 
+/// Between the signals by which it ends its ranks, instead of a second: a busy disk takes longer.
+const std::vector<std::pair<std::string, std::string>> patience_of_mpirun{
+    {"OMPI_MCA_odls_base_sigkill_timeout", "4"}};
+
 class Signals : public RunTest, public testing::WithParamInterface<Case> {
  protected:
   Outcome interrupted(const Case& each, const std::string& out) {
     const int ranks = each.target == Target::process ? 1 : 2;
-    Program program({.command = train_command(out, endless(), ranks), .folder = root()});
+    Program program({.command = train_command(out, endless(), ranks),
+                     .folder = root(),
+                     .environment = patience_of_mpirun,
+                     .timeout = 120.0});
     wait_until("a few steps are done", 30.0, [&] {
       return occurrences(read_file(path(out + "/metrics.jsonl")), "\"train\"") >= 11;
     });
@@ -80,7 +90,7 @@ TEST_P(Signals, LeaveACheckpointFromWhichTheRunGoesOnBitExactly) {
 
 // Open MPI 4's mpirun gives the code of the first rank that failed where a rank stopped by itself,
 // and 1 where it was told to stop itself: it then sends its ranks SIGTERM, and SIGKILL a second
-// later (odls_base_sigkill_timeout), whatever codes they end with.
+// later by default (odls_base_sigkill_timeout), whatever codes they end with.
 INSTANTIATE_TEST_SUITE_P(Targets, Signals,
                          testing::Values(Case{Target::process, SIGTERM, stopped},
                                          Case{Target::process, SIGINT, stopped},
@@ -141,12 +151,15 @@ TEST_P(SignalsBreakOffEvaluation, KeepsTheEpochAndEvaluatesItOnResume) {
   const std::vector<std::string> epochs = set({"train.epochs=2", "checkpoint.every_epochs=5"});
   // Whom no signal reaches does its half. The other size would take minutes.
   const bool all = each.target == Target::process || each.target == Target::mpirun;
-  const char* size = all ? "data.test_size=4000000" : "data.test_size=40000";
-  Program program({.command = train_command("out", set({size}, epochs), ranks), .folder = root()});
+  const char* size = all ? "data.test_size=4000000" : "data.test_size=200000";
+  Program program({.command = train_command("out", set({size}, epochs), ranks),
+                   .folder = root(),
+                   .environment = patience_of_mpirun,
+                   .timeout = 180.0});
+  const pid_t target = each.target == Target::second_rank ? program.rank_process(1) : program.id();
   wait_until("the epoch is saved", 30.0,
              [&] { return checkpoint_steps(path("out")) == std::vector<int>{8}; });
-  Program::signal(each.target == Target::second_rank ? program.rank_process(1) : program.id(),
-                  each.signal);
+  Program::signal(target, each.signal);
   const Outcome outcome = program.wait();
   ASSERT_FALSE(outcome.timed_out) << outcome.err;
   EXPECT_EQ(outcome.code, each.code) << outcome.err;

@@ -29,7 +29,7 @@ class Stuck : public RunTest, public testing::WithParamInterface<const char*> {
                                {"TANDEM_HANGING_FILE", path("stuck").string()}},
                .timeout = 120.0});
     wait_until("steps are under way", 60.0,
-               [&] { return processor_seconds(program->rank_process(1)) > 2.0; });
+               [&] { return processor_seconds(program->rank_process(1)) > 4.0; });
     return program;
   }
 };

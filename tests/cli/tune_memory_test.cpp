@@ -51,7 +51,7 @@ class TuneInMemory : public TuneRun {
 
   Outcome tune_with(std::size_t bytes) const {
     write_file(path("meminfo"), fmt::format("MemAvailable: {} kB\n", bytes / 1024));
-    Launch launch = TuneRun::launch(set(settings(), {"--seconds", "30", "--json", "tune.json"}));
+    Launch launch = TuneRun::launch(set(settings(), {"--seconds", "60", "--json", "tune.json"}));
     launch.environment.emplace_back("LD_PRELOAD", TANDEM_MADE_UP_MEMORY_LIBRARY);
     launch.environment.emplace_back("TANDEM_MADE_UP_MEMORY", path("meminfo").string());
     return run(launch);

@@ -38,13 +38,13 @@ TEST_F(Tune, CountsTheCoresThatItIsBoundTo) {
 }
 
 TEST_F(Tune, MeasuresChoosesAndKeeps) {
-  const Outcome outcome = tune({"--seconds", "30", "--json", "tune.json"});
+  const Outcome outcome = tune({"--seconds", "60", "--json", "tune.json"});
   ASSERT_EQ(outcome.code, 0) << outcome.err << outcome.out;
   // How many workers "2 folded" gets depends on how many one rank was faster with.
   for (const char* part : {"one rank, 1 worker", "2 folded, ", "choice: ", "spread", "kept in "}) {
     EXPECT_GT(occurrences(outcome.out, part), 0U) << part << " is missing in\n" << outcome.out;
   }
-  EXPECT_EQ(outcome.err.rfind("measuring placements of resnet8, for 30 s in all; ", 0), 0U)
+  EXPECT_EQ(outcome.err.rfind("measuring placements of resnet8, for 60 s in all; ", 0), 0U)
       << outcome.err;
   const Json json = Json::parse(read_file(path("tune.json")));
   EXPECT_EQ(json["devices"], 1);
@@ -84,7 +84,7 @@ TEST_F(Tune, MeasuresChoosesAndKeeps) {
 
 TEST_F(Tune, AnswersOneWhereTheBatchCannotBeShared) {
   std::vector<std::string> odd = set({"train.global_batch=27"});
-  odd.insert(odd.end(), {"--seconds", "20", "--json", "tune.json"});
+  odd.insert(odd.end(), {"--seconds", "40", "--json", "tune.json"});
   const Outcome outcome = tune(odd);
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(occurrences(outcome.out, "choice: one rank, "), 1U) << outcome.out;
@@ -100,7 +100,7 @@ TEST_F(Tune, AnswersOneWhereTheBatchCannotBeShared) {
 TEST_F(Tune, WhereNothingCanBeKeptItIsToldAndWrittenNevertheless) {
   write_file(path("file"), "no folder");
   // Enough for other placements than one rank, without which there is no choice to keep.
-  Launch nowhere = launch({"--seconds", "40", "--json", "tune.json"});
+  Launch nowhere = launch({"--seconds", "60", "--json", "tune.json"});
   nowhere.environment.front().second = path("file/cache").string();
   Launch unset = nowhere;
   unset.environment.erase(unset.environment.begin());
@@ -145,7 +145,7 @@ TEST_F(Tune, EndsInTimeWhereTheFirstRunDoesNot) {
                                " s: "
                                "give more than --seconds 5"});
   EXPECT_GT(outcome.seconds, 3.0);
-  EXPECT_LT(outcome.seconds, 12.0);  // of which ending and a busy machine may take seven
+  EXPECT_LT(outcome.seconds, 40.0);  // of which a busy machine may take the most
   EXPECT_EQ(processes_left(), 0U);
   EXPECT_EQ(files_in("tmp"), 0U);
 }

@@ -92,9 +92,9 @@ class TwoHostsFault : public RunTest {
     ASSERT_EQ(outcome.code, 0) << outcome.err;
   }
 
-  /// The job's end, which must come soon after now.
-  Outcome end_after_fault() const {
-    wait_until("the job has ended", 30.0, [&] { return has_ended(); });
+  /// The job's end, which must come soon after now; `limit`: as of end_after_fault() elsewhere.
+  Outcome end_after_fault(double limit = 30.0) const {
+    wait_until("the job has ended", limit, [&] { return has_ended(); });
     Outcome outcome;
     outcome.code = std::stoi(read_file(path("code")));
     outcome.err = job_->err();
@@ -206,7 +206,7 @@ TEST_F(TwoHostsFault, HostThatIsCutOffIsNamed) {
 TEST_F(TwoHostsFault, HostThatIsCutOffIsNamedInTimeByDefault) {
   start("20");
   disconnect();
-  const Outcome outcome = end_after_fault();
+  const Outcome outcome = end_after_fault(60.0);
   EXPECT_EQ(outcome.code, 1) << outcome.err;
   EXPECT_NE(only_error(outcome).find(" for ranks 2 and 3, which give no sign of life "),
             std::string::npos)

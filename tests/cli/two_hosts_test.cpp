@@ -59,12 +59,14 @@ TEST_F(TwoHosts, AreStartedByTheLauncher) {
   fs::create_directories(path("run"));
   fs::permissions(path("run"), fs::perms::owner_all);
   // The hosts vanish with their last command: the second one's guard needs a moment.
-  std::vector<std::string> command{TANDEM_TWO_HOSTS_SCRIPT,
-                                   "--launcher",
-                                   "sh",
-                                   "-c",
-                                   "\"$@\"; code=$?; sleep 2; exit $code",
-                                   "sh"};
+  std::vector<std::string> command{
+      TANDEM_TWO_HOSTS_SCRIPT,
+      "--launcher",
+      "sh",
+      "-c",
+      "\"$@\"; code=$?; for i in $(seq 600); do [ -z \"$(ls -A "
+      "\"$XDG_RUNTIME_DIR\")\" ] && break; sleep 0.1; done; exit $code",
+      "sh"};
   const std::vector<std::string> launcher = tandem(
       {"launch", "--hosts", "10.213.0.1,10.213.0.2", "--gpus", "1", "--ranks-per-gpu", "2", "--"});
   command.insert(command.end(), launcher.begin(), launcher.end());

@@ -57,8 +57,8 @@ class Loader : public ::testing::Test {
 };
 
 TEST_F(Loader, NamesASampleThatDoesNotCome) {
-  data.delay_ms = 3000;
-  DataLoader loader(data, transform, training(), {.batch = 12, .timeout_seconds = 0.5});
+  data.delay_ms = 5000;
+  DataLoader loader(data, transform, training(), {.batch = 12, .timeout_seconds = 1.5});
   const auto begin = std::chrono::steady_clock::now();
   try {
     loader.next();
@@ -68,11 +68,11 @@ TEST_F(Loader, NamesASampleThatDoesNotCome) {
         DistributedSampler({.size = 50, .global_batch = 12, .seed = 4}).indices(0, 0, 0).front());
     EXPECT_EQ(std::string(error.what()),
               first +
-                  ": waited 0.5 s for it, in which no other sample was read either; look at "
+                  ": waited 1.5 s for it, in which no other sample was read either; look at "
                   "the disk or the network that it lies on, or raise data.timeout_seconds");
   }
   const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
-  EXPECT_GE(waited.count(), 0.5);
+  EXPECT_GE(waited.count(), 1.5);
 }
 
 TEST_F(Loader, NamesTheSampleThatAThreadIsAt) {
@@ -80,7 +80,7 @@ TEST_F(Loader, NamesTheSampleThatAThreadIsAt) {
       DistributedSampler({.size = 50, .global_batch = 12, .seed = 4}).indices(0, 0, 0);
   data.slow = order[8];
   DataLoader loader(data, transform, training(),
-                    {.batch = 12, .workers = 3, .timeout_seconds = 0.5});
+                    {.batch = 12, .workers = 3, .timeout_seconds = 1.5});
   try {
     loader.next();
     FAIL() << "waited for it";
@@ -97,23 +97,23 @@ TEST_F(Loader, TellsABrokenSampleRatherThanOneThatHangs) {
       DistributedSampler({.size = 50, .global_batch = 12, .seed = 4}).indices(0, 0, 0);
   data.slow = order[6];
   DataLoader loader(data, transform, training(),
-                    {.batch = 12, .workers = 2, .timeout_seconds = 0.5});
+                    {.batch = 12, .workers = 2, .timeout_seconds = 1.5});
   EXPECT_THROW(loader.next(), InputError);
 }
 
-/// Each reading counts, in place of broken samples too: 2.4 s for a single position.
+/// Each reading counts, in place of broken samples too: 4 s for a single position.
 TEST_F(Loader, CountsWhatIsReadInTheirPlace) {
   data.broken_from = 0;
-  data.delay_ms = 24;
+  data.delay_ms = 40;
   DataLoader loader(data, transform, training(),
-                    {.batch = 12, .on_bad_sample = OnBadSample::replace, .timeout_seconds = 1.0});
+                    {.batch = 12, .on_bad_sample = OnBadSample::replace, .timeout_seconds = 3.0});
   EXPECT_THROW(loader.next(), InputError) << "too much is broken";
 }
 
 TEST_F(Loader, WaitsForSamplesThatComeSlowly) {
-  data.delay_ms = 200;
-  DataLoader loader(data, transform, training(), {.batch = 12, .timeout_seconds = 1.5});
-  EXPECT_NE(loader.next(), nullptr) << "2.4 s";
+  data.delay_ms = 400;
+  DataLoader loader(data, transform, training(), {.batch = 12, .timeout_seconds = 3.0});
+  EXPECT_NE(loader.next(), nullptr) << "4.8 s";
 }
 
 TEST_F(Loader, WaitsForEverWhereItIsToldTo) {
@@ -328,7 +328,7 @@ TEST_F(Loader, StopsEarlyAndQuickly) {
 }
 
 TEST_F(Loader, CallsBackWhileItWaits) {
-  data.delay_ms = 20;  // a batch takes 240 ms
+  data.delay_ms = 100;  // a batch takes 1.2 s
   int calls = 0;
   DataLoader loader(data, transform, training(), {.batch = 12, .while_waiting = [&] { ++calls; }});
   EXPECT_NE(loader.next(), nullptr);
@@ -341,7 +341,7 @@ TEST_F(Loader, PrefetchesNoMoreThanAsked) {
   EXPECT_NE(loader.next(), nullptr);
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   EXPECT_LE(data.loads, 3 * 12);
-  data.delay_ms = 2;
+  data.delay_ms = 20;
   const double before = loader.wait_seconds();
   for (int i = 0; i < 4; ++i) EXPECT_NE(loader.next(), nullptr);
   EXPECT_GT(loader.wait_seconds(), before);

@@ -33,7 +33,7 @@ class TroubledDataset final : public Dataset {
   std::int64_t broken_from = INT64_MAX;
   std::atomic<int> delay_ms{0};
   std::int64_t slow = -1;  ///< the sample that takes slow_ms
-  int slow_ms = 3000;
+  int slow_ms = 5000;
   mutable std::atomic<int> loads{0};
 
  private:

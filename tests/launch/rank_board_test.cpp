@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <barrier>
 #include <csignal>
 #include <filesystem>
 #include <thread>
@@ -93,8 +94,10 @@ TEST(RankBoard, HasOneSpeakForAll) {
   const std::string job = new_job_name();
   std::atomic<int> said{0};
   std::vector<int> named;
+  std::barrier all_there(3);
   const auto watch = [&](int rank, milliseconds delay) {
     RankBoard board({.job = job, .local_rank = rank, .local_size = 3}, rank);
+    all_there.arrive_and_wait();  // the last one to leave takes the board away
     std::this_thread::sleep_for(delay);
     board.set(rank == 0 ? RankState::ended : RankState::killed, SIGKILL);
     if (rank == 0) return;

@@ -201,11 +201,12 @@ TEST(RunJob, EndsAStarterThatDoesNotEndAFailedJobWithTheRanksCode) {
 }
 
 /// What a starter does whose ranks stop when they are asked to, which takes `seconds` to end then,
-/// and which another signal crashes.
-std::string stopping_starter(int seconds) {
+/// and which another signal crashes. Makes the file once it is ready for them.
+std::string stopping_starter(const std::filesystem::path& ready, int seconds) {
   return fmt::format(
-      "trap : USR1; trap 'kill -SEGV $$' TERM; sleep 60 & wait; kill $!; sleep {} & wait; exit 75",
-      seconds);
+      "trap : USR1; trap 'kill -SEGV $$' TERM; : >'{}'; "
+      "sleep 60 & wait; kill $!; sleep {} & wait; exit 75",
+      ready.string(), seconds);
 }
 
 /// What comes to a launcher, from a person and from ranks by their notices.
@@ -214,7 +215,7 @@ struct Event {
   int notice = 0;  ///< a rank's exit code; 0: none
 };
 
-/// How a job ends to which these come, 1.3 s apart, since within one second two signals are one;
+/// How a job ends to which these come, 2 s apart, since within one second two signals are one;
 /// its starter would take `seconds` to end by itself.
 struct StoppedJob {
   JobEnd end{};
@@ -223,26 +224,30 @@ struct StoppedJob {
   StoppedJob(const std::string& job, const std::vector<Event>& events, int seconds) {
     const Disposition interrupt(SIGINT, SIG_DFL);
     const SignalQueue signals;
+    const TemporaryFolder folder;
     const std::jthread sender([&] {
-      std::this_thread::sleep_for(milliseconds(300));  // for the traps
+      for (int tries = 0; tries < 3000 && !std::filesystem::exists(folder / "ready"); ++tries) {
+        std::this_thread::sleep_for(milliseconds(10));
+      }
       for (const Event& event : events) {
         if (event.notice != 0) notify_end(job, event.notice);
         if (event.signal != 0) ::kill(::getpid(), event.signal);
-        std::this_thread::sleep_for(milliseconds(1300));
+        std::this_thread::sleep_for(milliseconds(2000));
       }
     });
     const auto begin = std::chrono::steady_clock::now();
-    end = run_job({"sh", "-c", stopping_starter(seconds)}, job, std::chrono::seconds(5), signals);
+    end = run_job({"sh", "-c", stopping_starter(folder / "ready", seconds)}, job,
+                  std::chrono::seconds(5), signals);
     taken = std::chrono::steady_clock::now() - begin;
   }
 };
 
 // A person presses Ctrl-C again while mpirun winds down.
 TEST(RunJob, LeavesAStarterAloneWhoseRanksHaveStopped) {
-  const StoppedJob job(job_named("winding_down"), {{SIGINT, 0}, {SIGINT, 75}}, 4);
+  const StoppedJob job(job_named("winding_down"), {{SIGINT, 0}, {SIGINT, 75}}, 6);
   EXPECT_EQ(job.end.code, 75);
   EXPECT_EQ(job.end.stop_signal, SIGINT);
-  EXPECT_GT(job.taken.count(), 4.0);
+  EXPECT_GT(job.taken.count(), 6.0);
 }
 
 // And again, where it hangs.

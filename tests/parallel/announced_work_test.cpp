@@ -21,7 +21,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr FilePatience patience{.seconds = 0.5, .key = "data.timeout_seconds", .advice = "; wait"};
+constexpr FilePatience patience{.seconds = 2.0, .key = "data.timeout_seconds", .advice = "; wait"};
 
 class AnnouncedWork : public testing::Test {
  protected:
@@ -30,14 +30,14 @@ class AnnouncedWork : public testing::Test {
 
 TEST_F(AnnouncedWork, MayTakeAsLongAsItLikesWhileFilesMove) {
   int moved = 0;
-  run_announced(self_, {.seconds = 1.0, .key = "data.timeout_seconds"}, [&] {
+  run_announced(self_, {.seconds = 4.0, .key = "data.timeout_seconds"}, [&] {
     file_in_hand("slow");
-    for (; moved < 10; ++moved) {
+    for (; moved < 25; ++moved) {
       std::this_thread::sleep_for(milliseconds(200));
       file_moved();
     }
   });
-  EXPECT_EQ(moved, 10);
+  EXPECT_EQ(moved, 25);
 }
 
 TEST_F(AnnouncedWork, MayTakeLongerToSyncALargeFile) {
@@ -45,7 +45,7 @@ TEST_F(AnnouncedWork, MayTakeLongerToSyncALargeFile) {
   run_announced(self_, patience, [&] {
     file_in_hand("large");
     file_syncs(std::uint64_t{64} << 20U);
-    std::this_thread::sleep_for(milliseconds(1500));
+    std::this_thread::sleep_for(milliseconds(4000));
     done = true;
   });
   EXPECT_TRUE(done);
@@ -58,7 +58,7 @@ TEST_F(AnnouncedWork, WaitsForAsLongAsATerminalIsHeld) {
   while (::write(pipe[1], "x", 1) == 1) {
   }
   std::thread reader([&] {
-    std::this_thread::sleep_for(milliseconds(1500));
+    std::this_thread::sleep_for(milliseconds(4000));
     std::vector<char> bytes(65536);
     EXPECT_GT(::read(pipe[0], bytes.data(), bytes.size()), 0);
   });
@@ -78,7 +78,7 @@ TEST_F(AnnouncedWork, NamesTheFileThatStandsStill) {
     });
   });
   EXPECT_TRUE(
-      message.starts_with("photos/cat: waited 0.5 s for it; look at the disk or the network "
+      message.starts_with("photos/cat: waited 2 s for it; look at the disk or the network "
                           "that it lies on, or raise data.timeout_seconds ("))
       << message;
   EXPECT_TRUE(message.ends_with("); wait")) << message;

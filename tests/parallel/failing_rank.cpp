@@ -23,7 +23,7 @@ namespace tandem {
 namespace {
 
 constexpr int last_rank = 2;
-constexpr MpiOptions options{.timeout_seconds = 1.0, .meeting_seconds = 2.0};
+constexpr MpiOptions options{.timeout_seconds = 3.0, .meeting_seconds = 6.0};
 
 void give_signs_of_life() {
   constexpr int sign = 29'417;  // MpiWatch's, of a rank that waits

@@ -8,7 +8,7 @@ status=0
 # lose one while it ends a job.
 for case in "abort:3:this rank fails on purpose [[]*, rank 2]" \
   "unwind:5:this rank fails on purpose [[]*, rank 2]" \
-  "absent:3:waited 2 s in the first meeting of all ranks for rank 2, which gives no sign of life" \
+  "absent:3:waited 6 s in the first meeting of all ranks for rank 2, which gives no sign of life" \
   "apart:3:in the first meeting of all ranks though all ranks give signs of life: the MPI of one" \
   "stopped:1:waited 5 s in MPI_Init for rank 2 on $(hostname), which is stopped; look" \
   "late:1:waited 5 s in MPI_Init for rank 2 on $(hostname), which has not come to it; look"; do
@@ -19,7 +19,7 @@ for case in "abort:3:this rank fails on purpose [[]*, rank 2]" \
   case $kind in
     stopped | late) export TANDEM_START_SECONDS=5 ;;
   esac
-  output=$(timeout -k 5 40 "$@" "$program" "$kind" 2>&1)
+  output=$(timeout -k 5 120 "$@" "$program" "$kind" 2>&1)
   code=$?
   if [ "$code" -ne "$expected" ]; then
     echo "$kind: the job ended with code $code, not $expected"

@@ -144,7 +144,7 @@ TEST(GradientBucketer, ExposesTheTimeSpentWaitingForASlowRank) {
   Step s;
   s.bucketer.begin_step();
   world().barrier();
-  if (world().rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  if (world().rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2000));
   for (std::size_t i = 0; i < s.slices.size(); ++i) s.compute(i, 0);
   s.bucketer.finish();
   if (world().rank() != 0) {

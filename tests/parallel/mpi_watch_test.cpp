@@ -9,7 +9,7 @@
 namespace tandem {
 namespace {
 
-constexpr double timeout = 1.5;
+constexpr double timeout = 2.0;
 constexpr MpiOptions with_timeout{.timeout_seconds = timeout};
 
 void sleep(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
@@ -25,7 +25,7 @@ TEST(MpiWatch, NamesTheSilentRankAndTheOperation) {
     } else {
       const std::string message =
           message_of<CommunicationTimeout>([&] { group.all_reduce(view(values), ReduceOp::sum); });
-      EXPECT_EQ(message, "waited 1.5 s in all_reduce (1,234 elements) for rank " +
+      EXPECT_EQ(message, "waited 2 s in all_reduce (1,234 elements) for rank " +
                              std::to_string(silent) + ", which gives no sign of life");
     }
     world().barrier();
@@ -38,7 +38,7 @@ TEST(MpiWatch, TellsOfRanksThatWaitForOneAnother) {
     auto& values = outliving_operations<std::vector<float>>(12U);
     const int next = (group.rank() + 1) % group.size();
     EXPECT_EQ(message_of<CommunicationTimeout>([&] { group.recv(view(values), next); }),
-              "waited 1.5 s in recv (12 elements) though all ranks give signs of life: they wait "
+              "waited 2 s in recv (12 elements) though all ranks give signs of life: they wait "
               "for one another in different operations");
     world().barrier();
     std::vector<float> late(values.size());
@@ -97,7 +97,7 @@ TEST(MpiWatch, NamesWhatItWasAskedToWaitFor) {
       const std::string message = message_of<CommunicationTimeout>([&] {
         group.wait_until([] { return false; }, [] { return std::string("the end of a step"); });
       });
-      EXPECT_EQ(message, "waited 1.5 s in the end of a step for rank " + std::to_string(silent) +
+      EXPECT_EQ(message, "waited 2 s in the end of a step for rank " + std::to_string(silent) +
                              ", which gives no sign of life");
     }
     world().barrier();
@@ -116,7 +116,7 @@ TEST(MpiWatch, NamesTheLabelOfAnOperation) {
       reduce();
     } else {
       EXPECT_EQ(message_of<CommunicationTimeout>(reduce),
-                "waited 1.5 s in all_reduce_async of gradient bucket 1 of 3 (1,234 elements) for "
+                "waited 2 s in all_reduce_async of gradient bucket 1 of 3 (1,234 elements) for "
                 "rank 0, which gives no sign of life");
     }
     world().barrier();

@@ -133,7 +133,7 @@ TEST(SharedChoices, AreMadeAtOnceAgainAfterwards) {
 
 TEST(SharedChoices, ALongChoiceIsNotTakenForAHang) {
   if (world().size() < 2) return;
-  constexpr double timeout = 1.5;
+  constexpr double timeout = 2.0;
   MpiCommunicator ranks({.timeout_seconds = timeout});
   KernelChoices choices({}, "device");
   Taker taker(choices);
@@ -146,7 +146,7 @@ TEST(SharedChoices, ALongChoiceIsNotTakenForAHang) {
 // As of a kernel that never ends: the others wait for as long as the choosing rank lives.
 TEST(SharedChoices, AChoiceThatHangsIsToldByItsRank) {
   if (world().size() < 2) return;
-  constexpr double timeout = 1.0;
+  constexpr double timeout = 2.0;
   MpiCommunicator ranks({.timeout_seconds = timeout});
   KernelChoices choices({}, "device");
   std::promise<std::string> told;
@@ -174,7 +174,7 @@ TEST(SharedChoices, AChoiceThatHangsIsToldByItsRank) {
 
 TEST(SharedChoices, ALongChoiceOfWhatTheLeaderHasNoUseForIsNotTakenForAHang) {
   if (world().size() < 2) return;
-  constexpr double timeout = 1.5;
+  constexpr double timeout = 2.0;
   MpiCommunicator ranks({.timeout_seconds = timeout});
   KernelChoices choices({}, "device");
   Taker taker(choices);

@@ -67,7 +67,7 @@ TEST(Split, SplitsMessagesAsTheWholeDoes) {
 
 TEST(Split, TimeOutsNameRanksOfTheWholeJob) {
   if (world().size() < 3) return;
-  constexpr double timeout = 1.5;
+  constexpr double timeout = 2.0;
   auto& whole = outliving_operations<MpiCommunicator>(MpiOptions{.timeout_seconds = timeout});
   const int silent = whole.size() - 1;
   const auto& part =
@@ -77,7 +77,7 @@ TEST(Split, TimeOutsNameRanksOfTheWholeJob) {
     part->barrier();
   } else if (whole.rank() > 0) {
     EXPECT_EQ(message_of<CommunicationTimeout>([&] { part->barrier(); }),
-              "waited 1.5 s in barrier (0 elements) for rank " + std::to_string(silent) +
+              "waited 2 s in barrier (0 elements) for rank " + std::to_string(silent) +
                   ", which gives no sign of life");
   } else {
     // Waits too, so that it is heard of by the ranks of the other part.
@@ -89,7 +89,7 @@ TEST(Split, TimeOutsNameRanksOfTheWholeJob) {
 
 TEST(Split, SignsOfWorkReachTheOtherParts) {
   if (world().size() < 2) return;
-  constexpr double timeout = 1.5;
+  constexpr double timeout = 2.0;
   MpiCommunicator whole({.timeout_seconds = timeout});
   const auto part = whole.split(whole.rank());
   if (whole.rank() == 0) {

@@ -16,10 +16,11 @@ inline unsigned test_patience() {
   return text == nullptr ? 1U : static_cast<unsigned>(std::clamp(std::atoi(text), 1, 100));
 }
 
-/// The time-out of the ranks, with that patience.
+/// The time-out of the ranks, with that patience: long enough for what rank 0 does alone. Tests of
+/// time-outs have communicators of their own.
 inline MpiOptions patient_options() {
   MpiOptions options;
-  options.timeout_seconds *= test_patience();
+  options.timeout_seconds = 120.0 * test_patience();
   return options;
 }
 

@@ -27,6 +27,15 @@ inline char process_state(pid_t process) {
   return status.empty() ? '\0' : status.front();
 }
 
+/// The process that started it, or that took it over.
+inline pid_t parent_of(pid_t process) {
+  std::istringstream status(process_status(process));
+  char state = 0;
+  pid_t parent = 0;
+  status >> state >> parent;
+  return parent;
+}
+
 /// Seconds that all threads of a process have computed so far; 0 where it is gone.
 inline double processor_seconds(pid_t process) {
   constexpr int before = 11;  // fields, in front of the ticks in the program and in the kernel
