@@ -204,8 +204,8 @@ TEST(RunJob, EndsAStarterThatDoesNotEndAFailedJobWithTheRanksCode) {
 /// and which another signal crashes. Makes the file once it is ready for them.
 std::string stopping_starter(const std::filesystem::path& ready, int seconds) {
   return fmt::format(
-      "trap : USR1; trap 'kill -SEGV $$' TERM; : >'{}'; "
-      "sleep 60 & wait; kill $!; sleep {} & wait; exit 75",
+      "asked=; trap 'asked=1' USR1; trap 'kill $!; kill -SEGV $$' TERM; : >'{}'; "
+      "until [ $asked ]; do sleep 0.05; done; sleep {} & wait; exit 75",
       ready.string(), seconds);
 }
 
