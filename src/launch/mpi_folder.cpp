@@ -18,6 +18,7 @@
 #include "launch/holds_within.h"
 #include "launch/host_tag.h"
 #include "launch/own_folder.h"
+#include "parallel/colocated/shared_segment.h"
 
 namespace tandem {
 namespace {
@@ -105,8 +106,10 @@ MpiFolder::~MpiFolder() {
 
 EnvironmentChanges mpi_folder_variables(const std::string& job,
                                         const ReadEnvironment& environment) {
-  if (environment(open_mpi_variable) != nullptr) return {};
-  return {{open_mpi_variable, path_of(job).string()}};
+  const std::string path = path_of(job).string();
+  EnvironmentChanges changes{{segment_folder_variable, path}};
+  if (environment(open_mpi_variable) == nullptr) changes.emplace_back(open_mpi_variable, path);
+  return changes;
 }
 
 MpiFolderShare::MpiFolderShare(const std::string& job) : job_(job) {

@@ -10,10 +10,11 @@
 
 namespace tandem {
 
-/// A job's own folder in /dev/shm of the launcher's host, for what the MPI library of its ranks
-/// shares there. Open MPI 4.1 leaves 4 MiB of every rank that is killed together with mpirun, under
-/// names that do not say whose they are; here they are the job's, and go with it. The other hosts
-/// have no such folder: there mpirun's helper outlives the ranks and removes what is theirs.
+/// A job's own folder in /dev/shm of the launcher's host, for what its ranks and their MPI library
+/// share there. Open MPI 4.1 leaves 4 MiB of every rank that is killed together with mpirun, under
+/// names that do not say whose they are, and a rank may be killed while what it shares still has a
+/// name; here they are the job's, and go with it. The other hosts have no such folder: there
+/// mpirun's helper outlives the ranks and removes what is the MPI library's.
 ///
 /// This is the launcher's hold on it. A process of its own removes the folder, and all in it, once
 /// the launcher and the ranks of this host have let go, also where all of them are killed.
@@ -33,8 +34,8 @@ class MpiFolder {
   pid_t keeper_ = -1;  // which removes it; -1: none
 };
 
-/// By which the MPI library of this host's ranks uses the job's folder, once there is one; nothing
-/// where the user's environment says which to use.
+/// By which this host's ranks, and their MPI library, use the job's folder, once there is one; not
+/// the library where the user's environment says which to use.
 EnvironmentChanges mpi_folder_variables(const std::string& job, const ReadEnvironment& environment);
 
 /// The hold of what starts a rank and watches it.

@@ -140,8 +140,9 @@ TEST(PlanText, SaysWhatEachProcessGets) {
   for (const char* part :
        {"4 processes on 1 host, 4 on each\n", "process 1: Fake GPU (GPU-a), cores 2-3\n",
         "CUDA_VISIBLE_DEVICES=GPU-a CUDA_MPS_PIPE_DIRECTORY=", "/p0 CUDA_MPS_LOG_DIRECTORY=",
-        "/l0 CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=30 OMPI_MCA_btl_vader_backing_directory=/dev/shm/",
-        "MPS: 1 private daemon\n", "mpirun (what is started):\n  mpirun ", "srun:\n  srun "}) {
+        "/l0 CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=30 TANDEM_SHARED_MEMORY_FOLDER=/dev/shm/",
+        " OMPI_MCA_btl_vader_backing_directory=/dev/shm/", "MPS: 1 private daemon\n",
+        "mpirun (what is started):\n  mpirun ", "srun:\n  srun "}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " is missing in:\n" << text;
   }
 }

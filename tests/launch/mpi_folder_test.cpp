@@ -14,6 +14,7 @@
 
 #include "launch/holds_within.h"
 #include "launch/job_supervisor.h"
+#include "parallel/colocated/shared_segment.h"
 
 namespace tandem {
 namespace {
@@ -49,7 +50,9 @@ TEST(MpiFolder, GoesWithTheLauncherAndAllThatIsInIt) {
     EXPECT_EQ(fs::status(folder).permissions(), fs::perms::owner_all);
     {
       const MpiFolderShare rank(job);
-      EXPECT_EQ(rank.variables(nothing), (EnvironmentChanges{{variable, folder.string()}}));
+      EXPECT_EQ(rank.variables(nothing),
+                (EnvironmentChanges{{segment_folder_variable, folder.string()},
+                                    {variable, folder.string()}}));
       EXPECT_EQ(rank.variables(nothing), mpi_folder_variables(job, nothing));
     }
     EXPECT_EQ(folders_of(job).size(), 1U) << "other ranks may still come";
@@ -59,14 +62,14 @@ TEST(MpiFolder, GoesWithTheLauncherAndAllThatIsInIt) {
   EXPECT_EQ(folders_of(other).size(), 1U);
 }
 
-TEST(MpiFolder, IsLeftToTheUsersEnvironment) {
+TEST(MpiFolder, OfTheMpiLibraryIsLeftToTheUsersEnvironment) {
   const std::string job = new_job_name();
   const MpiFolder launcher(job);
   const MpiFolderShare rank(job);
-  EXPECT_TRUE(rank.variables([](const char* name) {
-                    return name == std::string(variable) ? "/tmp" : nullptr;
-                  })
-                  .empty());
+  const EnvironmentChanges changes = rank.variables(
+      [](const char* name) { return name == std::string(variable) ? "/tmp" : nullptr; });
+  ASSERT_EQ(changes.size(), 1U);
+  EXPECT_EQ(changes[0].first, segment_folder_variable);
 }
 
 TEST(MpiFolder, IsNoneOnOtherHosts) {

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
+#include <filesystem>
 #include <random>
 #include <string>
 #include <system_error>
@@ -44,7 +46,7 @@ class SegmentName {
   SegmentName() = default;
   explicit SegmentName(std::string text) : text_(std::move(text)) {}
   ~SegmentName() {
-    if (!text_.empty()) shm_unlink(text_.c_str());
+    if (!text_.empty()) unlink(text_.c_str());
   }
   SegmentName(SegmentName&& other) noexcept : text_(std::exchange(other.text_, {})) {}
   SegmentName& operator=(SegmentName&& other) noexcept {
@@ -58,8 +60,16 @@ class SegmentName {
 };
 
 std::string random_name() {
+  const char* folder = std::getenv(segment_folder_variable);
+  std::error_code code;
+  if (folder == nullptr || !std::filesystem::is_directory(folder, code)) folder = "/dev/shm";
   std::random_device random;
-  return fmt::format("/tandem-{}-{:08x}{:08x}", getpid(), random(), random());
+  return fmt::format("{}/tandem-{}-{:08x}{:08x}", folder, getpid(), random(), random());
+}
+
+FileDescriptor open_shared(const std::string& name, int flags) {
+  return FileDescriptor(
+      open(name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, S_IRUSR | S_IWUSR));
 }
 
 std::size_t bytes_of(const SegmentSize& size, std::int64_t count) {
@@ -69,8 +79,7 @@ std::size_t bytes_of(const SegmentSize& size, std::int64_t count) {
 /// Throws Error with what a person can do about it.
 SegmentName create_segment(const SegmentSize& size, const std::string& host, int ranks) {
   const std::string name = random_name();
-  const FileDescriptor file(
-      shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR));
+  const FileDescriptor file = open_shared(name, O_CREAT | O_EXCL);
   if (file.get() < 0) {
     input_error("{} gives no shared memory ({}); mount /dev/shm there, {}", host, reason(errno),
                 way_out);
@@ -121,7 +130,7 @@ SharedSegment::SharedSegment(Communicator& world, const RankTopology& topology,
   const std::string& name = names[static_cast<std::size_t>(maker)];
   if (!name.empty()) {
     attempt([&] {
-      const FileDescriptor file(shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0));
+      const FileDescriptor file = open_shared(name, 0);
       struct stat status {};
       if (file.get() < 0 || fstat(file.get(), &status) != 0) {
         input_error(

@@ -20,9 +20,13 @@ struct SegmentSize {
   std::int64_t least;
 };
 
-/// Zeroed POSIX shared memory (shm_open) that the ranks of one host have in common. Its name is
-/// random, and gone as soon as all of them have mapped it, so that the kernel takes the memory back
-/// when the last of them ends, however it ends.
+/// Names the folder for segments' files, on /dev/shm, which whoever sets it removes: what is in it
+/// then goes too where a rank is killed while its segment still has a name. Else /dev/shm itself.
+inline constexpr const char* segment_folder_variable = "TANDEM_SHARED_MEMORY_FOLDER";
+
+/// Zeroed POSIX shared memory that the ranks of one host have in common: a file on /dev/shm, as
+/// shm_open() makes them. Its name is random, and gone as soon as all of them have mapped it, so
+/// that the kernel takes the memory back when the last of them ends, however it ends.
 class SharedSegment {
  public:
   /// Collective over `world`; the first rank of each host makes what its host shares. Where

@@ -209,15 +209,18 @@ TEST(Colocated, ArenasOfTheSharedHostAreSummedWhereTheyLie) {
   EXPECT_EQ(world().attached_bytes(elements), 0U);
 }
 
-/// Of this process, of memory that ranks share.
-int mappings_of_tests() {
+/// Of this process, of files whose path has the part.
+int mappings_in(const std::string& part) {
   std::ifstream maps("/proc/self/maps");
   int count = 0;
   for (std::string line; std::getline(maps, line);) {
-    count += line.find("/dev/shm/tandem-") != std::string::npos ? 1 : 0;
+    count += line.find(part) != std::string::npos ? 1 : 0;
   }
   return count;
 }
+
+/// Of memory that ranks share.
+int mappings_of_tests() { return mappings_in("/dev/shm/tandem-"); }
 
 TEST(Colocated, RoomOnceTakenIsEnoughWhateverTheSizes) {
   SharedDevice* host = world().shared_device();
@@ -263,6 +266,44 @@ TEST(Colocated, SaysWhereThereIsNoRoom) {
   EXPECT_NE(message.find("parallel.reduction = \"flat\""), std::string::npos) << message;
   expect_same_everywhere(message);
   EXPECT_EQ(names_of_this_process(), 0);
+}
+
+/// This process's environment variable, while it lives.
+class Variable {
+ public:
+  Variable(const char* name, const std::string& value) : name_(name) {
+    EXPECT_EQ(::setenv(name, value.c_str(), 1), 0);
+  }
+  ~Variable() { ::unsetenv(name_); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  const char* name_;
+};
+
+// As those of a job do that the launcher started, which removes the folder.
+TEST(Colocated, SegmentsAreMadeInTheFolderThatIsAskedFor) {
+  std::string name = "/dev/shm/tandem-test-XXXXXX";
+  ASSERT_NE(::mkdtemp(name.data()), nullptr);
+  {
+    const Variable folder(segment_folder_variable, name);
+    const SharedSegment segment(world(), topology_of_tests(world()),
+                                {.fixed = 64, .each = 64, .most = 1, .least = 1});
+    const std::vector<std::vector<int>> hosts = devices_of_ranks();
+    const bool first = std::ranges::any_of(
+        hosts, [](const std::vector<int>& ranks) { return ranks.front() == world().rank(); });
+    EXPECT_EQ(mappings_in(name) == 1, first);
+    EXPECT_TRUE(std::filesystem::is_empty(name)) << "nobody needs the name any more";
+    world().barrier();
+  }
+  std::filesystem::remove(name);
+  // One that is not there is none.
+  const Variable gone(segment_folder_variable, name);
+  const SharedSegment segment(world(), topology_of_tests(world()),
+                              {.fixed = 64, .each = 64, .most = 1, .least = 1});
+  EXPECT_GT(segment.count(), 0);
+  world().barrier();
 }
 
 TEST(HostReduction, IsMadeWhereItIsAskedForOrRanksShareAHost) {
