@@ -79,6 +79,10 @@ while kill -0 "$job" 2>/dev/null; do sleep 0.2 || true; done
 status=0
 wait "$job" || status=$?
 trap - INT TERM HUP
+if ((status == 75)); then
+  echo "Training was stopped. ./quickstart.sh goes on from the checkpoint." >&2
+  exit "$status"
+fi
 if ((status != 0)); then
   echo "Training ended with exit code $status. ./quickstart.sh goes on from the last checkpoint," \
     "if there is one." >&2

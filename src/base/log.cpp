@@ -49,7 +49,7 @@ spdlog::logger& terminal() {
                                                  std::make_shared<spdlog::sinks::stderr_sink_mt>());
     made->set_pattern("%v");
     const std::string_view wanted = wanted_level();
-    made->set_level(wanted == "debug" ? spdlog::level::debug : spdlog::level::info);
+    made->set_level(shows_debug_log() ? spdlog::level::debug : spdlog::level::info);
     made->flush_on(spdlog::level::debug);
     if (process_rank() <= 0 && !wanted.empty() && wanted != "debug" && wanted != "info") {
       made->warn("warning: TANDEM_LOG is '{}', but can be 'info' or 'debug'; taken as 'info'",
@@ -90,6 +90,8 @@ void open_log_file(const std::filesystem::path& file) {
   g_file = std::move(logger);
   g_file_failure.clear();
 }
+
+bool shows_debug_log() { return wanted_level() == "debug"; }
 
 std::string log_file_failure() {
   const std::scoped_lock lock(g_file_mutex);

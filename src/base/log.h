@@ -19,6 +19,9 @@ enum class LogLevel { debug, info, warning, error };
 /// everything with a time stamp. Throws InputError where the file cannot be opened.
 void open_log_file(const std::filesystem::path& file);
 
+/// Whether debug messages are printed, by TANDEM_LOG.
+bool shows_debug_log();
+
 /// Why the log file could not be written the first time that it could not be, the file's name in
 /// it; empty where all is well. Writing a message never throws, so whoever keeps the log asks.
 std::string log_file_failure();

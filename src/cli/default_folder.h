@@ -5,10 +5,14 @@
 
 namespace tandem {
 
-/// Where a training run of CONFIG writes: `out`, or runs/NAME of the config where `out` is empty.
+/// Where a training run of CONFIG writes: `out`, or, where that is empty, runs/NAME of the config,
+/// of a run's own config.toml that of the run's folder.
 inline std::filesystem::path run_folder(const std::string& config, const std::string& out) {
   if (!out.empty()) return out;
-  return std::filesystem::path("runs") / std::filesystem::path(config).stem();
+  const std::filesystem::path path(config);
+  const std::filesystem::path run = path.parent_path().filename();
+  const bool of_run = path.filename() == "config.toml" && !run.empty() && run != "." && run != "..";
+  return std::filesystem::path("runs") / (of_run ? run : path.stem());
 }
 
 }  // namespace tandem

@@ -274,7 +274,8 @@ int launch(const LaunchArguments& arguments) {
     std::cout << plan_text(plan, slots, ::geteuid() == 0);
     return 0;
   }
-  return supervise(plan, {.max_restarts = arguments.max_restarts, .go_on = resumed_command});
+  return supervise(plan,
+                   {.max_restarts = arguments.max_restarts, .go_on = way_on_of(plan.rank.command)});
 }
 
 /// What becomes of it the launcher is told: by what watches the rank, or, where that or what comes

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -20,6 +21,8 @@
 namespace tandem {
 namespace {
 
+namespace fs = std::filesystem;
+
 struct ReportArguments {
   std::vector<std::filesystem::path> folders;
   std::filesystem::path out = "report.html";
@@ -27,15 +30,37 @@ struct ReportArguments {
 
 constexpr FileKind report_kind{.name = "page of tandem report", .bytes = report_page_start};
 
-/// Whoever names a run's records means the run.
-std::vector<std::filesystem::path> folders_of(std::vector<std::filesystem::path> named) {
-  std::error_code not_there;
-  for (std::filesystem::path& each : named) {
-    if (each.filename() != "metrics.jsonl") continue;
-    if (!std::filesystem::is_regular_file(each, not_there)) continue;
-    each = each.has_parent_path() ? each.parent_path() : ".";
+/// Of a folder of runs; none where it is a run's itself, or holds none.
+std::vector<fs::path> runs_below(const fs::path& folder) {
+  std::vector<fs::path> runs;
+  std::error_code code;
+  if (fs::exists(folder / "metrics.jsonl", code)) return runs;
+  for (const fs::directory_entry& each : fs::directory_iterator(folder, code)) {
+    if (fs::exists(each.path() / "metrics.jsonl", code)) runs.push_back(each.path());
   }
-  return named;
+  std::ranges::sort(runs);
+  return runs;
+}
+
+/// Whoever names a run's records means the run, and whoever names a folder of runs those. Of
+/// several that are named ordinary files, as a page's among runs/*, are passed over.
+std::vector<fs::path> folders_of(const std::vector<fs::path>& named) {
+  std::vector<fs::path> folders;
+  std::error_code code;
+  for (const fs::path& each : named) {
+    if (!fs::is_regular_file(each, code)) {
+      const std::vector<fs::path> runs = runs_below(each);
+      if (runs.empty()) folders.push_back(each);
+      folders.insert(folders.end(), runs.begin(), runs.end());
+    } else if (each.filename() == "metrics.jsonl") {
+      folders.push_back(each.has_parent_path() ? each.parent_path() : ".");
+    } else if (named.size() > 1) {
+      log_warning("{} is no run's folder; it is passed over", each.string());
+    } else {
+      folders.push_back(each);
+    }
+  }
+  return folders;
 }
 
 /// Returns the signal by which somebody asked to stop meanwhile (those of StopSignal); 0 where the
@@ -76,7 +101,9 @@ void add_report_command(CLI::App& app, Command& chosen) {
       "learning rate; time by phase; what differs in config and environment.\n"
       "Example: tandem report runs/a runs/b --out report.html");
   auto arguments = std::make_shared<ReportArguments>();
-  command->add_option("RUN", arguments->folders, "Folders of runs, or their metrics.jsonl")
+  command
+      ->add_option("RUN", arguments->folders,
+                   "Folders of runs, or their metrics.jsonl, or folders that hold runs")
       ->required()
       ->check(not_empty());
   command->add_option("--out", arguments->out, "The page to write; an earlier page is replaced")

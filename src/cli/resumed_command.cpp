@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 
 #include "cli/command_words.h"
 #include "cli/default_folder.h"
 #include "train/checkpoint_store.h"
+#include "train/run_checkpoints.h"
 
 namespace tandem {
 namespace {
@@ -26,19 +28,52 @@ std::vector<std::string> without_resume(const std::vector<std::string>& command)
   return words;
 }
 
-}  // namespace
+/// What --resume is given, nothing where it stands alone; none where it is not there.
+std::optional<std::string> resumed_from(const std::vector<std::string>& command) {
+  const std::vector<std::string> given = values_of(command, "--resume");
+  if (!given.empty() && !given.back().starts_with('-')) return given.back();
+  const bool alone = std::ranges::find(command, "--resume") != command.end();
+  return alone ? std::optional<std::string>("") : std::nullopt;
+}
+
+bool trains(const std::vector<std::string>& command) {
+  return command.at(0) == "train" && command.size() > 1;
+}
+
+std::filesystem::path folder_of(const std::vector<std::string>& command) {
+  const std::vector<std::string> out = values_of(command, "--out");
+  return run_folder(command[1], out.empty() ? "" : out.back());
+}
+
+/// Which the ranks refuse to write over.
+bool holds_another_run(const std::vector<std::string>& command) {
+  if (!trains(command)) return false;
+  const std::optional<std::string> resumed = resumed_from(command);
+  const RunPlace place{.folder = folder_of(command),
+                       .resume = resumed.has_value(),
+                       .resume_from = resumed.value_or("")};
+  return !resumes_in_place(place) && CheckpointStore(place.folder / "checkpoints").holds_any();
+}
 
 Continuation resumed_command(const std::vector<std::string>& command) {
-  if (command.at(0) != "train" || command.size() < 2) return {command, "from the start"};
-  const std::vector<std::string> out = values_of(command, "--out");
-  const CheckpointStore store(run_folder(command[1], out.empty() ? "" : out.back()) /
-                              "checkpoints");
+  if (!trains(command)) return {command, "from the start"};
+  const CheckpointStore store(folder_of(command) / "checkpoints");
   const std::optional<StepCheckpoint> newest = store.newest();
   // A run that was to go on from another run's checkpoint does that again.
   if (!newest) return {command, "from the start: there is no checkpoint yet"};
   std::vector<std::string> words = without_resume(command);
   words.emplace_back("--resume");
   return {words, fmt::format("from step {} ({})", newest->step, newest->path.string()), true};
+}
+
+}  // namespace
+
+std::function<Continuation(const std::vector<std::string>& command)> way_on_of(
+    const std::vector<std::string>& first) {
+  if (!holds_another_run(first)) return resumed_command;
+  return [](const std::vector<std::string>& command) -> Continuation {
+    return {command, "from the start: what its folder holds is another run"};
+  };
 }
 
 }  // namespace tandem

@@ -1,3 +1,4 @@
+#include <csignal>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -22,6 +23,8 @@ struct TrainArguments {
 };
 
 int train(const TrainArguments& arguments, bool resume, const MpiSession& session) {
+  // Whoever reads what it says may go (`| head`): the run does not depend on it.
+  if (std::signal(SIGPIPE, SIG_IGN) == SIG_ERR) log_warning("cannot ignore SIGPIPE");
   const RunConfig config = read_rank_config(arguments.config, arguments.overrides);
   const std::filesystem::path folder = run_folder(arguments.config, arguments.out);
   const std::unique_ptr<Communicator> world =

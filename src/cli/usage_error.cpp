@@ -31,6 +31,9 @@ Words subcommands_of(const CLI::App& command) {
 
 /// Where to put an option that is not this command's; empty where it is nobody's.
 std::string right_place(const CLI::App& command, const std::string& option) {
+  if (command.get_name() == "launch" && (option == "-n" || option == "-np" || option == "-c")) {
+    return "; how many ranks there are say --gpus and --ranks-per-gpu";
+  }
   if (command.get_name() == "launch") {
     return "; options of what is launched stand behind --: tandem launch -- train CONFIG " + option;
   }

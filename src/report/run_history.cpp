@@ -9,8 +9,8 @@
 #include <set>
 #include <sstream>
 
+#include "base/config_changes.h"
 #include "base/error.h"
-#include "base/toml_parser.h"
 
 namespace tandem {
 namespace {
@@ -153,30 +153,18 @@ void read_metrics(const fs::path& path, RunHistory& run) {
   }
 }
 
-void flatten(const toml::table& table, const std::string& prefix, Facts& facts) {
-  for (const auto& [key, node] : table) {
-    const std::string name = prefix + std::string(key.str());
-    if (const toml::table* inner = node.as_table()) {
-      flatten(*inner, name + ".", facts);
-      continue;
-    }
-    std::ostringstream text;
-    node.visit([&text](const auto& value) { text << value; });
-    facts.emplace_back(name, text.str());
-  }
-}
-
 void read_config(const fs::path& path, RunHistory& run) {
   std::ifstream file(path, std::ios::binary);
   if (!file) {
     run.notes.push_back(fmt::format("{}: cannot be read; the config is left out", path.string()));
     return;
   }
+  std::ostringstream text;
+  text << file.rdbuf();
   try {
-    flatten(toml::parse(file, path.string()), "", run.config);
-  } catch (const toml::parse_error& error) {
-    run.notes.push_back(fmt::format("{}:{}: {}; the config is left out", path.string(),
-                                    error.source().begin.line, error.description()));
+    run.config = flat_config(text.str(), path.string());
+  } catch (const InputError& error) {
+    run.notes.push_back(fmt::format("{}; the config is left out", error.what()));
   }
 }
 

@@ -20,7 +20,11 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Whether the run goes on in the folder that it is resumed from.
+constexpr std::string_view resume_advice =
+    "give a checkpoint or the folder of a run that has one, or leave --resume out to start anew";
+
+}  // namespace
+
 bool resumes_in_place(const RunPlace& place) {
   if (!place.resume) return false;
   if (place.resume_from.empty()) return true;
@@ -31,12 +35,11 @@ bool resumes_in_place(const RunPlace& place) {
          folder.end();
 }
 
-}  // namespace
-
 RunCheckpoints::RunCheckpoints(const RunPlace& place, const RunConfig& config)
     : place_(place), config_(config), store_(place.folder / "checkpoints") {}
 
 void RunCheckpoints::require_fresh_folder() const {
+  require_named_source();
   // Any other run may start only where none has left checkpoints.
   if (resumes_in_place(place_) || !store_.holds_any()) return;
   input_error("{} holds {} run already; {}choose another --out", place_.folder.string(),
@@ -44,20 +47,22 @@ void RunCheckpoints::require_fresh_folder() const {
               place_.resume ? "" : "go on with it by --resume or ");
 }
 
+void RunCheckpoints::require_named_source() const {
+  std::error_code code;
+  if (place_.resume_from.empty() || fs::exists(place_.resume_from, code)) return;
+  input_error("--resume {}: no such file or folder; {}", place_.resume_from.string(),
+              resume_advice);
+}
+
 fs::path RunCheckpoints::to_resume() const {
   const bool named = !place_.resume_from.empty();
   fs::path from = named ? place_.resume_from : place_.folder;
   std::error_code code;
   if (fs::is_regular_file(from, code)) return from;
-  constexpr std::string_view advice =
-      "give a checkpoint or the folder of a run that has one, or leave --resume out to start anew";
-  if (named && !fs::exists(from, code)) {
-    input_error("--resume {}: no such file or folder; {}", from.string(), advice);
-  }
   const std::optional<StepCheckpoint> newest = CheckpointStore(from / "checkpoints").newest();
   if (newest) return newest->path;
   input_error("--resume{}: no checkpoint in {}; {}", named ? " " + from.string() : "",
-              (from / "checkpoints").string(), advice);
+              (from / "checkpoints").string(), resume_advice);
 }
 
 TrainingPosition RunCheckpoints::start(Replica& replica, const TrainingPosition& fresh) const {

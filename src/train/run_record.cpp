@@ -2,14 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <fstream>
+#include <sstream>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/atomic_file.h"
+#include "base/config_changes.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/text.h"
 
 namespace tandem {
 namespace {
@@ -56,6 +61,34 @@ void add_gpu(const GpuStretch& stretch, JsonLine& line, std::vector<EventScalar>
   add("joules_per_1000_images", "gpu/joules_per_1000_images", per_thousand);
 }
 
+/// Empty where there is none.
+std::string text_of_file(const std::filesystem::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+/// Tells what a run that goes on does otherwise than before, and sets the config aside that it had.
+/// Where that does not read there is nothing to compare.
+void tell_changes(const std::filesystem::path& resolved, const std::string& now,
+                  std::int64_t first_step) {
+  constexpr std::size_t most = 8;
+  std::vector<std::string> changes;
+  try {
+    changes = config_changes(text_of_file(resolved), now);
+  } catch (const InputError& error) {
+    log_debug("{}", error.what());
+  }
+  if (changes.empty()) return;
+  const std::filesystem::path before =
+      resolved.parent_path() / fmt::format("config-until-step-{}.toml", first_step);
+  std::filesystem::rename(resolved, before);
+  const std::size_t more = changes.size() - std::min(changes.size(), most);
+  changes.resize(changes.size() - more);
+  log_info("other settings than before ({}{}); those are in {} now", join(changes, "; "),
+           more > 0 ? fmt::format("; and {} more", more) : "", before.string());
+}
+
 }  // namespace
 
 RunRecord::RunRecord(const std::filesystem::path& folder, const RunConfig& config, bool speaker,
@@ -63,6 +96,9 @@ RunRecord::RunRecord(const std::filesystem::path& folder, const RunConfig& confi
     : way_on_(std::move(way_on)), skips_bad_samples_(config.data.skip_bad_samples) {
   if (!speaker) return;
   open_log_file(folder / "train.log");
+  if (first_step > 0 && std::filesystem::exists(folder / "config.toml")) {
+    tell_changes(folder / "config.toml", config.text, first_step);
+  }
   AtomicFile resolved(folder / "config.toml");
   resolved.write(config.text);
   resolved.commit();

@@ -46,7 +46,8 @@ enum class RunEnding : std::uint8_t {
 class RunRecord {
  public:
   /// The folder is there. `first_step`: the step that the run goes on from, 0 for a new one;
-  /// records of later steps are dropped. The log stays open for what is said after the run, errors
+  /// records of later steps are dropped, and what differs from the config.toml there is told, which
+  /// becomes config-until-step-N.toml. The log stays open for what is said after the run, errors
   /// included. `way_on` says what to do once what cannot be written is mended.
   RunRecord(const std::filesystem::path& folder, const RunConfig& config, bool speaker,
             std::int64_t first_step, std::function<std::string()> way_on);

@@ -83,6 +83,9 @@ TEST_F(Commands, VersionAndMisuse) {
            {{"launch", "train", "run.toml", "--set", "a=b"},
             "tandem launch: unknown option '--set'; options of what is launched stand behind --: "
             "tandem launch -- train CONFIG --set; see tandem launch --help\n"},
+           {{"launch", "-n", "2", "--", "train", "run.toml"},
+            "tandem launch: unknown option '-n'; how many ranks there are say --gpus and "
+            "--ranks-per-gpu; see tandem launch --help\n"},
            {{"bench", "run.toml", "--ranks-per-gpu", "4"},
             "tandem bench: unknown option '--ranks-per-gpu'; it is one of tandem launch, which "
             "stand before --: tandem launch --ranks-per-gpu -- bench; see tandem bench --help\n"},

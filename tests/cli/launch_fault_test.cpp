@@ -251,6 +251,32 @@ TEST_F(LaunchFault, HostThatCannotBeReachedIsTold) {
   expect_nothing_left();
 }
 
+// Its ranks, which would have refused the folder, never came to it.
+TEST_F(LaunchFault, RestartsNothingFromAnotherRunsCheckpoint) {
+  ASSERT_EQ(run(launch({"--gpus", "none"}, set({"train.max_steps=3"}))).code, 0);
+  const std::vector<int> steps = checkpoint_steps(path("out"));
+  ASSERT_FALSE(steps.empty());
+  for (const Words& options : {Words{}, Words{"--max-restarts", "1"}}) {
+    Words words{"--gpus", "none"};
+    words.insert(words.end(), options.begin(), options.end());
+    const Outcome outcome = run(
+        with_script(launch(words, set({"train.max_steps=9"})), "mpirun", "#!/bin/bash\nexit 1\n"));
+    EXPECT_EQ(outcome.code, 1) << outcome.err;
+    EXPECT_EQ(outcome.err.find("from step "), std::string::npos) << outcome.err;
+    EXPECT_EQ(occurrences(outcome.err, "restart 1 of 1, from the start: "),
+              options.empty() ? 0U : 1U)
+        << outcome.err;
+  }
+  // With --resume it is this job's.
+  Words resumed = set({"train.max_steps=9"});
+  resumed.emplace_back("--resume");
+  const Outcome outcome =
+      run(with_script(launch({"--gpus", "none"}, resumed), "mpirun", "#!/bin/bash\nexit 1\n"));
+  EXPECT_NE(outcome.err.find(fmt::format("the run can go on from step {} ", steps.back())),
+            std::string::npos)
+      << outcome.err;
+}
+
 TEST_F(LaunchFault, RestartsAndGoesOnBitExactly) {
   Launch command = launch(shared_gpu({"--max-restarts", "1"}), endless_job());
   command.timeout = 2.0 * device().start_seconds + 60.0;

@@ -150,6 +150,19 @@ TEST_F(Report, TakesARunsRecordsForTheRun) {
   expect_one_message(command({"report", "run", "run/metrics.jsonl"}), {"is given twice"});
 }
 
+TEST_F(Report, TakesAFolderOfRunsAndPassesPagesOver) {
+  trained("runs/a", set({"train.max_steps=1"}));
+  trained("runs/b", set({"train.max_steps=1"}));
+  const std::size_t both = curves_of(report({"runs/a", "runs/b"}), "Loss").size();
+  EXPECT_EQ(curves_of(report({"runs"}), "Loss").size(), both);
+  write_file(path("runs/report.html"), "a page");
+  EXPECT_EQ(curves_of(report({"runs/a", "runs/b", "runs/report.html"}), "Loss").size(), both);
+  EXPECT_NE(warnings_.find("runs/report.html is no run's folder; it is passed over"),
+            std::string::npos)
+      << warnings_;
+  EXPECT_EQ(command({"report", "runs/report.html"}).code, 2);
+}
+
 TEST_F(Report, LeavesNothingBesideThePageWhenStopped) {
   trained("run", set({"train.max_steps=1"}));
   fs::create_directories(path("pages"));

@@ -55,6 +55,30 @@ TEST_F(ResumeFromOlder, LeavesTheNewerCheckpointsBehind) {
   EXPECT_EQ(train_losses(path("out")).rbegin()->first, 20);
 }
 
+// A --set that is not given again, as one that is given now, is told.
+TEST_F(ResumeFromOlder, TellsWhatIsSetOtherwiseThanBefore) {
+  const std::vector<std::string> options = set({"checkpoint.every_steps=8"});
+  trained("out", set({"train.max_steps=16", "optimizer.lr=0.01"}, options));
+  const std::string before = read_file(path("out/config.toml"));
+  std::vector<std::string> more = set({"train.max_steps=24"}, options);
+  more.emplace_back("--resume");
+  const Outcome changed = train("out", more);
+  EXPECT_EQ(changed.code, 0) << changed.err;
+  EXPECT_NE(changed.err.find("other settings than before (optimizer.lr: 0.01, now "),
+            std::string::npos)
+      << changed.err;
+  EXPECT_NE(changed.err.find("; train.max_steps: 16, now 24); those are in "
+                             "out/config-until-step-16.toml now\n"),
+            std::string::npos)
+      << changed.err;
+  EXPECT_EQ(read_file(path("out/config-until-step-16.toml")), before);
+  // The run's own config goes on in the run's folder, with nothing to tell.
+  const Outcome same = command(
+      {"train", "out/config.toml", "--out", "out", "--set", "train.max_steps=24", "--resume"});
+  EXPECT_EQ(same.code, 0) << same.err;
+  EXPECT_EQ(same.err.find("other settings"), std::string::npos) << same.err;
+}
+
 // Steps between the last record and a checkpoint are recorded with the checkpoint.
 TEST_F(ResumeFromOlder, RecordsWhatLongIntervalsHold) {
   const std::vector<std::string> options =

@@ -120,6 +120,20 @@ TEST_F(LateSignals, DoNotChangeHowARankEndsThatHasStopped) {
   EXPECT_EQ(checkpoint_steps(path("out")).size(), 1U) << outcome.err;
 }
 
+using ReadersThatGo = RunTest;
+
+// As `tandem train ... | head -1`.
+TEST_F(ReadersThatGo, DoNotEndTheRun) {
+  std::string line;
+  for (const std::string& word : train_command("out", set({"train.epochs=8"}))) line += word + " ";
+  const Outcome outcome =
+      run({.command = {"bash", "-c", line + "2>&1 | head -n 1; exit ${PIPESTATUS[0]}"},
+           .folder = root()});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(occurrences(outcome.out, "\n"), 1U) << outcome.out;
+  EXPECT_EQ(read_metrics(path("out"), "end").size(), 1U);
+}
+
 using SignalsInEvaluation = RunTest;
 
 TEST_F(SignalsInEvaluation, KilledRunHasThatEpochAndEvaluatesItOnResume) {

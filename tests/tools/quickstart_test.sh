@@ -78,5 +78,5 @@ expect "a build without CUDA" "$host" \
 for _ in {1..5}; do expect "stopped" "$host" "$(launched "$(cuda 0)" yes)"; done
 expect "stopped in a terminal" "$host" "$(launched "$(cuda 0)" terminal)"
 expect "its last words" "checkpoint written
-Training ended with exit code 75. ./quickstart.sh goes on from the last checkpoint, if there is one." \
+Training was stopped. ./quickstart.sh goes on from the checkpoint." \
   "$(tail -n 2 "$work/log")"
