@@ -103,7 +103,8 @@ ConfigTable ConfigTable::from_file(const std::filesystem::path& file) {
                 std::filesystem::exists(inside, code) ? ", as " + inside.string() : "");
   }
   if (!std::filesystem::is_regular_file(file, code)) {
-    input_error("{}: no such file; give the path of a TOML file", file.string());
+    input_error("{}: no {} file; give the path of a TOML file", file.string(),
+                std::filesystem::exists(file, code) ? "ordinary" : "such");
   }
   std::string text;
   {

@@ -73,6 +73,13 @@ DataConfig config_of(const VerifyArguments& arguments) {
     input_error("data verify {}: --kind says what a folder holds; a config has its data.kind",
                 arguments.target);
   }
+  if (is_folder && arguments.kind == "folder" &&
+      !fs::is_directory(fs::path(arguments.target) / "train", code)) {
+    input_error(
+        "data verify {}: no folder 'train' in it; give the one that holds train/ and "
+        "validation/ (or val/, test/), each with a folder for every class",
+        arguments.target);
+  }
   ConfigTable table =
       is_folder ? table_of_folder(arguments) : ConfigTable::from_file(arguments.target);
   for (const std::string& assignment : arguments.overrides) table.override_key(assignment);

@@ -54,6 +54,7 @@ class ModelParser {
     };
     dropout_ = choose_rate("dropout", options.dropout);
     stochastic_depth_ = choose_rate("stochastic_depth", options.stochastic_depth);
+    stochastic_depth_is_asked_ = options.stochastic_depth.has_value();
   }
 
   Graph parse() {
@@ -159,8 +160,10 @@ class ModelParser {
     if (stochastic_depth_ == 0.0) return;
     const auto has = [](const Node& node) { return node.layer->kind() == "stochastic_depth"; };
     if (std::ranges::any_of(graph.nodes(), has)) return;
-    root_.fail("stochastic_depth",
-               fmt::format("no block of {} takes stochastic depth; leave it out", name_));
+    const std::string message =
+        fmt::format("no block of {} takes stochastic depth; leave it out", name_);
+    if (!stochastic_depth_is_asked_) root_.fail("stochastic_depth", message);
+    input_error("model.stochastic_depth: {}", message);
   }
 
   int add_classifier(Graph& graph, const Declared& node, int input) const {
@@ -219,6 +222,7 @@ class ModelParser {
   std::int64_t size_ = 0;
   double dropout_ = 0.0;
   double stochastic_depth_ = 0.0;
+  bool stochastic_depth_is_asked_ = false;  // by the run, else by the model's file
   std::vector<Declared> declared_;
   std::map<std::string, std::size_t, std::less<>> index_;
   std::map<std::string, int, std::less<>> made_;

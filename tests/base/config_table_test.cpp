@@ -372,6 +372,8 @@ TEST(ConfigTable, ReadsFilesAndNamesThem) {
   EXPECT_EQ(config.where("epochs"), file + ":1");
   EXPECT_EQ(rejected([&] { ConfigTable::from_file(folder / "none.toml"); }),
             (folder / "none.toml").string() + ": no such file; give the path of a TOML file");
+  EXPECT_EQ(rejected([] { ConfigTable::from_file("/dev/null"); }),
+            "/dev/null: no ordinary file; give the path of a TOML file");
   EXPECT_EQ(rejected([&] { ConfigTable::from_file(folder.path()); }),
             folder.path().string() + ": a folder; give the path of a TOML file");
   std::ofstream(folder / "config.toml") << "epochs = 3\n";

@@ -157,11 +157,15 @@ TEST_F(DataVerify, SaysWhatIsWrongWithTheSetOrTheCommand) {
   expect_one_message(command({"data", "verify", "photos"}), {"photos", "--kind"});
   expect_one_message(command({"data", "verify", "--kind", "folder", "nosuch"}),
                      {"data verify nosuch: no such folder; give the one that holds the data"});
+  fs::create_directory(path("empty"));
+  expect_one_message(
+      command({"data", "verify", "--kind", "folder", "empty"}),
+      {"data verify empty: no folder 'train' in it; give the one that holds train/"});
   expect_one_message(command({"data", "verify", "--kind", "folder", "run.toml"}),
                      {"data verify run.toml: --kind says what a folder holds"});
   fs::create_directories(path("5"));
   expect_one_message(command({"data", "verify", "--kind", "folder", "5"}),
-                     {"error: data verify 5: data.path: 5/train: no such folder"});
+                     {"error: data verify 5: no folder 'train' in it"});
   picture("photos/val/eel/0.jpg", 20);
   expect_one_message(verify(), {"photos/val: class folder 'eel' is not among the 2 training"});
 }
