@@ -12,6 +12,19 @@ namespace {
 
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
+/// Long arrays are written over several.
+std::string in_one_line(const std::string& text) {
+  std::string line;
+  std::istringstream lines(text);
+  for (std::string part; std::getline(lines, part);) {
+    const std::size_t begin = part.find_first_not_of(' ');
+    if (begin == std::string::npos) continue;
+    if (!line.empty()) line += ' ';
+    line.append(part, begin);
+  }
+  return line;
+}
+
 void flatten(const toml::table& table, const std::string& prefix, Settings& settings) {
   for (const auto& [key, node] : table) {
     const std::string name = prefix + std::string(key.str());
@@ -21,7 +34,7 @@ void flatten(const toml::table& table, const std::string& prefix, Settings& sett
     }
     std::ostringstream text;
     node.visit([&text](const auto& value) { text << value; });
-    settings.emplace_back(name, text.str());
+    settings.emplace_back(name, in_one_line(text.str()));
   }
 }
 

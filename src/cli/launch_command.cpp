@@ -20,6 +20,7 @@
 #include "cli/commands.h"
 #include "cli/failure.h"
 #include "cli/launched_command.h"
+#include "cli/rank_config.h"
 #include "cli/resumed_command.h"
 #include "cli/tuned_placement.h"
 #include "cli/usage_error.h"
@@ -274,8 +275,10 @@ int launch(const LaunchArguments& arguments) {
     std::cout << plan_text(plan, slots, ::geteuid() == 0);
     return 0;
   }
-  return supervise(plan,
-                   {.max_restarts = arguments.max_restarts, .go_on = way_on_of(plan.rank.command)});
+  if (includes_this_host(plan)) {
+    await_rank_files([&] { require_fresh_folder(plan.rank.command); });
+  }
+  return supervise(plan, {.max_restarts = arguments.max_restarts, .go_on = resumed_command});
 }
 
 /// What becomes of it the launcher is told: by what watches the rank, or, where that or what comes

@@ -35,15 +35,17 @@ std::vector<fs::path> runs_below(const fs::path& folder) {
   std::vector<fs::path> runs;
   std::error_code code;
   if (fs::exists(folder / "metrics.jsonl", code)) return runs;
-  for (const fs::directory_entry& each : fs::directory_iterator(folder, code)) {
-    if (fs::exists(each.path() / "metrics.jsonl", code)) runs.push_back(each.path());
+  for (fs::directory_iterator each(folder, code), end; !code && each != end; each.increment(code)) {
+    std::error_code none;
+    const auto bytes = fs::file_size(each->path() / "metrics.jsonl", none);
+    if (!none && bytes > 0) runs.push_back(each->path());  // without any it has not begun
   }
   std::ranges::sort(runs);
   return runs;
 }
 
-/// Whoever names a run's records means the run, and whoever names a folder of runs those. Of
-/// several that are named ordinary files, as a page's among runs/*, are passed over.
+/// Whoever names a run's records means the run, and whoever names a folder of runs those. Pages of
+/// earlier reports, as among runs/*, are passed over.
 std::vector<fs::path> folders_of(const std::vector<fs::path>& named) {
   std::vector<fs::path> folders;
   std::error_code code;
@@ -54,8 +56,8 @@ std::vector<fs::path> folders_of(const std::vector<fs::path>& named) {
       folders.insert(folders.end(), runs.begin(), runs.end());
     } else if (each.filename() == "metrics.jsonl") {
       folders.push_back(each.has_parent_path() ? each.parent_path() : ".");
-    } else if (named.size() > 1) {
-      log_warning("{} is no run's folder; it is passed over", each.string());
+    } else if (named.size() > 1 && is_of_kind(each, report_kind)) {
+      log_warning("{} is a report; it is passed over", each.string());
     } else {
       folders.push_back(each);
     }
@@ -76,7 +78,9 @@ int write_page(const std::filesystem::path& path, const std::string& text) {
 
 int report(const ReportArguments& arguments) {
   expect_replaceable(arguments.out, report_kind);
-  const std::vector<RunHistory> runs = read_runs(folders_of(arguments.folders));
+  const std::vector<fs::path> folders = folders_of(arguments.folders);
+  if (folders.empty()) input_error("tandem report: reports alone are named; give folders of runs");
+  const std::vector<RunHistory> runs = read_runs(folders);
   for (const RunHistory& run : runs) {
     for (const std::string& note : run.notes) log_warning("{}", note);
   }

@@ -45,15 +45,7 @@ std::filesystem::path folder_of(const std::vector<std::string>& command) {
   return run_folder(command[1], out.empty() ? "" : out.back());
 }
 
-/// Which the ranks refuse to write over.
-bool holds_another_run(const std::vector<std::string>& command) {
-  if (!trains(command)) return false;
-  const std::optional<std::string> resumed = resumed_from(command);
-  const RunPlace place{.folder = folder_of(command),
-                       .resume = resumed.has_value(),
-                       .resume_from = resumed.value_or("")};
-  return !resumes_in_place(place) && CheckpointStore(place.folder / "checkpoints").holds_any();
-}
+}  // namespace
 
 Continuation resumed_command(const std::vector<std::string>& command) {
   if (!trains(command)) return {command, "from the start"};
@@ -66,14 +58,12 @@ Continuation resumed_command(const std::vector<std::string>& command) {
   return {words, fmt::format("from step {} ({})", newest->step, newest->path.string()), true};
 }
 
-}  // namespace
-
-std::function<Continuation(const std::vector<std::string>& command)> way_on_of(
-    const std::vector<std::string>& first) {
-  if (!holds_another_run(first)) return resumed_command;
-  return [](const std::vector<std::string>& command) -> Continuation {
-    return {command, "from the start: what its folder holds is another run"};
-  };
+void require_fresh_folder(const std::vector<std::string>& command) {
+  if (!trains(command)) return;
+  const std::optional<std::string> resumed = resumed_from(command);
+  require_fresh_folder(RunPlace{.folder = folder_of(command),
+                                .resume = resumed.has_value(),
+                                .resume_from = resumed.value_or("")});
 }
 
 }  // namespace tandem

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -8,11 +7,14 @@
 
 namespace tandem {
 
-/// How a job whose command is `first` goes on where it fails: `train` with --resume, where its
-/// folder holds a sound checkpoint, anything else anew. Looks at the folder now: a run that is
-/// there, and that `first` does not go on with, is never this job's. What is returned throws
-/// InputError where checkpoints are there and all are damaged.
-std::function<Continuation(const std::vector<std::string>& command)> way_on_of(
-    const std::vector<std::string>& first);
+/// How a command that failed goes on: `train` with --resume, where its folder holds a sound
+/// checkpoint, anything else anew. Throws InputError where checkpoints are there and all are
+/// damaged.
+Continuation resumed_command(const std::vector<std::string>& command);
+
+/// Throws InputError where a command is about to train in the folder of a run that it does not go
+/// on with, as its ranks will: a job that came to nothing before they did would else be restarted
+/// from that run's checkpoint.
+void require_fresh_folder(const std::vector<std::string>& command);
 
 }  // namespace tandem

@@ -23,7 +23,7 @@ struct TrainArguments {
 };
 
 int train(const TrainArguments& arguments, bool resume, const MpiSession& session) {
-  // Whoever reads what it says may go (`| head`): the run does not depend on it.
+  // Whoever reads what it says may go (`| head`): a run of one process does not depend on it.
   if (std::signal(SIGPIPE, SIG_IGN) == SIG_ERR) log_warning("cannot ignore SIGPIPE");
   const RunConfig config = read_rank_config(arguments.config, arguments.overrides);
   const std::filesystem::path folder = run_folder(arguments.config, arguments.out);
@@ -66,7 +66,10 @@ void add_train_command(CLI::App& app, Command& chosen) {
                    "Override a key: --set optimizer.lr=0.05; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  command->add_option("--out", arguments->out, "The run's folder (default: runs/NAME of CONFIG)")
+  command
+      ->add_option(
+          "--out", arguments->out,
+          "The run's folder (default: runs/NAME of CONFIG; of a run's config.toml that run's)")
       ->type_name("DIR")
       ->check(not_empty());
   CLI::Option* resume =

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 #include <vector>
 
@@ -37,13 +38,15 @@ std::string right_place(const CLI::App& command, const std::string& option) {
   if (command.get_name() == "launch") {
     return "; options of what is launched stand behind --: tandem launch -- train CONFIG " + option;
   }
+  constexpr std::array launched{"train", "bench", "eval"};
   const CLI::App* program = command.get_parent();
-  if (program == nullptr) return {};
+  if (program == nullptr || !std::ranges::count(launched, command.get_name())) return {};
   const std::vector<const CLI::App*> launch =
       program->get_subcommands([](const CLI::App* other) { return other->get_name() == "launch"; });
   if (launch.empty() || !std::ranges::count(options_of(*launch.front()), option)) return {};
-  return fmt::format("; it is one of tandem launch, which stand before --: tandem launch {} -- {}",
-                     option, command.get_name());
+  return fmt::format(
+      "; it is one of tandem launch, which stand before --: tandem launch {} ... -- {}", option,
+      command.get_name());
 }
 
 /// What is wrong with words that nothing took; empty where there are none.

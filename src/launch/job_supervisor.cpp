@@ -97,9 +97,8 @@ void tell_why(const LaunchPlan& plan, const JobEnd& end, const SupervisorOptions
   }
   if (did_not_start(plan, end)) {
     log_error(
-        "{} did not start the job on {}, for the reason above (TANDEM_LOG=debug: all that it "
-        "says); "
-        "every one of them must let you in without a password (ssh HOST true) and have Open MPI",
+        "{} did not start the job on {}, for the reason above; every one of them must let you in "
+        "without a password (ssh HOST true) and have Open MPI",
         starter, join(plan.hosts, ", "));
   }
 }

@@ -68,8 +68,8 @@ void expect_host_name(const std::string& text, const std::string& name) {
 std::vector<std::string> mpirun_command(const LaunchPlan& plan, bool as_root) {
   std::vector<std::string> command{"mpirun"};
   if (as_root) command.emplace_back("--allow-run-as-root");
-  // Its boxes around what ranks say in a line; of hosts that it cannot reach ssh tells.
-  if (!shows_debug_log()) command.emplace_back("-q");
+  // On one host its boxes say nothing that ranks, or this program, do not say in a line.
+  if (plan.hosts.empty() && !shows_debug_log()) command.emplace_back("-q");
   // The bootstrap binds each process itself, near its GPU.
   command.insert(command.end(), {"--oversubscribe", "--bind-to", "none"});
   if (!plan.hosts.empty()) {

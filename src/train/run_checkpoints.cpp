@@ -35,24 +35,21 @@ bool resumes_in_place(const RunPlace& place) {
          folder.end();
 }
 
+void require_fresh_folder(const RunPlace& place) {
+  // Any other run may start only where none has left checkpoints.
+  if (resumes_in_place(place) || !CheckpointStore(place.folder / "checkpoints").holds_any()) return;
+  input_error("{} holds {} run already; {}choose another --out", place.folder.string(),
+              place.resume ? "another" : "a", place.resume ? "" : "go on with it by --resume or ");
+}
+
+void require_resumable(const RunPlace& place) {
+  std::error_code code;
+  if (place.resume_from.empty() || fs::exists(place.resume_from, code)) return;
+  input_error("--resume {}: no such file or folder; {}", place.resume_from.string(), resume_advice);
+}
+
 RunCheckpoints::RunCheckpoints(const RunPlace& place, const RunConfig& config)
     : place_(place), config_(config), store_(place.folder / "checkpoints") {}
-
-void RunCheckpoints::require_fresh_folder() const {
-  require_named_source();
-  // Any other run may start only where none has left checkpoints.
-  if (resumes_in_place(place_) || !store_.holds_any()) return;
-  input_error("{} holds {} run already; {}choose another --out", place_.folder.string(),
-              place_.resume ? "another" : "a",
-              place_.resume ? "" : "go on with it by --resume or ");
-}
-
-void RunCheckpoints::require_named_source() const {
-  std::error_code code;
-  if (place_.resume_from.empty() || fs::exists(place_.resume_from, code)) return;
-  input_error("--resume {}: no such file or folder; {}", place_.resume_from.string(),
-              resume_advice);
-}
 
 fs::path RunCheckpoints::to_resume() const {
   const bool named = !place_.resume_from.empty();

@@ -21,15 +21,18 @@ struct RunPlace {
 /// Whether the run goes on in the folder that it is resumed from.
 bool resumes_in_place(const RunPlace& place);
 
+/// Throws InputError where the folder holds a run other than the one that goes on.
+void require_fresh_folder(const RunPlace& place);
+
+/// Throws InputError where a run is to go on from what is not there: for rank 0, which reads it.
+void require_resumable(const RunPlace& place);
+
 /// What rank 0 does with files of weights in a run: the start from a checkpoint or from
 /// train.init, and the checkpoints that the run writes.
 class RunCheckpoints {
  public:
   RunCheckpoints(const RunPlace& place, const RunConfig& config);
 
-  /// Throws InputError where the folder holds a run other than the one that goes on, and where what
-  /// it is to go on from is not there.
-  void require_fresh_folder() const;
   /// Fills the replica with what the run starts from, and returns `fresh` moved to there. Throws
   /// InputError where there is nothing to resume, or where a file is of another model or run.
   TrainingPosition start(Replica& replica, const TrainingPosition& fresh) const;
@@ -47,7 +50,6 @@ class RunCheckpoints {
   std::string newest_hint() const;
 
  private:
-  void require_named_source() const;
   std::filesystem::path to_resume() const;
   std::int64_t load_init(Replica& replica) const;
   std::int64_t read_init(Replica& replica) const;

@@ -13,6 +13,7 @@
 #include "base/atomic_file.h"
 #include "base/config_changes.h"
 #include "base/error.h"
+#include "base/file_work.h"
 #include "base/log.h"
 #include "base/text.h"
 
@@ -61,47 +62,52 @@ void add_gpu(const GpuStretch& stretch, JsonLine& line, std::vector<EventScalar>
   add("joules_per_1000_images", "gpu/joules_per_1000_images", per_thousand);
 }
 
-/// Empty where there is none.
+/// Empty where it cannot be read.
 std::string text_of_file(const std::filesystem::path& path) {
+  file_in_hand(path);
   std::ostringstream text;
   text << std::ifstream(path, std::ios::binary).rdbuf();
   return text.str();
 }
 
-/// Tells what a run that goes on does otherwise than before, and sets the config aside that it had.
-/// Where that does not read there is nothing to compare.
-void tell_changes(const std::filesystem::path& resolved, const std::string& now,
+void write_text(const std::filesystem::path& path, const std::string& text) {
+  AtomicFile file(path);
+  file.write(text);
+  file.commit();
+}
+
+/// Tells what a run that goes on does otherwise than before, and keeps the config that it had: the
+/// first one where several tries go on from one step, since only that trained what is there.
+void tell_changes(const std::filesystem::path& folder, const std::string& now,
                   std::int64_t first_step) {
   constexpr std::size_t most = 8;
+  const std::string before = text_of_file(folder / "config.toml");
+  if (before.empty()) return;
   std::vector<std::string> changes;
   try {
-    changes = config_changes(text_of_file(resolved), now);
+    changes = config_changes(before, now);
   } catch (const InputError& error) {
-    log_debug("{}", error.what());
+    log_debug("{}", error.what());  // it does not read: there is nothing to compare
   }
   if (changes.empty()) return;
-  const std::filesystem::path before =
-      resolved.parent_path() / fmt::format("config-until-step-{}.toml", first_step);
-  std::filesystem::rename(resolved, before);
+  const std::filesystem::path kept = folder / fmt::format("config-until-step-{}.toml", first_step);
+  std::error_code code;
+  if (!std::filesystem::exists(kept, code)) write_text(kept, before);
   const std::size_t more = changes.size() - std::min(changes.size(), most);
   changes.resize(changes.size() - more);
-  log_info("other settings than before ({}{}); those are in {} now", join(changes, "; "),
-           more > 0 ? fmt::format("; and {} more", more) : "", before.string());
+  log_info("settings that changed: {}{}; the config before is in {}", join(changes, "; "),
+           more > 0 ? fmt::format("; and {} more", more) : "", kept.string());
 }
 
 }  // namespace
 
 RunRecord::RunRecord(const std::filesystem::path& folder, const RunConfig& config, bool speaker,
-                     std::int64_t first_step, std::function<std::string()> way_on)
+                     std::int64_t first_step, bool goes_on, std::function<std::string()> way_on)
     : way_on_(std::move(way_on)), skips_bad_samples_(config.data.skip_bad_samples) {
   if (!speaker) return;
   open_log_file(folder / "train.log");
-  if (first_step > 0 && std::filesystem::exists(folder / "config.toml")) {
-    tell_changes(folder / "config.toml", config.text, first_step);
-  }
-  AtomicFile resolved(folder / "config.toml");
-  resolved.write(config.text);
-  resolved.commit();
+  if (goes_on) tell_changes(folder, config.text, first_step);
+  write_text(folder / "config.toml", config.text);
   metrics_.emplace(folder / "metrics.jsonl");
   metrics_->resume_at(first_step);
   if (config.tensorboard) events_.emplace(folder, first_step);

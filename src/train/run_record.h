@@ -46,11 +46,12 @@ enum class RunEnding : std::uint8_t {
 class RunRecord {
  public:
   /// The folder is there. `first_step`: the step that the run goes on from, 0 for a new one;
-  /// records of later steps are dropped, and what differs from the config.toml there is told, which
-  /// becomes config-until-step-N.toml. The log stays open for what is said after the run, errors
-  /// included. `way_on` says what to do once what cannot be written is mended.
+  /// records of later steps are dropped. `goes_on`: it is the folder's own run: what differs from
+  /// the config.toml there is told, which config-until-step-N.toml then keeps. The log stays open
+  /// for what is said after the run, errors included. `way_on` says what to do once what cannot be
+  /// written is mended.
   RunRecord(const std::filesystem::path& folder, const RunConfig& config, bool speaker,
-            std::int64_t first_step, std::function<std::string()> way_on);
+            std::int64_t first_step, bool goes_on, std::function<std::string()> way_on);
   RunRecord(const RunRecord&) = delete;
   RunRecord& operator=(const RunRecord&) = delete;
 

@@ -63,7 +63,7 @@ class Trainer::Run {
         gpu_use_(communicator, device_uuid(parts_.context)),
         bad_samples_(place.folder / "bad_samples.txt", communicator) {
     try {
-      start(place.folder);
+      start(place);
     } catch (const Error&) {
       rethrow_with_places(parts_.places, [this] {
         return FaultNotes{.way_on = [this] { return checkpoints_.way_on(); }};
@@ -115,14 +115,17 @@ class Trainer::Run {
   }
 
   /// From here on the folder is this run's.
-  void start(const std::filesystem::path& folder) {
+  void start(const RunPlace& place) {
     run_announced(communicator_, patience(), [&] {
-      if (speaks()) lock_.emplace(folder);
-      checkpoints_.require_fresh_folder();
+      if (speaks()) {
+        require_resumable(place);
+        lock_.emplace(place.folder);
+      }
+      require_fresh_folder(place);
     });
     restore();
     run_announced(communicator_, patience(), [&] {
-      record_.emplace(folder, config_, speaks(), position_.step,
+      record_.emplace(place.folder, config_, speaks(), position_.step, resumes_in_place(place),
                       [this] { return checkpoints_.way_on(); });
       if (speaks()) checkpoints_.open(position_);
     });

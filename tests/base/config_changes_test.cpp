@@ -33,6 +33,15 @@ workers = 2
   EXPECT_THROW(config_changes("a = ", now), InputError);
 }
 
+TEST(ConfigChanges, AreALineEachHoweverLongTheValue) {
+  std::string list = "a = [1";
+  for (int i = 2; i < 100; ++i) list += ", " + std::to_string(i);
+  const Lines changes = config_changes("", list + "]");
+  ASSERT_EQ(changes.size(), 1U);
+  EXPECT_EQ(changes[0].find('\n'), std::string::npos) << changes[0];
+  EXPECT_NE(changes[0].find(" 98, 99"), std::string::npos) << changes[0];
+}
+
 TEST(ConfigChanges, AFlatConfigHasDottedKeys) {
   using Settings = std::vector<std::pair<std::string, std::string>>;
   EXPECT_EQ(flat_config("a.b = 1\nc = \"x\"", "run.toml"), (Settings{{"a.b", "1"}, {"c", "'x'"}}));

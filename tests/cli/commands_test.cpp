@@ -88,7 +88,8 @@ TEST_F(Commands, VersionAndMisuse) {
             "--ranks-per-gpu; see tandem launch --help\n"},
            {{"bench", "run.toml", "--ranks-per-gpu", "4"},
             "tandem bench: unknown option '--ranks-per-gpu'; it is one of tandem launch, which "
-            "stand before --: tandem launch --ranks-per-gpu -- bench; see tandem bench --help\n"},
+            "stand before --: tandem launch --ranks-per-gpu ... -- bench; see tandem bench "
+            "--help\n"},
            {{"eval", "--", "a", "b"}, "tandem eval: unexpected argument 'b'; see tandem eval"},
            {{"launch", "--"}, "tandem launch: COMMAND is required; see tandem launch --help\n"}}) {
     const Outcome outcome = command(each.arguments);

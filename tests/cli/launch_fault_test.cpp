@@ -251,30 +251,30 @@ TEST_F(LaunchFault, HostThatCannotBeReachedIsTold) {
   expect_nothing_left();
 }
 
-// Its ranks, which would have refused the folder, never came to it.
-TEST_F(LaunchFault, RestartsNothingFromAnotherRunsCheckpoint) {
+// Where mpirun fails no rank comes to refuse the folder.
+TEST_F(LaunchFault, AnotherRunsFolderIsRefusedBeforeAnythingStarts) {
   ASSERT_EQ(run(launch({"--gpus", "none"}, set({"train.max_steps=3"}))).code, 0);
   const std::vector<int> steps = checkpoint_steps(path("out"));
   ASSERT_FALSE(steps.empty());
-  for (const Words& options : {Words{}, Words{"--max-restarts", "1"}}) {
-    Words words{"--gpus", "none"};
-    words.insert(words.end(), options.begin(), options.end());
-    const Outcome outcome = run(
-        with_script(launch(words, set({"train.max_steps=9"})), "mpirun", "#!/bin/bash\nexit 1\n"));
-    EXPECT_EQ(outcome.code, 1) << outcome.err;
-    EXPECT_EQ(outcome.err.find("from step "), std::string::npos) << outcome.err;
-    EXPECT_EQ(occurrences(outcome.err, "restart 1 of 1, from the start: "),
-              options.empty() ? 0U : 1U)
-        << outcome.err;
-  }
+  const auto without_mpirun = [&](const Words& settings) {
+    return run(with_script(launch({"--gpus", "none", "--max-restarts", "1"}, settings), "mpirun",
+                           "#!/bin/bash\nexit 1\n"));
+  };
+  const Outcome refused = without_mpirun(set({"train.max_steps=9"}));
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_EQ(refused.err,
+            "error: out holds a run already; go on with it by --resume or choose another --out\n");
+  Words elsewhere = set({"train.max_steps=9"});
+  elsewhere.insert(elsewhere.end(), {"--resume", "nowhere"});
+  EXPECT_EQ(without_mpirun(elsewhere).err,
+            "error: out holds another run already; choose another --out\n");
   // With --resume it is this job's.
   Words resumed = set({"train.max_steps=9"});
   resumed.emplace_back("--resume");
-  const Outcome outcome =
-      run(with_script(launch({"--gpus", "none"}, resumed), "mpirun", "#!/bin/bash\nexit 1\n"));
-  EXPECT_NE(outcome.err.find(fmt::format("the run can go on from step {} ", steps.back())),
+  const Outcome failed = without_mpirun(resumed);
+  EXPECT_NE(failed.err.find(fmt::format("restart 1 of 1, from step {} ", steps.back())),
             std::string::npos)
-      << outcome.err;
+      << failed.err;
 }
 
 TEST_F(LaunchFault, RestartsAndGoesOnBitExactly) {
@@ -323,8 +323,8 @@ sleep 40
 
 // A restart would go on with the very run that was to be left alone.
 TEST_F(StuckMpirun, RestartsNothingThatRanksRefused) {
-  ASSERT_EQ(run(launch({}, set({"train.max_steps=3"}))).code, 0);
-  expect_refusal(run_stuck(launch(shared_gpu({"--max-restarts", "2"}))), "out holds a run already");
+  expect_refusal(run_stuck(launch(shared_gpu({"--max-restarts", "2"}), {"--resume", "nowhere"})),
+                 "--resume nowhere: no such file or folder");
 }
 
 TEST_F(StuckMpirun, RestartsNothingThatIsRefusedBeforeThereAreRanks) {

@@ -292,7 +292,7 @@ TEST_F(LaunchTest, RefusesWhatTheRanksWould) {
     const Words late{"launch", "--gpus", "none", "--", command, "run.toml", "--dry-run"};
     expect_one_message(run(with_driver(late)),
                        {fmt::format("unknown option '--dry-run'; it is one of tandem launch, which "
-                                    "stand before --: tandem launch --dry-run -- {}; ",
+                                    "stand before --: tandem launch --dry-run ... -- {}; ",
                                     command)});
   }
   const Words bench{"launch", "--gpus",   "none",      "--dry-run", "--",

@@ -155,12 +155,18 @@ TEST_F(Report, TakesAFolderOfRunsAndPassesPagesOver) {
   trained("runs/b", set({"train.max_steps=1"}));
   const std::size_t both = curves_of(report({"runs/a", "runs/b"}), "Loss").size();
   EXPECT_EQ(curves_of(report({"runs"}), "Loss").size(), both);
-  write_file(path("runs/report.html"), "a page");
+  fs::copy_file(path("page.html"), path("runs/report.html"));
   EXPECT_EQ(curves_of(report({"runs/a", "runs/b", "runs/report.html"}), "Loss").size(), both);
-  EXPECT_NE(warnings_.find("runs/report.html is no run's folder; it is passed over"),
-            std::string::npos)
+  EXPECT_NE(warnings_.find("runs/report.html is a report; it is passed over"), std::string::npos)
       << warnings_;
   EXPECT_EQ(command({"report", "runs/report.html"}).code, 2);
+  expect_one_message(command({"report", "runs/report.html", "page.html"}),
+                     {"reports alone are named; give folders of runs"});
+  EXPECT_EQ(command({"report", "runs/a", "runs/a/train.log"}).code, 2) << "no report";
+  // One that has not begun yet.
+  fs::create_directory(path("runs/young"));
+  write_file(path("runs/young/metrics.jsonl"), "");
+  EXPECT_EQ(curves_of(report({"runs"}), "Loss").size(), both);
 }
 
 TEST_F(Report, LeavesNothingBesideThePageWhenStopped) {

@@ -64,19 +64,31 @@ TEST_F(ResumeFromOlder, TellsWhatIsSetOtherwiseThanBefore) {
   more.emplace_back("--resume");
   const Outcome changed = train("out", more);
   EXPECT_EQ(changed.code, 0) << changed.err;
-  EXPECT_NE(changed.err.find("other settings than before (optimizer.lr: 0.01, now "),
-            std::string::npos)
+  EXPECT_NE(changed.err.find("settings that changed: optimizer.lr: 0.01, now "), std::string::npos)
       << changed.err;
-  EXPECT_NE(changed.err.find("; train.max_steps: 16, now 24); those are in "
-                             "out/config-until-step-16.toml now\n"),
+  EXPECT_NE(changed.err.find("; train.max_steps: 16, now 24; the config before is in "
+                             "out/config-until-step-16.toml\n"),
             std::string::npos)
       << changed.err;
   EXPECT_EQ(read_file(path("out/config-until-step-16.toml")), before);
-  // The run's own config goes on in the run's folder, with nothing to tell.
-  const Outcome same = command(
-      {"train", "out/config.toml", "--out", "out", "--set", "train.max_steps=24", "--resume"});
+  // The config that trained those steps is kept, whatever comes behind.
+  write_file(path("out/config.toml"), "[optimizer]\nlr = 7.0\n");
+  more.emplace_back(checkpoint(path("out"), 16).string());
+  trained("out", more);
+  EXPECT_EQ(read_file(path("out/config-until-step-16.toml")), before);
+}
+
+// Wherever it lies, and wherever the command is started.
+TEST_F(ResumeFromOlder, ARunsOwnConfigGoesOnInItsFolder) {
+  trained("elsewhere/out", set({"train.max_steps=16", "optimizer.lr=0.01"}));
+  const Outcome same =
+      command({"train", "elsewhere/out/config.toml", "--set", "train.max_steps=20", "--resume"});
   EXPECT_EQ(same.code, 0) << same.err;
-  EXPECT_EQ(same.err.find("other settings"), std::string::npos) << same.err;
+  EXPECT_EQ(checkpoint_steps(path("elsewhere/out")).back(), 20);
+  EXPECT_NE(same.err.find("settings that changed: train.max_steps: 16, now 20; the config"),
+            std::string::npos)
+      << same.err;
+  EXPECT_FALSE(std::filesystem::exists(path("runs")));
 }
 
 // Steps between the last record and a checkpoint are recorded with the checkpoint.

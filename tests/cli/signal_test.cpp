@@ -125,7 +125,7 @@ using ReadersThatGo = RunTest;
 // As `tandem train ... | head -1`.
 TEST_F(ReadersThatGo, DoNotEndTheRun) {
   std::string line;
-  for (const std::string& word : train_command("out", set({"train.epochs=8"}))) line += word + " ";
+  for (const std::string& word : train_command("out", set({"train.epochs=60"}))) line += word + " ";
   const Outcome outcome =
       run({.command = {"bash", "-c", line + "2>&1 | head -n 1; exit ${PIPESTATUS[0]}"},
            .folder = root()});

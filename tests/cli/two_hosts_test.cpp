@@ -52,6 +52,11 @@ TEST_F(TwoHosts, TrainAndResumeAsOneHostDoes) {
   EXPECT_EQ(train_losses(path("out")), train_losses(path("whole")));
   expect_same_checkpoint(checkpoint(path("out"), 12), checkpoint(path("whole"), 12));
   EXPECT_TRUE(fs::is_empty(other_folder())) << "rank 1 wrote into the run's folder";
+  // From a file that the first host alone has.
+  std::vector<std::string> named = set({"train.max_steps=14"}, options);
+  named.insert(named.end(), {"--resume", checkpoint(path("out"), 12).string()});
+  trained_on_two(named);
+  EXPECT_EQ(train_losses(path("out")).size(), 14U);
 }
 
 // Each host has a made-up GPU (tests/launch) and MPS daemon of its own.

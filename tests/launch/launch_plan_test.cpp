@@ -42,7 +42,7 @@ TEST(StartCommand, OfSeveralHosts) {
   two.hosts = {"node-a", "node-b"};
   two.host_count = 2;
   EXPECT_EQ(shell_line(start_command(two, Starter::mpirun, false)),
-            std::string("mpirun -q --oversubscribe --bind-to none --host node-a:4,node-b:4 -n 8 ") +
+            std::string("mpirun --oversubscribe --bind-to none --host node-a:4,node-b:4 -n 8 ") +
                 rank_words);
   EXPECT_EQ(shell_line(start_command(two, Starter::srun, false)),
             std::string("srun --mpi=pmix --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpu-bind=none "

@@ -70,7 +70,7 @@ TEST(StopSignal, WhatFollowsWithinASecondChangesNothing) {
               ::raise(SIGINT);
               ::raise(SIGTERM);
               ::raise(SIGINT);
-              ::usleep(20'000);
+              ::usleep(200'000);
               ::raise(SIGTERM);
               return stop.requested() && stop.signal_name() == "SIGINT" ? 42 : 2;
             }),

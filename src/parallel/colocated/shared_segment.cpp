@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <filesystem>
 #include <random>
 #include <string>
 #include <system_error>
@@ -61,8 +60,7 @@ class SegmentName {
 
 std::string random_name() {
   const char* folder = std::getenv(segment_folder_variable);
-  std::error_code code;
-  if (folder == nullptr || !std::filesystem::is_directory(folder, code)) folder = "/dev/shm";
+  if (folder == nullptr || access(folder, W_OK | X_OK) != 0) folder = "/dev/shm";
   std::random_device random;
   return fmt::format("{}/tandem-{}-{:08x}{:08x}", folder, getpid(), random(), random());
 }

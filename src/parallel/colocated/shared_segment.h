@@ -20,8 +20,9 @@ struct SegmentSize {
   std::int64_t least;
 };
 
-/// Names the folder for segments' files, on /dev/shm, which whoever sets it removes: what is in it
-/// then goes too where a rank is killed while its segment still has a name. Else /dev/shm itself.
+/// Of the environment: a folder on /dev/shm to make segments' files in, where it can be written to,
+/// instead of /dev/shm itself. Who sets it removes the folder, and so also a file whose rank was
+/// killed while it still had a name.
 inline constexpr const char* segment_folder_variable = "TANDEM_SHARED_MEMORY_FOLDER";
 
 /// Zeroed POSIX shared memory that the ranks of one host have in common: a file on /dev/shm, as
