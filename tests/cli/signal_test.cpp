@@ -4,7 +4,6 @@
 #include <csignal>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "cli/run_folder.h"
@@ -32,18 +31,12 @@ std::string name_of_case(const testing::TestParamInfo<Case>& info) {
                                          : "Int");
 }
 
-/// Between the signals by which it ends its ranks, instead of a second: a busy disk takes longer.
-const std::vector<std::pair<std::string, std::string>> patience_of_mpirun{
-    {"OMPI_MCA_odls_base_sigkill_timeout", "4"}};
-
 class Signals : public RunTest, public testing::WithParamInterface<Case> {
  protected:
   Outcome interrupted(const Case& each, const std::string& out) {
     const int ranks = each.target == Target::process ? 1 : 2;
-    Program program({.command = train_command(out, endless(), ranks),
-                     .folder = root(),
-                     .environment = patience_of_mpirun,
-                     .timeout = 120.0});
+    Program program(
+        {.command = train_command(out, endless(), ranks), .folder = root(), .timeout = 120.0});
     wait_until("a few steps are done", 30.0, [&] {
       return occurrences(read_file(path(out + "/metrics.jsonl")), "\"train\"") >= 11;
     });
@@ -90,7 +83,7 @@ TEST_P(Signals, LeaveACheckpointFromWhichTheRunGoesOnBitExactly) {
 
 // Open MPI 4's mpirun gives the code of the first rank that failed where a rank stopped by itself,
 // and 1 where it was told to stop itself: it then sends its ranks SIGTERM, and SIGKILL a second
-// later by default (odls_base_sigkill_timeout), whatever codes they end with.
+// later (odls_base_sigkill_timeout), whatever codes they end with.
 INSTANTIATE_TEST_SUITE_P(Targets, Signals,
                          testing::Values(Case{Target::process, SIGTERM, stopped},
                                          Case{Target::process, SIGINT, stopped},
@@ -168,7 +161,6 @@ TEST_P(SignalsBreakOffEvaluation, KeepsTheEpochAndEvaluatesItOnResume) {
   const char* size = all ? "data.test_size=4000000" : "data.test_size=200000";
   Program program({.command = train_command("out", set({size}, epochs), ranks),
                    .folder = root(),
-                   .environment = patience_of_mpirun,
                    .timeout = 180.0});
   const pid_t target = each.target == Target::second_rank ? program.rank_process(1) : program.id();
   wait_until("the epoch is saved", 30.0,
