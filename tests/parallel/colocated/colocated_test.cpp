@@ -14,6 +14,7 @@
 #include "parallel/colocated/shared_segment.h"
 #include "parallel/mpi_communicator.h"
 #include "parallel/mpi_test.h"
+#include "support/scoped_variable.h"
 
 // What is true of ranks that share memory alone; what is true of every kind is tested of them too.
 
@@ -268,26 +269,12 @@ TEST(Colocated, SaysWhereThereIsNoRoom) {
   EXPECT_EQ(names_of_this_process(), 0);
 }
 
-/// This process's environment variable, while it lives.
-class Variable {
- public:
-  Variable(const char* name, const std::string& value) : name_(name) {
-    EXPECT_EQ(::setenv(name, value.c_str(), 1), 0);
-  }
-  ~Variable() { ::unsetenv(name_); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* name_;
-};
-
 // As those of a job do that the launcher started, which removes the folder.
 TEST(Colocated, SegmentsAreMadeInTheFolderThatIsAskedFor) {
   std::string name = "/dev/shm/tandem-test-XXXXXX";
   ASSERT_NE(::mkdtemp(name.data()), nullptr);
   {
-    const Variable folder(segment_folder_variable, name);
+    const ScopedVariable folder(segment_folder_variable, name.c_str());
     const SharedSegment segment(world(), topology_of_tests(world()),
                                 {.fixed = 64, .each = 64, .most = 1, .least = 1});
     const std::vector<std::vector<int>> hosts = devices_of_ranks();
@@ -299,7 +286,7 @@ TEST(Colocated, SegmentsAreMadeInTheFolderThatIsAskedFor) {
   }
   std::filesystem::remove(name);
   // One that is not there is none.
-  const Variable gone(segment_folder_variable, name);
+  const ScopedVariable gone(segment_folder_variable, name.c_str());
   const SharedSegment segment(world(), topology_of_tests(world()),
                               {.fixed = 64, .each = 64, .most = 1, .least = 1});
   EXPECT_GT(segment.count(), 0);
