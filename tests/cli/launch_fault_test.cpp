@@ -291,12 +291,16 @@ TEST_F(LaunchFault, RestartsFromTheNewestCheckpointThatIsWhole) {
   const auto job = started(command);
   wait_until("there is a checkpoint to fall back to", 30.0,
              [&] { return checkpoint_steps(path("out")).size() >= 2; });
-  // None may write a newer one behind the look at which is the newest.
-  for (int rank = 0; rank < 4; ++rank) hold(job->rank_process(rank));
+  // The launcher looks for a checkpoint only once no rank is left that could write a newer one:
+  // ranks that are held instead would be woken by mpirun, and end what they had begun to write.
+  const std::vector<pid_t> processes = processes_of(*job);
+  hold(job->id());
+  Program::signal(processes[1], SIGKILL);
+  for (const pid_t process : processes) expect_gone(process);
   const int damaged = checkpoint_steps(path("out")).back();
   const fs::path newest = checkpoint(path("out"), damaged);
   fs::resize_file(newest, fs::file_size(newest) / 2);
-  Program::signal(job->rank_process(1), SIGKILL);
+  Program::signal(job->id(), SIGCONT);
   expect_restart_with_the_same_bits(*job, 128 + SIGKILL, damaged);
 }
 
