@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "device/onednn.h"
-#include "layers/batch_norm_cpu.h"
+#include "layers/normalisation/batch_norm_cpu.h"
 
 namespace tandem {
 namespace {

@@ -16,8 +16,8 @@
 #include "device/arena.h"
 #include "device/cuda_context.h"
 #include "device/memory_kernels.h"
-#include "layers/batch_norm_kernels_cuda.h"
-#include "layers/kernel_timing.h"
+#include "layers/normalisation/batch_norm_kernels_cuda.h"
+#include "layers/tuning/kernel_timing.h"
 
 namespace {
 

@@ -20,10 +20,10 @@
 #include "graph_times.h"
 #include "nccl_on_shared_gpus.h"
 #include "parallel/device_communicator.h"
-#include "parallel/mpi_session.h"
-#include "parallel/nccl_communicator.h"
+#include "parallel/mpi/mpi_session.h"
+#include "parallel/nccl/nccl_communicator.h"
+#include "parallel/placement/rank_topology.h"
 #include "parallel/rank_devices.h"
-#include "parallel/rank_topology.h"
 #include "parallel/stream_watch.h"
 
 namespace tandem {

@@ -18,8 +18,8 @@
 #include "device/memory.h"
 #include "graph_times.h"
 #include "parallel/direct/direct_communicator.h"
-#include "parallel/mpi_session.h"
-#include "parallel/nccl_communicator.h"
+#include "parallel/mpi/mpi_session.h"
+#include "parallel/nccl/nccl_communicator.h"
 #include "parallel/rank_devices.h"
 #include "parallel/stream_watch.h"
 

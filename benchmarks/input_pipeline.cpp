@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "base/error.h"
-#include "data/augment.h"
+#include "data/augment/augment.h"
+#include "data/augment/transform.h"
 #include "data/input_file.h"
-#include "data/jpeg_decoder.h"
+#include "data/jpeg/jpeg_decoder.h"
 #include "data/raw_batch.h"
-#include "data/transform.h"
 
 namespace tandem {
 namespace {

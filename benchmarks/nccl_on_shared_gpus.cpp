@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "parallel/nccl_check.h"
+#include "parallel/nccl/nccl_check.h"
 
 namespace tandem {
 

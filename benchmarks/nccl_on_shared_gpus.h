@@ -1,7 +1,7 @@
 #pragma once
 
 #include "device/cuda_context.h"
-#include "parallel/nccl_group.h"
+#include "parallel/nccl/nccl_group.h"
 #include "tensor/tensor.h"
 
 namespace tandem {

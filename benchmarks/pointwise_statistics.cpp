@@ -12,9 +12,9 @@
 
 #include "device/cuda_context.h"
 #include "device/memory_kernels.h"
-#include "layers/kernel_timing.h"
-#include "layers/plan_tuner.h"
-#include "layers/pointwise_statistics_cuda.h"
+#include "layers/convolution/pointwise_statistics_cuda.h"
+#include "layers/tuning/kernel_timing.h"
+#include "layers/tuning/plan_tuner.h"
 
 namespace {
 

@@ -12,8 +12,8 @@
 
 #include "device/cuda_context.h"
 #include "device/memory_kernels.h"
-#include "layers/convolution_plan.h"
-#include "layers/kernel_timing.h"
+#include "layers/plans/convolution_plan.h"
+#include "layers/tuning/kernel_timing.h"
 
 namespace {
 

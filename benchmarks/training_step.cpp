@@ -23,8 +23,8 @@
 #include "device/any_context.h"
 #include "graph/model_file.h"
 #include "parallel/colocated/host_reduction.h"
-#include "parallel/mpi_session.h"
-#include "train/replica.h"
+#include "parallel/mpi/mpi_session.h"
+#include "train/step/replica.h"
 
 namespace tandem {
 namespace {

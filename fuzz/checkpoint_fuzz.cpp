@@ -5,9 +5,9 @@
 #include "fuzz_input.h"
 #include "graph/model_file.h"
 #include "optim/optimizer_config.h"
-#include "train/checkpoint.h"
-#include "train/model_weights.h"
-#include "train/safetensors.h"
+#include "train/checkpoints/checkpoint.h"
+#include "train/checkpoints/model_weights.h"
+#include "train/checkpoints/safetensors.h"
 
 // A checkpoint, and a file of weights, for a small model.
 

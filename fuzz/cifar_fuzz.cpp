@@ -1,4 +1,4 @@
-#include "data/cifar_dataset.h"
+#include "data/datasets/cifar_dataset.h"
 #include "fuzz_input.h"
 
 // A CIFAR file, read as either kind.

@@ -1,4 +1,4 @@
-#include "data/idx_dataset.h"
+#include "data/datasets/idx_dataset.h"
 #include "fuzz_image.h"
 #include "fuzz_input.h"
 

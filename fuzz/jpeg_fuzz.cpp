@@ -1,4 +1,4 @@
-#include "data/jpeg_decoder.h"
+#include "data/jpeg/jpeg_decoder.h"
 #include "fuzz_image.h"
 #include "fuzz_input.h"
 

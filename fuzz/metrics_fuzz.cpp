@@ -1,5 +1,5 @@
 #include "fuzz_input.h"
-#include "train/metrics_writer.h"
+#include "train/record/metrics_writer.h"
 
 // The metrics that a former run left, as a resumed run opens them. What stays must be stable.
 

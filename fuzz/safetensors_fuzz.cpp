@@ -1,5 +1,5 @@
 #include "fuzz_input.h"
-#include "train/safetensors.h"
+#include "train/checkpoints/safetensors.h"
 
 // A safetensors file: every tensor that it is said to hold must lie inside it.
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "parallel/rank_topology.h"
+#include "parallel/placement/rank_topology.h"
 
 namespace tandem {
 namespace {

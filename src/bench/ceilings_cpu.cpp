@@ -6,7 +6,7 @@
 
 #include "base/heartbeat.h"
 #include "bench/ceilings.h"
-#include "layers/linear.h"
+#include "layers/linear/linear.h"
 
 namespace tandem {
 namespace {

@@ -11,9 +11,9 @@
 #include "bench/ceilings.h"
 #include "device/cuda_check.h"
 #include "device/cuda_event.h"
-#include "layers/cublas_matmul.h"
-#include "layers/kernel_timing.h"
-#include "layers/result_check.h"
+#include "layers/plans/cublas_matmul.h"
+#include "layers/tuning/kernel_timing.h"
+#include "layers/tuning/result_check.h"
 
 namespace tandem {
 namespace {

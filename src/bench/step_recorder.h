@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "device/any_context.h"
-#include "train/step_observer.h"
+#include "train/step/step_observer.h"
 
 namespace tandem {
 

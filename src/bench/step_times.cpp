@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/median.h"
-#include "layers/conv_bn.h"
+#include "layers/convolution/conv_bn.h"
 
 namespace tandem {
 namespace {

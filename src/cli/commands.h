@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/exit_code.h"
-#include "parallel/mpi_session.h"
+#include "parallel/mpi/mpi_session.h"
 
 namespace tandem {
 

@@ -18,7 +18,7 @@
 #include "cli/usage_error.h"
 #include "data/verify.h"
 #include "device/machine.h"
-#include "train/progress.h"
+#include "train/record/progress.h"
 
 namespace tandem {
 namespace {

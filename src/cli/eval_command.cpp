@@ -12,9 +12,9 @@
 #include "cli/file_kind.h"
 #include "cli/rank_config.h"
 #include "cli/usage_error.h"
-#include "train/checkpoint_store.h"
+#include "train/checkpoints/checkpoint_store.h"
 #include "train/evaluation_run.h"
-#include "train/json_line.h"
+#include "train/record/json_line.h"
 
 namespace tandem {
 namespace {

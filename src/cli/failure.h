@@ -1,6 +1,6 @@
 #pragma once
 
-#include "parallel/mpi_session.h"
+#include "parallel/mpi/mpi_session.h"
 
 namespace tandem {
 

@@ -8,7 +8,7 @@
 #include "base/file_work.h"
 #include "base/log.h"
 #include "base/standstill.h"
-#include "parallel/mpi_start_watch.h"
+#include "parallel/mpi/mpi_start_watch.h"
 
 namespace tandem {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "cli/command_words.h"
 #include "cli/default_folder.h"
-#include "train/checkpoint_store.h"
-#include "train/run_checkpoints.h"
+#include "train/checkpoints/checkpoint_store.h"
+#include "train/checkpoints/run_checkpoints.h"
 
 namespace tandem {
 namespace {

@@ -9,7 +9,7 @@
 #include "cli/default_folder.h"
 #include "cli/rank_config.h"
 #include "cli/usage_error.h"
-#include "train/checkpoint_store.h"
+#include "train/checkpoints/checkpoint_store.h"
 #include "train/trainer.h"
 
 namespace tandem {

@@ -24,11 +24,11 @@
 #include "device/machine.h"
 #include "device/open_context.h"
 #include "launch/host_slots.h"
-#include "parallel/placement_store.h"
+#include "parallel/placement/placement_store.h"
 #include "train/environment.h"
 #include "train/placement_key.h"
+#include "train/record/terminal.h"
 #include "train/stop_signal.h"
-#include "train/terminal.h"
 #include "tune/bench_runner.h"
 #include "tune/tune_text.h"
 

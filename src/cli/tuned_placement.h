@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "device/gpu_list.h"
-#include "parallel/placement_store.h"
+#include "parallel/placement/placement_store.h"
 #include "train/placement_key.h"
 
 namespace tandem {

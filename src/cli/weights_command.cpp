@@ -11,8 +11,8 @@
 #include "cli/file_kind.h"
 #include "cli/usage_error.h"
 #include "graph/model_file.h"
-#include "train/model_weights.h"
-#include "train/safetensors.h"
+#include "train/checkpoints/model_weights.h"
+#include "train/checkpoints/safetensors.h"
 
 namespace tandem {
 namespace {

@@ -5,10 +5,10 @@
 #include <span>
 #include <vector>
 
+#include "data/augment/mix.h"
+#include "data/augment/transform.h"
 #include "data/batch.h"
 #include "data/image_source.h"
-#include "data/mix.h"
-#include "data/transform.h"
 
 namespace tandem {
 

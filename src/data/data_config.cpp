@@ -3,8 +3,8 @@
 #include <array>
 
 #include "base/error.h"
-#include "data/cifar_dataset.h"
-#include "data/idx_dataset.h"
+#include "data/datasets/cifar_dataset.h"
+#include "data/datasets/idx_dataset.h"
 
 namespace tandem {
 namespace {

@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "base/config_table.h"
-#include "data/dataset.h"
-#include "data/mix.h"
-#include "data/transform.h"
+#include "data/augment/mix.h"
+#include "data/augment/transform.h"
+#include "data/datasets/dataset.h"
 
 namespace tandem {
 

@@ -11,14 +11,14 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "data/augment/mix.h"
+#include "data/augment/transform.h"
 #include "data/batch.h"
 #include "data/batch_buffer.h"
-#include "data/dataset.h"
+#include "data/datasets/dataset.h"
 #include "data/distributed_sampler.h"
 #include "data/evaluation_sampler.h"
-#include "data/mix.h"
 #include "data/raw_batch.h"
-#include "data/transform.h"
 
 namespace tandem {
 

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "data/augment/transform.h"
 #include "data/raw_batch.h"
-#include "data/transform.h"
 #include "tensor/tensor.h"
 
 namespace tandem {
@@ -22,9 +22,9 @@ struct InputSpec {
 };
 
 /// Makes the model's input of a raw batch: crops, mirrors, normalises, erases and mixes in one pass
-/// (data/sample_edit.h says in which order), as Transform and mix_into() do on the host, but for
-/// the last place of the normalisation. `batch` lies in device memory and is read when the kernel
-/// runs; `images` is (B, size, size, channels) of f32, f16 or bf16, dense.
+/// (data/augment/sample_edit.h says in which order), as Transform and mix_into() do on the host,
+/// but for the last place of the normalisation. `batch` lies in device memory and is read when the
+/// kernel runs; `images` is (B, size, size, channels) of f32, f16 or bf16, dense.
 void enqueue_input(CudaContext& context, const RawBatchView& batch, const InputSpec& spec,
                    const Tensor& images);
 

@@ -1,11 +1,11 @@
 #include <utility>
 
 #include "base/error.h"
-#include "data/cifar_dataset.h"
 #include "data/data_config.h"
-#include "data/folder_dataset.h"
-#include "data/idx_dataset.h"
-#include "data/synthetic_dataset.h"
+#include "data/datasets/cifar_dataset.h"
+#include "data/datasets/folder_dataset.h"
+#include "data/datasets/idx_dataset.h"
+#include "data/datasets/synthetic_dataset.h"
 #include "data/verify.h"
 
 namespace tandem {

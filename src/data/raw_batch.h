@@ -5,7 +5,7 @@
 #include <memory>
 #include <span>
 
-#include "data/sample_edit.h"
+#include "data/augment/sample_edit.h"
 #include "tensor/tensor.h"
 
 namespace tandem {

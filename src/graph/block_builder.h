@@ -7,8 +7,8 @@
 
 #include "graph/graph.h"
 #include "layers/activation.h"
-#include "layers/batch_norm.h"
-#include "layers/conv2d.h"
+#include "layers/convolution/conv2d.h"
+#include "layers/normalisation/batch_norm.h"
 
 namespace tandem {
 

@@ -6,7 +6,7 @@
 
 #include "layers/activation.h"
 #include "layers/add.h"
-#include "layers/conv_bn.h"
+#include "layers/convolution/conv_bn.h"
 #include "layers/shuffle_join.h"
 
 namespace tandem {

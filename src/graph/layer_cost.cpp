@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "layers/conv_bn.h"
+#include "layers/convolution/conv_bn.h"
 
 namespace tandem {
 namespace {

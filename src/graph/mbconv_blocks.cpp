@@ -8,7 +8,7 @@
 #include "layers/add.h"
 #include "layers/channel_scale.h"
 #include "layers/dropout.h"
-#include "layers/pool2d.h"
+#include "layers/pooling/pool2d.h"
 
 namespace tandem {
 namespace {

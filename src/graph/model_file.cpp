@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "graph/blocks.h"
 #include "layers/dropout.h"
-#include "layers/linear.h"
+#include "layers/linear/linear.h"
 #include "layers/registry.h"
 
 namespace tandem {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "device/memory.h"
-#include "layers/deferred_norm.h"
+#include "layers/convolution/deferred_norm.h"
 
 namespace tandem {
 namespace {

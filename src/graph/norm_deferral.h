@@ -8,7 +8,7 @@
 namespace tandem {
 
 /// Which conv_bn layers leave their normalisation to the layer that alone reads them
-/// (layers/deferred_norm.h), on CUDA devices.
+/// (layers/convolution/deferred_norm.h), on CUDA devices.
 enum class NormDeferral : std::uint8_t {
   /// Those where it saves time, and a SiLU under a 3x3 window, where it saves memory alone.
   by_size,

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/subprocess.h"
-#include "parallel/launched_job.h"
+#include "parallel/placement/launched_job.h"
 
 namespace tandem {
 

@@ -14,7 +14,7 @@
 #include "base/subprocess.h"
 #include "base/text.h"
 #include "launch/holds_within.h"
-#include "parallel/mps_control.h"
+#include "parallel/placement/mps_control.h"
 
 namespace tandem {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "launch/host_slots.h"
-#include "parallel/launched_job.h"
+#include "parallel/placement/launched_job.h"
 
 namespace tandem {
 

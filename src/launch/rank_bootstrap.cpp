@@ -16,7 +16,7 @@
 #include "launch/mps_folder.h"
 #include "launch/mps_guard.h"
 #include "launch/rank_watch.h"
-#include "parallel/mps_control.h"
+#include "parallel/placement/mps_control.h"
 
 namespace tandem {
 namespace {

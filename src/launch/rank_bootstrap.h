@@ -5,7 +5,7 @@
 
 #include "base/subprocess.h"
 #include "launch/host_slots.h"
-#include "parallel/launched_job.h"
+#include "parallel/placement/launched_job.h"
 
 namespace tandem {
 

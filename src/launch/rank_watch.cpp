@@ -24,7 +24,7 @@
 #include "launch/end_notice.h"
 #include "launch/exec_report.h"
 #include "launch/signal_queue.h"
-#include "parallel/mpi_start_watch.h"
+#include "parallel/mpi/mpi_start_watch.h"
 
 namespace tandem {
 namespace {

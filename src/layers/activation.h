@@ -32,7 +32,7 @@ constexpr bool fuses_with_join(Activation activation) {
 }
 
 /// Whether depthwise convolutions can compute it, behind a normalisation, from what they load
-/// (layers/deferred_norm.h): those of the networks that have such layers.
+/// (layers/convolution/deferred_norm.h): those of the networks that have such layers.
 constexpr bool can_be_deferred(Activation activation) {
   return activation == Activation::relu || activation == Activation::relu6 ||
          activation == Activation::silu;

@@ -4,14 +4,14 @@
 
 #include "layers/activation.h"
 #include "layers/add.h"
-#include "layers/batch_norm.h"
 #include "layers/channel_scale.h"
 #include "layers/channel_slice.h"
-#include "layers/conv2d.h"
-#include "layers/conv_bn.h"
+#include "layers/convolution/conv2d.h"
+#include "layers/convolution/conv_bn.h"
 #include "layers/dropout.h"
-#include "layers/linear.h"
-#include "layers/pool2d.h"
+#include "layers/linear/linear.h"
+#include "layers/normalisation/batch_norm.h"
+#include "layers/pooling/pool2d.h"
 #include "layers/shuffle_join.h"
 
 namespace tandem {

@@ -6,9 +6,9 @@
 #include "parallel/direct/direct_communicator.h"
 #include "parallel/direct/peer_trial.h"
 #include "parallel/mapped/members.h"
-#include "parallel/mps_check.h"
-#include "parallel/nccl_communicator.h"
-#include "parallel/rank_topology.h"
+#include "parallel/nccl/nccl_communicator.h"
+#include "parallel/placement/mps_check.h"
+#include "parallel/placement/rank_topology.h"
 #include "parallel/self_communicator.h"
 
 namespace tandem {

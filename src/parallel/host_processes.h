@@ -10,7 +10,7 @@
 
 #include "parallel/colocated/shared_segment.h"
 #include "parallel/communicator.h"
-#include "parallel/rank_topology.h"
+#include "parallel/placement/rank_topology.h"
 
 namespace tandem {
 

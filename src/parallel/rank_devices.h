@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "device/any_context.h"
-#include "parallel/device_choice.h"
+#include "parallel/placement/device_choice.h"
 
 namespace tandem {
 

@@ -6,7 +6,7 @@
 #include "device/cuda_check.h"
 #include "device/cuda_version.h"
 #include "device/open_context.h"
-#include "parallel/nccl_check.h"
+#include "parallel/nccl/nccl_check.h"
 #include "parallel/rank_devices.h"
 
 namespace tandem {

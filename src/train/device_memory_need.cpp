@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "graph/step_plan.h"
 #include "train/planned_run.h"
-#include "train/shared_state.h"
+#include "train/step/shared_state.h"
 
 namespace tandem {
 namespace {

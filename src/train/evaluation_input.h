@@ -5,7 +5,7 @@
 #include "data/batch.h"
 #include "device/any_context.h"
 #include "parallel/communicator.h"
-#include "train/raw_input.h"
+#include "train/step/raw_input.h"
 
 namespace tandem {
 

@@ -1,7 +1,7 @@
 #include "device/cuda_context.h"
 #include "parallel/stream_watch.h"
-#include "train/device_input.h"
 #include "train/evaluation_input.h"
+#include "train/step/device_input.h"
 
 namespace tandem {
 namespace {

@@ -17,16 +17,16 @@
 #include "graph/fusion.h"
 #include "graph/model_file.h"
 #include "parallel/announced_work.h"
-#include "parallel/mpi_start_watch.h"
-#include "parallel/rank_topology.h"
+#include "parallel/mpi/mpi_start_watch.h"
+#include "parallel/placement/rank_topology.h"
 #include "parallel/replica_check.h"
 #include "tensor/host_tensor.h"
-#include "train/checkpoint.h"
+#include "train/checkpoints/checkpoint.h"
+#include "train/checkpoints/model_weights.h"
+#include "train/checkpoints/safetensors.h"
 #include "train/fault_places.h"
 #include "train/file_patience.h"
-#include "train/model_weights.h"
 #include "train/run_device.h"
-#include "train/safetensors.h"
 
 namespace tandem {
 namespace {

@@ -14,8 +14,8 @@
 #include "device/trace_range.h"
 #include "parallel/gather_text.h"
 #include "parallel/shared_choices.h"
-#include "train/memory_need.h"
-#include "train/memory_share.h"
+#include "train/step/memory_need.h"
+#include "train/step/memory_share.h"
 
 namespace tandem {
 

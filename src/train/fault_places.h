@@ -3,7 +3,7 @@
 #include <functional>
 #include <string>
 
-#include "parallel/rank_topology.h"
+#include "parallel/placement/rank_topology.h"
 
 namespace tandem {
 

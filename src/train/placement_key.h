@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "parallel/placement_store.h"
+#include "parallel/placement/placement_store.h"
 #include "train/run_config.h"
 
 namespace tandem {

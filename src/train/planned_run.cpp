@@ -1,8 +1,8 @@
 #include "train/planned_run.h"
 
 #include "base/error.h"
+#include "data/datasets/folder_dataset.h"
 #include "data/distributed_sampler.h"
-#include "data/folder_dataset.h"
 #include "graph/fusion.h"
 #include "graph/model_file.h"
 

@@ -17,7 +17,7 @@
 #include "parallel/reduction_kind.h"
 #include "tensor/precision.h"
 #include "train/early_stop.h"
-#include "train/weight_average.h"
+#include "train/step/weight_average.h"
 
 namespace tandem {
 

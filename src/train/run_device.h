@@ -2,7 +2,7 @@
 
 #include "device/machine.h"
 #include "device/open_context.h"
-#include "parallel/rank_topology.h"
+#include "parallel/placement/rank_topology.h"
 #include "train/run_config.h"
 
 namespace tandem {

@@ -12,13 +12,13 @@
 #include "parallel/announced_work.h"
 #include "parallel/colocated/host_reduction.h"
 #include "parallel/device_communicator.h"
-#include "parallel/mpi_start_watch.h"
+#include "parallel/mpi/mpi_start_watch.h"
 #include "parallel/replica_check.h"
 #include "train/data_loading.h"
-#include "train/device_input.h"
 #include "train/file_patience.h"
 #include "train/host_memory_need.h"
 #include "train/run_device.h"
+#include "train/step/device_input.h"
 
 namespace tandem {
 namespace {

@@ -5,17 +5,17 @@
 #include <optional>
 
 #include "base/heartbeat.h"
+#include "data/augment/transform.h"
 #include "data/data_loader.h"
-#include "data/dataset.h"
+#include "data/datasets/dataset.h"
 #include "data/distributed_sampler.h"
 #include "data/fingerprint.h"
-#include "data/transform.h"
 #include "device/any_context.h"
 #include "device/machine.h"
 #include "parallel/communicator.h"
-#include "parallel/rank_topology.h"
-#include "train/replica.h"
+#include "parallel/placement/rank_topology.h"
 #include "train/run_config.h"
+#include "train/step/replica.h"
 
 namespace tandem {
 

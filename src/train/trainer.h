@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "parallel/communicator.h"
-#include "train/run_checkpoints.h"
+#include "train/checkpoints/run_checkpoints.h"
 #include "train/run_config.h"
 
 namespace tandem {

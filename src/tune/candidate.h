@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "parallel/placement.h"
+#include "parallel/placement/placement.h"
 
 namespace tandem {
 

@@ -9,7 +9,7 @@
 #include "cli/message_check.h"
 #include "cli/photos.h"
 #include "cli/run_folder.h"
-#include "train/safetensors.h"
+#include "train/checkpoints/safetensors.h"
 
 // What can be wrong with a run's folder, and what goes wrong in the middle of training.
 

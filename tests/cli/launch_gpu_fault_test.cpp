@@ -7,7 +7,7 @@
 
 #include "cli/fault_check.h"
 #include "cli/launch_fault.h"
-#include "parallel/mps_control.h"
+#include "parallel/placement/mps_control.h"
 
 // Faults that need a GPU: one of the device itself, and memory that does not suffice.
 

@@ -11,7 +11,7 @@
 #include "cli/fault_check.h"
 #include "cli/launch_fault.h"
 #include "support/process.h"
-#include "train/safetensors.h"
+#include "train/checkpoints/safetensors.h"
 
 // Ranks of a job of `tandem launch` that are killed elsewhere than between two of its steps: while
 // it starts, evaluates, or writes a checkpoint. Over made-up GPUs (test_cli_launch_moments) and

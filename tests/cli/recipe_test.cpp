@@ -3,7 +3,7 @@
 
 #include "cli/message_check.h"
 #include "cli/run_folder.h"
-#include "train/safetensors.h"
+#include "train/checkpoints/safetensors.h"
 
 // Recipes through the whole program: what they write, what stops a run, and that a resumed run does
 // what a run without a stop does.

@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include "cli/run_folder.h"
-#include "train/safetensors.h"
+#include "train/checkpoints/safetensors.h"
 
 // A run that is stopped and goes on does what a run without a stop does.
 

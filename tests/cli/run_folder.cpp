@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "train/checkpoint_store.h"
-#include "train/safetensors.h"
+#include "train/checkpoints/checkpoint_store.h"
+#include "train/checkpoints/safetensors.h"
 
 namespace tandem::cli {
 namespace {

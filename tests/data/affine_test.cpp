@@ -1,4 +1,4 @@
-#include "data/affine.h"
+#include "data/augment/affine.h"
 
 #include <numbers>
 

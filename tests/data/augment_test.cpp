@@ -1,4 +1,4 @@
-#include "data/augment.h"
+#include "data/augment/augment.h"
 
 #include <gtest/gtest.h>
 

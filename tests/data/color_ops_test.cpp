@@ -1,7 +1,7 @@
-#include "data/color_ops.h"
+#include "data/augment/color_ops.h"
 
+#include "data/augment/sharpness.h"
 #include "data/levels.h"
-#include "data/sharpness.h"
 
 namespace tandem::testing {
 namespace {

@@ -1,5 +1,5 @@
-#include "data/cifar_dataset.h"
 #include "data/data_config.h"
+#include "data/datasets/cifar_dataset.h"
 #include "data/jpeg_writer.h"
 
 namespace tandem::testing {

@@ -3,10 +3,10 @@
 #include <cmath>
 #include <set>
 
-#include "data/cifar_dataset.h"
-#include "data/folder_dataset.h"
+#include "data/datasets/cifar_dataset.h"
+#include "data/datasets/folder_dataset.h"
+#include "data/datasets/synthetic_dataset.h"
 #include "data/jpeg_writer.h"
-#include "data/synthetic_dataset.h"
 
 namespace tandem::testing {
 namespace {

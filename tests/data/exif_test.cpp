@@ -1,6 +1,6 @@
-#include "data/exif.h"
+#include "data/jpeg/exif.h"
 
-#include "data/orientation.h"
+#include "data/jpeg/orientation.h"
 #include "data/support.h"
 
 namespace tandem::testing {

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "data/folder_dataset.h"
-#include "data/synthetic_dataset.h"
+#include "data/datasets/folder_dataset.h"
+#include "data/datasets/synthetic_dataset.h"
 #include "support/temporary_folder.h"
 
 namespace tandem {

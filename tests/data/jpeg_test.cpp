@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include "base/philox.h"
-#include "data/jpeg_decoder.h"
+#include "data/jpeg/jpeg_decoder.h"
 #include "data/jpeg_writer.h"
 
 namespace tandem::testing {

@@ -5,9 +5,9 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "data/augment/resample.h"
 #include "data/input_file.h"
-#include "data/jpeg_decoder.h"
-#include "data/resample.h"
+#include "data/jpeg/jpeg_decoder.h"
 
 namespace tandem::testing {
 namespace {

@@ -5,9 +5,9 @@
 #include <map>
 #include <sstream>
 
-#include "data/rand_augment.h"
+#include "data/augment/rand_augment.h"
 #include "data/support.h"
-#include "train/safetensors.h"
+#include "train/checkpoints/safetensors.h"
 
 namespace tandem::testing {
 namespace {

@@ -1,14 +1,14 @@
-#include "data/rand_augment.h"
+#include "data/augment/rand_augment.h"
 
 #include <array>
 #include <map>
 
-#include "data/affine.h"
-#include "data/color_ops.h"
+#include "data/augment/affine.h"
+#include "data/augment/color_ops.h"
+#include "data/augment/resample.h"
+#include "data/augment/sharpness.h"
+#include "data/augment/transform.h"
 #include "data/levels.h"
-#include "data/resample.h"
-#include "data/sharpness.h"
-#include "data/transform.h"
 
 namespace tandem::testing {
 namespace {

@@ -3,14 +3,14 @@
 #include <cmath>
 #include <map>
 
-#include "data/folder_dataset.h"
+#include "data/datasets/folder_dataset.h"
 #include "data/jpeg_writer.h"
 #include "data/raw_cases.h"
 #include "data/support.h"
 #include "data/troubled_dataset.h"
 
-// Raw batches, finished by the definition in data/sample_edit.h written out pixel by pixel, against
-// what Transform and mix_into() make.
+// Raw batches, finished by the definition in data/augment/sample_edit.h written out pixel by pixel,
+// against what Transform and mix_into() make.
 
 namespace tandem::testing {
 namespace {

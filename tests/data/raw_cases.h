@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "data/data_loader.h"
-#include "data/synthetic_dataset.h"
+#include "data/datasets/synthetic_dataset.h"
 
 namespace tandem::testing {
 

@@ -1,12 +1,12 @@
-#include "data/resample_float.h"
+#include "data/augment/resample_float.h"
 
 #include <array>
 #include <cmath>
 #include <cstring>
 #include <memory>
 
-#include "data/resample_short.h"
-#include "data/short_lanes.h"
+#include "data/augment/resample_short.h"
+#include "data/augment/short_lanes.h"
 #include "data/support.h"
 
 namespace tandem::testing {

@@ -1,10 +1,10 @@
-#include "data/transform.h"
+#include "data/augment/transform.h"
 
 #include <cmath>
 #include <set>
 
 #include "base/hash.h"
-#include "data/resample.h"
+#include "data/augment/resample.h"
 #include "data/support.h"
 
 namespace tandem::testing {

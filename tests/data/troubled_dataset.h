@@ -5,8 +5,8 @@
 #include <thread>
 
 #include "base/error.h"
-#include "data/synthetic_dataset.h"
-#include "data/transform.h"
+#include "data/augment/transform.h"
+#include "data/datasets/synthetic_dataset.h"
 
 namespace tandem::testing {
 

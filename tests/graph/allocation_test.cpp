@@ -6,7 +6,7 @@
 #include "graph/small_models.h"
 #include "layers/activation.h"
 #include "layers/add.h"
-#include "layers/batch_norm.h"
+#include "layers/normalisation/batch_norm.h"
 #include "support/allocations.h"
 
 namespace tandem {

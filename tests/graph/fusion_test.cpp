@@ -5,7 +5,7 @@
 #include <string>
 
 #include "graph/model_file.h"
-#include "layers/conv_bn.h"
+#include "layers/convolution/conv_bn.h"
 
 namespace tandem {
 namespace {

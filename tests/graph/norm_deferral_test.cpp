@@ -9,7 +9,7 @@
 #include "graph/fusion.h"
 #include "graph/model_file.h"
 #include "graph/small_models.h"
-#include "layers/deferred_norm.h"
+#include "layers/convolution/deferred_norm.h"
 
 namespace tandem {
 namespace {

@@ -6,9 +6,9 @@
 #include "graph/small_models.h"
 #include "layers/activation.h"
 #include "layers/add.h"
-#include "layers/conv2d.h"
-#include "layers/linear.h"
-#include "layers/pool2d.h"
+#include "layers/convolution/conv2d.h"
+#include "layers/linear/linear.h"
+#include "layers/pooling/pool2d.h"
 
 namespace tandem {
 namespace {

@@ -10,9 +10,9 @@
 #include "graph/model_file.h"
 #include "graph/small_models.h"
 #include "layers/add.h"
-#include "layers/conv2d.h"
-#include "layers/linear.h"
-#include "layers/pool2d.h"
+#include "layers/convolution/conv2d.h"
+#include "layers/linear/linear.h"
+#include "layers/pooling/pool2d.h"
 #include "support/message.h"
 
 namespace tandem {

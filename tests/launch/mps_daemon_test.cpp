@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "launch/mps_folder.h"
-#include "parallel/mps_control.h"
+#include "parallel/placement/mps_control.h"
 #include "support/process.h"
 #include "support/temporary_folder.h"
 

@@ -1,4 +1,4 @@
-#include "layers/blocked_weights.h"
+#include "layers/convolution/blocked_weights.h"
 
 #include <gtest/gtest.h>
 

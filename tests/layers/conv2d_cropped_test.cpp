@@ -1,4 +1,4 @@
-#include "layers/conv2d_cropped.h"
+#include "layers/convolution/conv2d_cropped.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "layers/conv2d_onednn.h"
+#include "layers/convolution/conv2d_onednn.h"
 
 namespace tandem {
 namespace {

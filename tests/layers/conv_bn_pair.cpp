@@ -4,7 +4,7 @@
 
 #include "device/arena.h"
 #include "device/memory.h"
-#include "layers/deferred_norm.h"
+#include "layers/convolution/deferred_norm.h"
 
 namespace tandem {
 namespace {

@@ -1,4 +1,4 @@
-#include "layers/convolution_problem.h"
+#include "layers/plans/convolution_problem.h"
 
 #include <gtest/gtest.h>
 

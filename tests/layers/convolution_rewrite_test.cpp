@@ -5,9 +5,9 @@
 #include <set>
 
 #include "base/philox.h"
-#include "layers/pixel_fold.h"
+#include "layers/plans/pixel_fold.h"
+#include "layers/plans/toeplitz_filter.h"
 #include "layers/reference.h"
-#include "layers/toeplitz_filter.h"
 
 // The index maps of rewritten convolutions: what they make of a convolution must be that
 // convolution, to the bit, on whole numbers.

@@ -7,8 +7,8 @@
 
 #include "device/arena.h"
 #include "device/memory.h"
-#include "layers/convolution_direct.h"
 #include "layers/kernel_run.h"
+#include "layers/plans/convolution_direct.h"
 #include "tensor/convert.h"
 
 // Data gradients that are added to what is there: every candidate, not only the one that happens to

@@ -8,7 +8,7 @@
 #include "device/any_context.h"
 #include "device/arena.h"
 #include "device/memory.h"
-#include "layers/batch_norm_kernels_cuda.h"
+#include "layers/normalisation/batch_norm_kernels_cuda.h"
 #include "tensor/convert.h"
 
 // Ways of batch normalisation's kernels against others: one kernel that keeps what it can between

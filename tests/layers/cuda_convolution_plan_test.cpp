@@ -7,8 +7,8 @@
 #include "device/any_context.h"
 #include "device/arena.h"
 #include "device/memory.h"
-#include "layers/convolution_direct.h"
-#include "layers/convolution_plan.h"
+#include "layers/plans/convolution_direct.h"
+#include "layers/plans/convolution_plan.h"
 #include "tensor/convert.h"
 
 // Every candidate that the tuner may take, whichever is fastest here, against the kernel that is

@@ -13,11 +13,11 @@
 #include "device/cuda_check.h"
 #include "device/cuda_context.h"
 #include "device/cuda_libraries.h"
-#include "layers/bias_cuda.h"
-#include "layers/convolution_direct.h"
-#include "layers/plan_trial.h"
-#include "layers/plan_tuner.h"
-#include "layers/result_check.h"
+#include "layers/linear/bias_cuda.h"
+#include "layers/plans/convolution_direct.h"
+#include "layers/tuning/plan_trial.h"
+#include "layers/tuning/plan_tuner.h"
+#include "layers/tuning/result_check.h"
 #include "support/scoped_variable.h"
 
 // What the tuner asks of a candidate before it may win.

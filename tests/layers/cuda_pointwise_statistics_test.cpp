@@ -8,8 +8,8 @@
 #include "device/any_context.h"
 #include "device/arena.h"
 #include "device/memory.h"
-#include "layers/convolution_direct.h"
-#include "layers/pointwise_statistics_cuda.h"
+#include "layers/convolution/pointwise_statistics_cuda.h"
+#include "layers/plans/convolution_direct.h"
 #include "tensor/convert.h"
 
 // A 1x1 convolution that sums its result's statistics: against the definition and against the

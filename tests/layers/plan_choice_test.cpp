@@ -1,4 +1,4 @@
-#include "layers/plan_choice.h"
+#include "layers/tuning/plan_choice.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "layers/trial_operand.h"
+#include "layers/tuning/trial_operand.h"
 
 namespace tandem {
 namespace {

@@ -1,4 +1,4 @@
-#include "layers/resident_tiles.h"
+#include "layers/normalisation/resident_tiles.h"
 
 #include <gtest/gtest.h>
 

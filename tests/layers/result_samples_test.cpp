@@ -1,4 +1,4 @@
-#include "layers/result_samples.h"
+#include "layers/plans/result_samples.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "parallel/device_choice.h"
+#include "parallel/placement/device_choice.h"
 
 #include "parallel/mpi_test.h"
 

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "parallel/mpi_session.h"
+#include "parallel/mpi/mpi_session.h"
 
 // A job whose last rank fails while the others wait for it; failing_rank.sh checks that it ends,
 // and how. "abort": the error reaches main(). "unwind": it ends the session on its way. "absent":

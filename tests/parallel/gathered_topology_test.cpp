@@ -1,7 +1,7 @@
 #include <cstdlib>
 
 #include "parallel/mpi_test.h"
-#include "parallel/rank_topology.h"
+#include "parallel/placement/rank_topology.h"
 
 namespace tandem {
 namespace {

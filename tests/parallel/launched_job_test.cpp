@@ -1,4 +1,4 @@
-#include "parallel/launched_job.h"
+#include "parallel/placement/launched_job.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "parallel/mpi_session.h"
+#include "parallel/mpi/mpi_session.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "parallel/mpi_start_watch.h"
+#include "parallel/mpi/mpi_start_watch.h"
 
 #include <gtest/gtest.h>
 

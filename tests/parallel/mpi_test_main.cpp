@@ -5,7 +5,7 @@
 #include <exception>
 #include <memory>
 
-#include "parallel/mpi_session.h"
+#include "parallel/mpi/mpi_session.h"
 #include "parallel/mpi_test.h"
 #include "parallel/test_worlds.h"
 

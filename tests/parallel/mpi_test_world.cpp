@@ -1,4 +1,4 @@
-#include "parallel/mpi_communicator.h"
+#include "parallel/mpi/mpi_communicator.h"
 #include "parallel/test_worlds.h"
 
 namespace tandem {

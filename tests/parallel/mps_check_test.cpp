@@ -1,4 +1,4 @@
-#include "parallel/mps_check.h"
+#include "parallel/placement/mps_check.h"
 
 #include <unistd.h>
 
@@ -9,7 +9,7 @@
 #include "base/subprocess.h"
 #include "parallel/gather_text.h"
 #include "parallel/mpi_test.h"
-#include "parallel/mps_control.h"
+#include "parallel/placement/mps_control.h"
 #include "support/temporary_folder.h"
 
 // With the control program of tests/launch/fake_mps, whose clients a file lists.

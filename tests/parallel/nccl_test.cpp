@@ -4,10 +4,10 @@
 #include <thread>
 
 #include "device/cuda_graph.h"
-#include "parallel/device_choice.h"
 #include "parallel/device_test.h"
-#include "parallel/mpi_communicator.h"
-#include "parallel/nccl_communicator.h"
+#include "parallel/mpi/mpi_communicator.h"
+#include "parallel/nccl/nccl_communicator.h"
+#include "parallel/placement/device_choice.h"
 #include "parallel/stream_watch.h"
 
 // What is NCCL's alone.

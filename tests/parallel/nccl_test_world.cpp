@@ -1,4 +1,4 @@
 #include "parallel/device_test_worlds.h"
-#include "parallel/nccl_communicator.h"
+#include "parallel/nccl/nccl_communicator.h"
 
 TANDEM_DEVICE_TEST_WORLDS(NcclCommunicator)

@@ -1,4 +1,4 @@
-#include "parallel/placement_store.h"
+#include "parallel/placement/placement_store.h"
 
 #include <gtest/gtest.h>
 

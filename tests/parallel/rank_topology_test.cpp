@@ -1,4 +1,4 @@
-#include "parallel/rank_topology.h"
+#include "parallel/placement/rank_topology.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

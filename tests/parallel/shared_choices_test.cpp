@@ -8,7 +8,7 @@
 
 #include "base/heartbeat.h"
 #include "base/last_words.h"
-#include "parallel/mpi_communicator.h"
+#include "parallel/mpi/mpi_communicator.h"
 #include "parallel/mpi_test.h"
 #include "support/temporary_folder.h"
 

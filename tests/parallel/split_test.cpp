@@ -3,7 +3,7 @@
 #include <thread>
 #include <vector>
 
-#include "parallel/mpi_communicator.h"
+#include "parallel/mpi/mpi_communicator.h"
 #include "parallel/mpi_test.h"
 
 namespace tandem {

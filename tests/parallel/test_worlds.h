@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "parallel/mpi_session.h"
+#include "parallel/mpi/mpi_session.h"
 
 namespace tandem {
 

@@ -9,11 +9,11 @@
 #include "graph/fusion.h"
 #include "graph/model_file.h"
 #include "graph/step_plan.h"
-#include "layers/batch_norm.h"
+#include "layers/normalisation/batch_norm.h"
 #include "parallel/mpi_test.h"
 #include "support/allocations.h"
-#include "train/communicator_sum.h"
-#include "train/weight_average.h"
+#include "train/step/communicator_sum.h"
+#include "train/step/weight_average.h"
 
 // What a training step does beside the plan, the optimizer and the buckets, which have such tests
 // of their own. MPI's messages come from its own memory, which operator new knows nothing of.

@@ -1,4 +1,4 @@
-#include "train/checkpoint_store.h"
+#include "train/checkpoints/checkpoint_store.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -11,8 +11,8 @@
 #include "scratch.h"
 #include "support/message.h"
 #include "support/no_file_more.h"
-#include "train/run_checkpoints.h"
-#include "train/safetensors.h"
+#include "train/checkpoints/run_checkpoints.h"
+#include "train/checkpoints/safetensors.h"
 
 namespace tandem {
 namespace {

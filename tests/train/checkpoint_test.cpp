@@ -1,4 +1,4 @@
-#include "train/checkpoint.h"
+#include "train/checkpoints/checkpoint.h"
 
 #include <gtest/gtest.h>
 
@@ -10,11 +10,11 @@
 #include "graph/model_file.h"
 #include "parallel/self_communicator.h"
 #include "support/message.h"
-#include "train/model_weights.h"
-#include "train/replica.h"
-#include "train/safetensors.h"
+#include "train/checkpoints/model_weights.h"
+#include "train/checkpoints/safetensors.h"
 #include "train/scratch.h"
 #include "train/small_run.h"
+#include "train/step/replica.h"
 
 namespace tandem {
 namespace {

@@ -10,12 +10,12 @@
 #include "base/error.h"
 #include "device/cuda_check.h"
 #include "parallel/gather_text.h"
-#include "parallel/nccl_communicator.h"
+#include "parallel/nccl/nccl_communicator.h"
 #include "parallel/slice_share.h"
 #include "support/temporary_folder.h"
 #include "train/data_parallel_run.h"
 #include "train/gpu_place.h"
-#include "train/replica.h"
+#include "train/step/replica.h"
 
 // The key invariant on GPUs, one for each rank or shared by several: captured steps, raw input and
 // what reduces gradients there, against the reference on the CPU.

@@ -17,9 +17,9 @@
 #include "graph/step_plan.h"
 #include "parallel/gather_text.h"
 #include "tensor/host_tensor.h"
-#include "train/device_input.h"
-#include "train/replica.h"
 #include "train/small_run.h"
+#include "train/step/device_input.h"
+#include "train/step/replica.h"
 #include "train/values.h"
 
 namespace tandem {

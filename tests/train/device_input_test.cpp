@@ -1,4 +1,4 @@
-#include "train/device_input.h"
+#include "train/step/device_input.h"
 
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>

@@ -10,8 +10,8 @@
 #include "support/message.h"
 #include "support/temporary_folder.h"
 #include "train/host_memory_need.h"
-#include "train/replica.h"
 #include "train/small_run.h"
+#include "train/step/replica.h"
 
 namespace tandem {
 namespace {

@@ -6,7 +6,7 @@
 #include "graph/fusion.h"
 #include "support/message.h"
 #include "train/device_run.h"
-#include "train/memory_need.h"
+#include "train/step/memory_need.h"
 
 // What is said where a GPU has not the memory for a step, before anything is timed or trained.
 

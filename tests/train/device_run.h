@@ -12,10 +12,10 @@
 #include "device/memory.h"
 #include "device/pinned_memory.h"
 #include "parallel/self_communicator.h"
-#include "train/checkpoint.h"
-#include "train/device_input.h"
-#include "train/replica.h"
+#include "train/checkpoints/checkpoint.h"
 #include "train/small_run.h"
+#include "train/step/device_input.h"
+#include "train/step/replica.h"
 #include "train/values.h"
 
 namespace tandem {

@@ -3,8 +3,8 @@
 #include <limits>
 
 #include "device/open_context.h"
+#include "train/checkpoints/run_checkpoints.h"
 #include "train/device_run.h"
-#include "train/run_checkpoints.h"
 #include "train/scratch.h"
 
 // Whole training on a GPU: as on the CPU in every recipe, failures told, and resumed to the bit.

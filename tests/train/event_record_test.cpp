@@ -1,4 +1,4 @@
-#include "train/event_record.h"
+#include "train/record/event_record.h"
 
 #include <gtest/gtest.h>
 

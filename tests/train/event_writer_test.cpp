@@ -1,4 +1,4 @@
-#include "train/event_writer.h"
+#include "train/record/event_writer.h"
 
 #include <gtest/gtest.h>
 

@@ -15,8 +15,8 @@
 #include "device/pinned_memory.h"
 #include "graph/model_file.h"
 #include "tensor/host_tensor.h"
-#include "train/device_input.h"
-#include "train/replica.h"
+#include "train/step/device_input.h"
+#include "train/step/replica.h"
 #include "train/values.h"
 
 namespace tandem {

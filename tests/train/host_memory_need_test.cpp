@@ -10,8 +10,8 @@
 #include "parallel/self_communicator.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
-#include "train/replica.h"
 #include "train/small_run.h"
+#include "train/step/replica.h"
 
 namespace tandem {
 namespace {

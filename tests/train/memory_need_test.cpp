@@ -1,8 +1,8 @@
-#include "train/memory_need.h"
+#include "train/step/memory_need.h"
 
 #include <gtest/gtest.h>
 
-#include "train/memory_share.h"
+#include "train/step/memory_share.h"
 
 namespace tandem {
 namespace {

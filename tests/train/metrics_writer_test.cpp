@@ -1,4 +1,4 @@
-#include "train/metrics_writer.h"
+#include "train/record/metrics_writer.h"
 
 #include <gtest/gtest.h>
 

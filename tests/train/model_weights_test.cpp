@@ -1,4 +1,4 @@
-#include "train/model_weights.h"
+#include "train/checkpoints/model_weights.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "train/non_finite.h"
+#include "train/step/non_finite.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include "data/data_config.h"
 #include "graph/model_file.h"
 #include "parallel/self_communicator.h"
-#include "train/replica.h"
 #include "train/small_run.h"
+#include "train/step/replica.h"
 
 namespace tandem {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/progress_format.h"
+#include "train/record/progress_format.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "train/progress.h"
+#include "train/record/progress.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -11,8 +11,8 @@
 #include "graph/fusion.h"
 #include "graph/step_plan.h"
 #include "parallel/mpi_test.h"
-#include "train/replica.h"
 #include "train/small_run.h"
+#include "train/step/replica.h"
 
 // Clipping, frozen parameters, AdamW and the weights' average on k ranks, against four passes of
 // four samples on one rank with everything behind the gradients written out in double precision.

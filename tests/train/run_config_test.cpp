@@ -8,7 +8,7 @@
 #include <variant>
 
 #include "base/error.h"
-#include "parallel/mpi_communicator.h"
+#include "parallel/mpi/mpi_communicator.h"
 #include "support/message.h"
 #include "train/small_run.h"
 

@@ -1,4 +1,4 @@
-#include "train/run_lock.h"
+#include "train/record/run_lock.h"
 
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-#include "train/run_record.h"
+#include "train/record/run_record.h"
 
 #include <cstring>
 #include <nlohmann/json.hpp>

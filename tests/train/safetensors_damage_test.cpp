@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "scratch.h"
 #include "support/message.h"
-#include "train/safetensors.h"
+#include "train/checkpoints/safetensors.h"
 
 namespace tandem {
 namespace {

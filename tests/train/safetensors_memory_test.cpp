@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "support/temporary_folder.h"
-#include "train/safetensors.h"
+#include "train/checkpoints/safetensors.h"
 
 // A checkpoint for whose header there is no memory: the writer throws, and ends nothing.
 

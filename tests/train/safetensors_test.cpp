@@ -1,4 +1,4 @@
-#include "train/safetensors.h"
+#include "train/checkpoints/safetensors.h"
 
 #include <gtest/gtest.h>
 #include <zlib.h>
@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "scratch.h"
 #include "support/message.h"
-#include "train/safetensors_checksum.h"
+#include "train/checkpoints/safetensors_checksum.h"
 
 namespace tandem {
 namespace {

@@ -5,7 +5,7 @@
 #include "graph/fusion.h"
 #include "graph/model_file.h"
 #include "support/state_dicts.h"
-#include "train/model_weights.h"
+#include "train/checkpoints/model_weights.h"
 
 // What the zoo's models export has the names, dtypes and shapes of torchvision's state dicts.
 

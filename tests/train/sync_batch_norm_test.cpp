@@ -9,7 +9,7 @@
 #include "graph/model_file.h"
 #include "graph/step_plan.h"
 #include "parallel/mpi_test.h"
-#include "train/communicator_sum.h"
+#include "train/step/communicator_sum.h"
 
 // Synchronised batch normalisation: k ranks of N samples against one rank that has all k N, whose
 // kernels know nothing of other ranks.

@@ -1,4 +1,4 @@
-#include "train/terminal.h"
+#include "train/record/terminal.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

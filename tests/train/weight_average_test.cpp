@@ -1,4 +1,4 @@
-#include "train/weight_average.h"
+#include "train/step/weight_average.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 
 #include "parallel/communicator.h"
 #include "parallel/device_communicator.h"
-#include "parallel/rank_topology.h"
+#include "parallel/placement/rank_topology.h"
 
 namespace tandem {
 

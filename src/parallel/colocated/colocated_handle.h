@@ -15,7 +15,7 @@
 #include "parallel/colocated/device_group.h"
 #include "parallel/cuda_event_pool.h"
 #include "parallel/direct/peer_group.h"
-#include "parallel/nccl_communicator.h"
+#include "parallel/nccl/nccl_communicator.h"
 #include "parallel/operation_marks.h"
 #include "parallel/priority_stream.h"
 

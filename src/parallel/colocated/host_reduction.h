@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "parallel/communicator.h"
-#include "parallel/rank_topology.h"
+#include "parallel/placement/rank_topology.h"
 #include "parallel/reduction_kind.h"
 
 namespace tandem {

@@ -7,7 +7,7 @@
 
 #include "parallel/colocated/shared_segment.h"
 #include "parallel/communicator.h"
-#include "parallel/rank_topology.h"
+#include "parallel/placement/rank_topology.h"
 #include "parallel/shared_device.h"
 
 namespace tandem {

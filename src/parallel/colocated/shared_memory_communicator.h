@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "parallel/communicator.h"
-#include "parallel/rank_topology.h"
+#include "parallel/placement/rank_topology.h"
 
 namespace tandem {
 

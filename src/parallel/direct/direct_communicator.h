@@ -6,7 +6,7 @@
 
 #include "parallel/communicator.h"
 #include "parallel/device_communicator.h"
-#include "parallel/nccl_communicator.h"
+#include "parallel/nccl/nccl_communicator.h"
 #include "parallel/peer_devices.h"
 
 namespace tandem {

@@ -10,7 +10,7 @@
 #include "parallel/communicator.h"
 #include "parallel/mapped/device_barrier.h"
 #include "parallel/mapped/ipc_memory.h"
-#include "parallel/rank_topology.h"
+#include "parallel/placement/rank_topology.h"
 #include "tensor/tensor.h"
 
 namespace tandem {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "parallel/communicator.h"
-#include "parallel/rank_topology.h"
+#include "parallel/placement/rank_topology.h"
 
 namespace tandem {
 

@@ -9,7 +9,7 @@
 #include "device/cuda_graph.h"
 #include "parallel/colocated/colocated_cuda.h"
 #include "parallel/device_test.h"
-#include "parallel/mpi_communicator.h"
+#include "parallel/mpi/mpi_communicator.h"
 #include "parallel/stream_watch.h"
 
 // What ranks that share GPUs have alone: attached arenas, barriers on the device, giving up.

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "parallel/rank_topology.h"
+#include "parallel/placement/rank_topology.h"
 
 namespace tandem {
 

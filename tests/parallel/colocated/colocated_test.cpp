@@ -12,7 +12,7 @@
 #include "parallel/colocated/host_reduction.h"
 #include "parallel/colocated/shared_memory_communicator.h"
 #include "parallel/colocated/shared_segment.h"
-#include "parallel/mpi_communicator.h"
+#include "parallel/mpi/mpi_communicator.h"
 #include "parallel/mpi_test.h"
 #include "support/scoped_variable.h"
 

@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "parallel/colocated/shared_memory_communicator.h"
-#include "parallel/mpi_communicator.h"
+#include "parallel/mpi/mpi_communicator.h"
 #include "parallel/test_worlds.h"
 
 namespace tandem {

@@ -11,7 +11,7 @@
 #include "device/cuda_graph.h"
 #include "parallel/device_test.h"
 #include "parallel/direct/direct_communicator.h"
-#include "parallel/mpi_communicator.h"
+#include "parallel/mpi/mpi_communicator.h"
 #include "parallel/stream_watch.h"
 
 // What ranks have alone that exchange directly: attached arenas, giving up.

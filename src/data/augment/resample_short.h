@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+
+#include "data/augment/resample_float.h"
+
+namespace tandem {
+
+/// Whether the functions below can do what is wanted: at least 16 rows of 8 pixels in colour, from
+/// rows of at least 11, reduced by at most 3.5 along either axis.
+bool fits_shorts(const ImageView& source, const FloatResize& wanted);
+
+/// resize_to_floats() and resize_to_bytes() in 16-bit fixed point, eight bits of it fractional,
+/// which leaves values within 0.05 of the real ones.
+void resize_shorts(const ImageView& source, const FloatResize& wanted, float* out);
+void resize_shorts(const ImageView& source, const FloatResize& wanted, std::uint8_t* out);
+
+}  // namespace tandem

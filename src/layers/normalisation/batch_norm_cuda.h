@@ -1,0 +1,134 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+#include "layers/activation.h"
+#include "layers/normalisation/batch_norm.h"
+#include "layers/normalisation/batch_norm_kernels_cuda.h"
+#include "layers/normalisation/persistent_tiles_cuda.h"
+#include "layers/normalisation/resident_tiles.h"
+
+namespace tandem {
+
+/// Batch normalisation of NHWC rows on a CUDA device, fused with what usually follows it: a
+/// residual sum, an activation, a join. Two kernels forward, statistics and result, and two
+/// backward; x is read twice in both, but where the kernel that makes x sums its statistics.
+/// Tensors of some MB, for which most of the time would go into starting the second kernel, have
+/// one of each, which keeps them in registers: see ResidentTiles. Those of some ten MB have one
+/// forward, which keeps what it can in shared memory: see PersistentTiles. Enqueued on the
+/// context's stream; results are the same bits from run to run.
+///
+/// Several groups of rows, each with statistics of its own, take as many kernels as one.
+///
+/// One object normalises one tensor at a time: its kernels count their finished blocks in memory of
+/// its own. Tensors are of one dtype, tables and parameters f32.
+class CudaBatchNorm {
+ public:
+  struct Setup {
+    BatchNormShape shape;
+    BatchNormOptions options;
+    DType dtype = DType::f32;
+    bool training = false;
+    bool fixed_statistics = false;  ///< in training: the running ones
+    RankSum* ranks = nullptr;       ///< as KernelRequest::rank_sum
+    bool defers = false;            ///< Forward::y is undefined
+    bool second_is_left = false;    ///< Forward::second_norm is given
+    bool joins = false;             ///< SecondInput::joined
+    /// What is behind a residual sum, where there is one.
+    std::optional<Activation> behind_sum{};
+    /// Where not empty, x is the result of this kernel, which makes its statistics too.
+    std::optional<PointwiseTiles> product{};
+  };
+
+  /// Whether forward() reads x for statistics alone, which a kernel that makes x could sum instead.
+  static bool sums_apart(const CudaContext& context, const Setup& setup);
+
+  CudaBatchNorm(CudaContext& context, const Setup& setup);
+  ~CudaBatchNorm();
+  CudaBatchNorm(const CudaBatchNorm&) = delete;
+  CudaBatchNorm& operator=(const CudaBatchNorm&) = delete;
+
+  std::size_t saved() const;
+  std::size_t forward_scratch() const;
+  std::size_t backward_scratch() const;
+
+  struct Forward {
+    Tensor x;
+    /// Where the setup has a product: its operands, and x is what forward() makes first.
+    Tensor product_input{};
+    Tensor product_weight{};
+    SecondInput use = SecondInput::none;
+    Tensor second{};  ///< the residual, or what is joined, of a multiple of the channels of x
+    /// What is left to do to a residual, which has no activation.
+    InputNorm second_norm{};
+    Activation activation = Activation::none;
+    /// May be x; joined, of twice its channels, and then memory of its own. Undefined: it is left
+    /// to be done by the table.
+    Tensor y;
+    Tensor weight;
+    Tensor bias;
+    Tensor running_mean;
+    Tensor running_variance;
+    std::byte* saved = nullptr;
+    std::byte* scratch = nullptr;
+  };
+  /// y = activation(batch_norm(x) + residual), or joined with that. The table lies at the begin of
+  /// `saved`, of `scratch` in evaluation.
+  void forward(const Forward& args);
+
+  struct Backward {
+    Tensor x;
+    Activation activation = Activation::none;
+    SecondInput use = SecondInput::none;
+    /// The result; read behind a residual and an activation alone, and not where bits of it are
+    /// saved.
+    Tensor y{};
+    Tensor output_gradient;    ///< may be overwritten
+    Tensor second_gradient{};  ///< undefined where not wanted
+    /// Undefined where not wanted; may be output_gradient. Where the result was joined it is there,
+    /// as memory of its own.
+    Tensor input_gradient{};
+    Tensor weight_gradient;
+    Tensor bias_gradient;
+    std::byte* saved = nullptr;
+    std::byte* scratch = nullptr;
+  };
+  void backward(const Backward& args);
+
+ private:
+  /// The table and the running statistics; x too, where it is the product's result.
+  void sum_statistics(const Forward& args, const BatchNormStatistics& statistics);
+  /// Where gradients pass the activation behind a sum, in what is saved; null where backward finds
+  /// that from the result.
+  std::uint8_t* passes_in(std::byte* saved) const;
+  std::size_t rank_bytes() const;
+  std::size_t group_bytes() const;
+  std::size_t coefficient_bytes() const;
+  double all_rows() const;
+  /// `sums` where they are taken over ranks.
+  void backward_in_two(const Backward& args, const BatchNormGradients& gradients, double* sums);
+  /// What the first pass leaves for the second: a gradient, and an activation of which the
+  /// derivative is still to be found.
+  struct Summed {
+    Tensor gradient;
+    Activation left = Activation::none;
+  };
+  Summed sum_gradients(const Backward& args, const BatchNormGradients& gradients, double* sums);
+
+  CudaContext* context_;
+  Setup setup_;
+  /// Where one kernel does: the statistics are the batch's, of this rank alone.
+  std::optional<ResidentTiles> resident_{};
+  bool resident_forward_ = false;  ///< that one, forward; in training
+  bool saves_passes_ = false;      ///< forward, for backward; then all tensors are 16-byte aligned
+  std::optional<PersistentTiles> persistent_{};  ///< where one kernel does, forward alone
+  std::size_t partial_bytes_ = 0;                ///< in training
+  unsigned* counters_ = nullptr;                 ///< in training
+};
+
+std::unique_ptr<LayerKernel> make_batch_norm_kernel(CudaContext& context,
+                                                    const BatchNormOptions& options,
+                                                    const KernelRequest& request);
+
+}  // namespace tandem

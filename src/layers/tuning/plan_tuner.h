@@ -1,0 +1,38 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "layers/plans/convolution_plan.h"
+
+namespace tandem {
+
+/// Whether kernels are timed: unless TANDEM_TUNE=off.
+bool may_measure();
+
+/// The fastest plan for the problem: the one that layers of equal shapes use already, else the one
+/// that was fastest in an earlier run on this device, else the fastest of all candidates as
+/// measured now (a tenth of a second or so) in memory that is freed again, of those whose result is
+/// right (layers/tuning/plan_trial.h). The choice is kept for later runs (device/kernel_choices.h).
+/// With TANDEM_TUNE=off nothing is measured, and of cuDNN's own first choices the first is taken
+/// whose result is right, from then on in this process, and no file gets it. Where none is right,
+/// with a warning, Tandem's own (slow) plan is taken; where memory to try them is missing, with a
+/// warning, cuDNN's very first choice: in this process and those that adopt its choices
+/// (parallel/shared_choices.h).
+ConvolutionPlanPtr choose_plan(CudaContext& context, const ConvolutionProblem& problem);
+
+/// Plans that differ in their names, of which one is to be chosen.
+struct PlansToTry {
+  std::vector<ConvolutionPlanPtr> plans;
+  const float* bias = nullptr;  ///< see PlanTrial; the plans own it
+};
+using MakePlans = std::function<PlansToTry()>;
+
+/// The same for other plans of a problem than those of layers/plans/convolution_plan.h: the name of
+/// the chosen one, under `key`. `fallback`: the name of what is taken, with a warning, where memory
+/// to try them is missing, or none is right: a plan that is known to be.
+std::string choose_way(CudaContext& context, const ConvolutionProblem& problem,
+                       const std::string& key, const MakePlans& make, const std::string& fallback);
+
+}  // namespace tandem

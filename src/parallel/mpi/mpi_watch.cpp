@@ -1,0 +1,198 @@
+#include "parallel/mpi/mpi_watch.h"
+
+#include <algorithm>
+#include <functional>
+#include <thread>
+
+#include "base/heartbeat.h"
+#include "base/process_report.h"
+#include "base/text.h"
+#include "parallel/communicator.h"
+#include "parallel/gather_text.h"
+#include "parallel/mpi/mpi_error.h"
+
+namespace tandem {
+
+MpiWatch::MpiWatch(double timeout_seconds, double meeting_seconds)
+    : timeout_(timeout_seconds), patience_(timeout_), last_sign_(Clock::now()) {
+  TANDEM_CHECK(timeout_seconds >= 0.0, "a time-out of {} seconds", timeout_seconds);
+  check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
+  int size = 0;
+  check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
+  heard_.assign(static_cast<std::size_t>(size), last_sign_);
+  sends_.assign(static_cast<std::size_t>(size), MPI_REQUEST_NULL);
+  meet(std::max(timeout_, Seconds(meeting_seconds)));
+  check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  heard_.assign(heard_.size(), last_sign_);
+}
+
+// Not MPI_Comm_dup(), which waits for ever: for a rank that hangs, and for one whose MPI had no
+// memory to share with the others and went on without, while they wait for it there.
+void MpiWatch::meet(Seconds patience) {
+  comm_ = MPI_COMM_WORLD;
+  MPI_Comm own = MPI_COMM_NULL;
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Comm_idup(comm_, &own, &request), "MPI_Comm_idup");
+  const auto test = [&] {
+    int done = 0;
+    check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    return done != 0;
+  };
+  const auto what = [] { return std::string("the first meeting of all ranks"); };
+  poll(test, what, patience);
+  comm_ = own;
+}
+
+void MpiWatch::free() {
+  receive();
+  check_mpi(MPI_Comm_free(&comm_), "MPI_Comm_free");
+  comm_ = MPI_COMM_WORLD;  // where signs came after this rank had met the others
+  receive();
+}
+
+void MpiWatch::wait(std::span<MPI_Request> requests, std::string_view operation,
+                    std::int64_t elements, std::string_view label, MPI_Status* statuses) {
+  if (timeout_ == Seconds::zero() && !processes_) {
+    check_mpi(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), statuses),
+              "MPI_Waitall");
+    return;
+  }
+  const auto test = [&] {
+    int done = 0;
+    int code = MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, statuses);
+    if (code == MPI_ERR_IN_STATUS && statuses != MPI_STATUSES_IGNORE) {
+      for (const MPI_Status& status : std::span(statuses, requests.size())) {
+        if (status.MPI_ERROR == MPI_SUCCESS || status.MPI_ERROR == MPI_ERR_PENDING) continue;
+        code = status.MPI_ERROR;
+        break;
+      }
+    }
+    check_mpi(code, "MPI_Testall");
+    return done != 0;
+  };
+  const auto what = [&] {
+    return fmt::format("{}{}{} ({} elements)", operation, label.empty() ? "" : " of ", label,
+                       format_count(elements));
+  };
+  poll(test, what, timeout_);
+}
+
+void MpiWatch::wait_until(const std::function<bool()>& done,
+                          const std::function<std::string()>& what) {
+  const bool alone = heard_.size() == 1;
+  const Clock::time_point start = Clock::now();
+  poll(done, what, alone ? patience_.limit() : timeout_);
+  if (alone) patience_.waited(Clock::now() - start);
+}
+
+template <typename Done, typename What>
+bool MpiWatch::ask(const Done& done, const What& what) const {
+  if (!processes_) return done();
+  try {
+    return done();
+  } catch (const Error&) {
+    processes_->require_alive(what);
+    throw;
+  }
+}
+
+template <typename Done, typename What>
+void MpiWatch::poll(const Done& done, const What& what, Seconds limit) {
+  const Seconds poll_interval = std::min(Seconds(0.1), timeout_ / 16);
+  Clock::time_point start = Clock::now();
+  Clock::time_point polled = start;
+  bool reported = false;
+  while (!ask(done, what)) {
+    const Clock::time_point now = Clock::now();
+    heartbeat();
+    if (processes_) processes_->check(now, std::cref(what));
+    if (timeout_ == Seconds::zero() || now - polled < poll_interval) continue;
+    // It is this process that stood still: the others had no chance to be heard.
+    if (now - polled > timeout_ / 2) start = now;
+    polled = now;
+    own_report().set_wait(what());
+    reported = true;
+    if (receive()) start = now;
+    if (now - start > limit) fail(what(), limit);
+    if (now - start > timeout_ / 4 && now - last_sign_ > timeout_ / 4) send(waiting);
+  }
+  if (reported) own_report().set_wait({});
+  last_sign_ = Clock::now();
+}
+
+void MpiWatch::still_working() {
+  const Clock::time_point now = Clock::now();
+  if (processes_) processes_->check(now, {});
+  if (timeout_ == Seconds::zero() || now - last_sign_ < timeout_ / 4) return;
+  receive();  // a rank that never waits long has the others' signs pile up
+  send(working);
+}
+
+void MpiWatch::send(Sign sign) {
+  last_sign_ = Clock::now();
+  for (int to = 0; to < static_cast<int>(sends_.size()); ++to) {
+    MPI_Request& last = sends_[static_cast<std::size_t>(to)];
+    int done = 0;
+    check_mpi(MPI_Test(&last, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    if (to == rank_ || done == 0) continue;
+    check_mpi(MPI_Isend(nullptr, 0, MPI_BYTE, to, sign, comm_, &last), "MPI_Isend");
+  }
+}
+
+bool MpiWatch::receive() {
+  bool work = false;
+  for (const Sign sign : {waiting, working}) {
+    for (;;) {
+      int there = 0;
+      MPI_Status status;
+      check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, sign, comm_, &there, &status), "MPI_Iprobe");
+      if (there == 0) break;
+      check_mpi(MPI_Recv(nullptr, 0, MPI_BYTE, status.MPI_SOURCE, sign, comm_, MPI_STATUS_IGNORE),
+                "MPI_Recv");
+      heard_[static_cast<std::size_t>(status.MPI_SOURCE)] = Clock::now();
+      work |= sign == working;
+    }
+  }
+  return work;
+}
+
+std::vector<int> MpiWatch::silent_ranks() const {
+  // Who waits as this rank does has sent signs since, four in this time.
+  const Clock::time_point now = Clock::now();
+  std::vector<int> silent;
+  for (int rank = 0; rank < static_cast<int>(heard_.size()); ++rank) {
+    const bool quiet = now - heard_[static_cast<std::size_t>(rank)] > timeout_ * 0.75;
+    if (rank != rank_ && quiet) silent.push_back(rank);
+  }
+  return silent;
+}
+
+void MpiWatch::leave_speech_to(int speaker) const {
+  // All find it at about the same time. One of them says so and ends the job.
+  // Longer than a launcher mostly takes to end a job, which is up to eight seconds and what this
+  // rank's taking down takes before; but by default all are gone within thirty.
+  constexpr Seconds patience(9.0);
+  if (rank_ != speaker) std::this_thread::sleep_for(std::min(patience, 2.0 * timeout_));
+}
+
+void MpiWatch::fail(std::string_view operation, Seconds waited) const {
+  const std::vector<int> silent = silent_ranks();
+  int speaker = 0;
+  while (std::ranges::count(silent, speaker) > 0) ++speaker;
+  leave_speech_to(speaker);
+  const std::string what = fmt::format("waited {:g} s in {}", waited.count(), operation);
+  if (silent.empty()) {
+    const bool met = comm_ != MPI_COMM_WORLD;
+    throw CommunicationTimeout(
+        what, fmt::format("though all ranks give signs of life: {}",
+                          met ? "they wait for one another in different operations"
+                              : "the MPI of one does not reach the others in every way, as where "
+                                "it has no memory to share with those of its host"));
+  }
+  throw CommunicationTimeout(what,
+                             fmt::format("for {}, which {} no sign of life", ranks_text(silent),
+                                         silent.size() == 1 ? "gives" : "give"),
+                             silent);
+}
+
+}  // namespace tandem

@@ -1,0 +1,19 @@
+#include "parallel/nccl/nccl_check.h"
+
+#include <algorithm>
+#include <string>
+
+namespace tandem {
+
+void check_nccl(ncclResult_t result, ncclComm_t comm, std::string_view call, const char* file,
+                int line) {
+  if (result == ncclSuccess) return;
+  const char* words = ncclGetLastError(comm);
+  std::string detail = words == nullptr ? "" : words;
+  detail.erase(detail.find_last_not_of(" \n") + 1);
+  std::ranges::replace(detail, '\n', ' ');  // an error is one line
+  system_error("NCCL failed: {}{}{} in {} at {}:{}; NCCL_DEBUG=WARN says more",
+               ncclGetErrorString(result), detail.empty() ? "" : ": ", detail, call, file, line);
+}
+
+}  // namespace tandem

@@ -1,0 +1,130 @@
+#include "parallel/nccl/nccl_group.h"
+
+#include <chrono>
+#include <cstring>
+#include <exception>
+#include <system_error>
+#include <thread>
+
+#include "base/heartbeat.h"
+#include "base/log.h"
+#include "parallel/nccl/nccl_check.h"
+
+namespace tandem {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Waits up to `limit` for `done()`.
+template <typename Done>
+bool wait_for(const Done& done, std::chrono::seconds limit) {
+  const Clock::time_point end = Clock::now() + limit;
+  while (!done()) {
+    if (Clock::now() > end) return false;
+    heartbeat();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return true;
+}
+
+/// The same on all ranks, made by rank 0.
+ncclUniqueId share_id(Communicator& host) {
+  ncclUniqueId id;
+  std::memset(&id, 0, sizeof(id));
+  if (host.rank() == 0) check_nccl(ncclGetUniqueId(&id), nullptr, "ncclGetUniqueId");
+  host.broadcast(Tensor(&id, {static_cast<std::int64_t>(sizeof(id))}, DType::u8), 0);
+  return id;
+}
+
+}  // namespace
+
+NcclGroup::NcclGroup(Communicator& host, const DeviceLinkOptions& options)
+    : host_(host), exceptions_(std::uncaught_exceptions()) {
+  const ncclUniqueId id = share_id(host);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  if (options.max_ctas > 0) config.maxCTAs = options.max_ctas;
+  if (options.cga_cluster_size) config.cgaClusterSize = *options.cga_cluster_size;
+  const ncclResult_t result =
+      ncclCommInitRankConfig(comm_.get(), host.size(), id, host.rank(), &config);
+  if (result != ncclSuccess) settle(result, "starting NCCL");
+}
+
+NcclGroup::~NcclGroup() {
+  if (std::uncaught_exceptions() > exceptions_) give_up();
+  if (!aborted_) {
+    finalize();
+    return;
+  }
+  // NCCL waits for the graphs that hold its operations, and somebody may keep one.
+  if (!wait_for([this] { return aborted_->load(); }, std::chrono::seconds(2))) {
+    log_debug("NCCL has not ended; left behind");
+  }
+}
+
+void NcclGroup::finalize() {
+  try {
+    const ncclResult_t result = ncclCommFinalize(comm());
+    if (result != ncclInProgress) check_nccl(result, comm(), "ncclCommFinalize");
+    if (!wait_for([this] { return !in_progress("ncclCommFinalize"); }, std::chrono::seconds(20))) {
+      log_error("NCCL does not end: a CUDA graph still holds its operations, or a rank is gone");
+      return;
+    }
+    check_nccl(ncclCommDestroy(comm()), nullptr, "ncclCommDestroy");
+  } catch (const Error& error) {
+    log_error("{}", error.what());
+  }
+}
+
+bool NcclGroup::in_progress(const std::string& operation) {
+  ncclResult_t state = ncclSuccess;
+  check_nccl(ncclCommGetAsyncError(comm(), &state), comm(), "ncclCommGetAsyncError");
+  if (state == ncclInProgress) return true;
+  check_nccl(state, comm(), operation);
+  return false;
+}
+
+void NcclGroup::settle(ncclResult_t result, std::string_view operation, std::string_view label) {
+  const std::string named = fmt::format("{}{}{}", operation, label.empty() ? "" : " of ", label);
+  try {
+    if (result != ncclInProgress) check_nccl(result, comm(), named);
+    host_.wait_until(
+        [&] {
+          if (!in_progress(named)) return true;
+          std::this_thread::yield();
+          return false;
+        },
+        [&] { return fmt::format("{} (NCCL)", named); });
+  } catch (...) {
+    give_up();
+    throw;
+  }
+}
+
+void NcclGroup::check_alive() const { TANDEM_CHECK(!aborted_, "NCCL was given up after an error"); }
+
+void NcclGroup::check(const std::function<std::string()>& what) {
+  check_alive();
+  ncclResult_t state = ncclSuccess;
+  check_nccl(ncclCommGetAsyncError(comm(), &state), comm(), "ncclCommGetAsyncError");
+  if (state != ncclSuccess && state != ncclInProgress) check_nccl(state, comm(), what());
+}
+
+void NcclGroup::give_up() noexcept {
+  if (aborted_ || comm() == nullptr) return;
+  try {
+    aborted_ = std::make_shared<std::atomic<bool>>(false);
+    // On a thread of its own: NCCL tells the kernels at once, but then waits until the last CUDA
+    // graph that holds its operations is destroyed, which is for the caller to do.
+    std::thread([comm = comm_, aborted = aborted_] {
+      if (const ncclResult_t result = ncclCommAbort(*comm); result != ncclSuccess) {
+        log_debug("ncclCommAbort: {}", ncclGetErrorString(result));
+      }
+      aborted->store(true);
+    }).detach();
+  } catch (const std::exception& error) {
+    log_error("NCCL cannot be ended: {}", error.what());
+  }
+}
+
+}  // namespace tandem

@@ -1,0 +1,193 @@
+#include "train/checkpoints/checkpoint_store.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <string>
+#include <system_error>
+
+#include "base/atomic_file.h"
+#include "base/error.h"
+#include "base/file_work.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "train/checkpoints/mapped_file.h"
+#include "train/checkpoints/safetensors.h"
+
+namespace tandem {
+namespace {
+
+namespace fs = std::filesystem;
+
+void check(const std::error_code& code, std::string_view what, const fs::path& path) {
+  if (code) file_error(fmt::format("cannot {} '{}'", what, path.string()), code);
+}
+
+std::string name_for_step(std::int64_t step) { return fmt::format("step-{:08}.safetensors", step); }
+
+std::optional<std::int64_t> step_of(const std::string& name) {
+  constexpr std::string_view prefix = "step-";
+  const std::size_t dot = name.find('.');
+  if (!name.starts_with(prefix) || dot == std::string::npos) return std::nullopt;
+  const auto step =
+      parse_number<std::int64_t>(std::string_view(name).substr(prefix.size(), dot - prefix.size()));
+  // Only the one spelling that this class writes.
+  if (!step || *step < 0 || name != name_for_step(*step)) return std::nullopt;
+  return step;
+}
+
+/// The step that a checkpoint says it is of; nullopt where it is damaged or says nothing.
+std::optional<std::int64_t> recorded_step(const fs::path& checkpoint) {
+  try {
+    const SafetensorsFile file(checkpoint, ReadChecksum::required);
+    return parse_number<std::int64_t>(file.metadata_at("step"));
+  } catch (const InputError& error) {
+    log_warning("{}", error.what());
+    return std::nullopt;
+  }
+}
+
+/// Whether `name` is AtomicFile's temporary name ("….tmp.PID") of a process that is gone. This
+/// process's own counts as gone: none is being written now, and a container gives the same id
+/// to every run.
+bool left_by_dead_writer(const std::string& name) {
+  constexpr std::string_view mark = ".tmp.";
+  const std::size_t at = name.rfind(mark);
+  if (at == std::string::npos) return false;
+  const auto id = parse_number<pid_t>(std::string_view(name).substr(at + mark.size()));
+  if (!id || *id <= 0) return false;
+  return *id == ::getpid() || (::kill(*id, 0) != 0 && errno == ESRCH);
+}
+
+std::vector<fs::path> files_of(const fs::path& folder) {
+  file_in_hand(folder);
+  std::vector<fs::path> files;
+  std::error_code code;
+  fs::directory_iterator entries(folder, code);
+  // A path through a file is no folder either; who makes the folder says so.
+  if (code == std::errc::no_such_file_or_directory || code == std::errc::not_a_directory) {
+    return files;
+  }
+  check(code, "list", folder);
+  for (const fs::directory_iterator end; entries != end; entries.increment(code)) {
+    file_moved();
+    files.push_back(entries->path());
+  }
+  check(code, "list", folder);
+  return files;
+}
+
+void remove_file(const fs::path& path) {
+  file_in_hand(path);
+  std::error_code code;
+  fs::remove(path, code);  // One that is gone already is no error.
+  check(code, "remove", path);
+}
+
+void copy_atomically(const fs::path& from, const fs::path& to) {
+  const MappedFile source(from);
+  AtomicFile file(to);
+  file.write(source.bytes().data(), source.bytes().size());
+  file.commit();
+}
+
+}  // namespace
+
+CheckpointStore::CheckpointStore(fs::path folder) : folder_(std::move(folder)) {}
+
+void CheckpointStore::create_folder() const {
+  std::error_code code;
+  fs::create_directories(folder_, code);
+  check(code, "create the folder", folder_);
+}
+
+fs::path CheckpointStore::path_for_step(std::int64_t step) const {
+  TANDEM_CHECK(step >= 0, "step {} is negative", step);
+  return folder_ / name_for_step(step);
+}
+
+fs::path CheckpointStore::best_path() const { return folder_ / "best.safetensors"; }
+
+std::vector<StepCheckpoint> CheckpointStore::list() const {
+  std::vector<StepCheckpoint> found;
+  for (const fs::path& path : files_of(folder_)) {
+    if (const auto step = step_of(path.filename().string())) found.push_back({*step, path});
+  }
+  std::sort(found.begin(), found.end(),
+            [](const StepCheckpoint& a, const StepCheckpoint& b) { return a.step < b.step; });
+  return found;
+}
+
+std::optional<StepCheckpoint> CheckpointStore::newest() const {
+  std::vector<StepCheckpoint> found = list();
+  const std::size_t count = found.size();
+  for (; !found.empty(); found.pop_back()) {
+    try {
+      const SafetensorsFile opened(found.back().path, ReadChecksum::required);
+      return found.back();
+    } catch (const InputError& error) {
+      log_warning("skipping a checkpoint: {}", error.what());
+    }
+  }
+  if (count == 0) return std::nullopt;
+  input_error(
+      "none of the {} checkpoints in '{}' is sound; restore one from a copy, or start a new run in "
+      "another folder",
+      count, folder_.string());
+}
+
+void CheckpointStore::keep_last(int count) const {
+  TANDEM_CHECK(count >= 1, "at least one checkpoint is kept, not {}", count);
+  const std::vector<StepCheckpoint> found = list();
+  const std::size_t kept = std::min(found.size(), static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i + kept < found.size(); ++i) remove_file(found[i].path);
+  for (const fs::path& path : files_of(folder_)) {
+    if (left_by_dead_writer(path.filename().string())) remove_file(path);
+  }
+}
+
+bool CheckpointStore::holds_any() const {
+  std::error_code code;
+  return !list().empty() || fs::exists(best_path(), code);
+}
+
+void CheckpointStore::drop_after(std::int64_t step) const {
+  for (const StepCheckpoint& found : list()) {
+    if (found.step <= step) continue;
+    log_warning("removing {}: the run goes on from step {}", found.path.string(), step);
+    remove_file(found.path);
+  }
+  std::error_code code;
+  if (!fs::exists(best_path(), code)) return;
+  fs::path aside = folder_ / "best-damaged.safetensors";
+  if (const std::optional<std::int64_t> best = recorded_step(best_path())) {
+    if (*best <= step) return;
+    aside = folder_ / fmt::format("best-of-{}", name_for_step(*best));
+  }
+  log_warning("{} is not of the steps up to {}, from which the run goes on: it stays as {}",
+              best_path().string(), step, aside.string());
+  fs::rename(best_path(), aside, code);
+  check(code, "rename", best_path());
+}
+
+void CheckpointStore::set_best(const fs::path& checkpoint) const {
+  // Under a temporary name that keep_last() clears away after a crash.
+  const fs::path temporary = best_path().string() + ".tmp." + std::to_string(::getpid());
+  remove_file(temporary);
+  std::error_code code;
+  fs::create_hard_link(checkpoint, temporary, code);
+  if (code == std::errc::no_such_file_or_directory) check(code, "link", checkpoint);
+  if (code) {  // Many reasons, one meaning: this file system has no hard links here.
+    copy_atomically(checkpoint, best_path());
+    return;
+  }
+  fs::rename(temporary, best_path(), code);
+  check(code, "rename into place", best_path());
+  // rename() leaves both names where they are one file already.
+  remove_file(temporary);
+}
+
+}  // namespace tandem

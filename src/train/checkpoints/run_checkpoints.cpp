@@ -1,0 +1,137 @@
+#include "train/checkpoints/run_checkpoints.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "train/checkpoints/model_weights.h"
+
+namespace tandem {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::string_view resume_advice =
+    "give a checkpoint or the folder of a run that has one, or leave --resume out to start anew";
+
+}  // namespace
+
+bool resumes_in_place(const RunPlace& place) {
+  if (!place.resume) return false;
+  if (place.resume_from.empty()) return true;
+  std::error_code code;
+  const fs::path folder = fs::weakly_canonical(place.folder, code);
+  const fs::path from = fs::weakly_canonical(place.resume_from, code);
+  return std::mismatch(folder.begin(), folder.end(), from.begin(), from.end()).first ==
+         folder.end();
+}
+
+void require_fresh_folder(const RunPlace& place) {
+  // Any other run may start only where none has left checkpoints.
+  if (resumes_in_place(place) || !CheckpointStore(place.folder / "checkpoints").holds_any()) return;
+  input_error("{} holds {} run already; {}choose another --out", place.folder.string(),
+              place.resume ? "another" : "a", place.resume ? "" : "go on with it by --resume or ");
+}
+
+void require_resumable(const RunPlace& place) {
+  std::error_code code;
+  if (place.resume_from.empty() || fs::exists(place.resume_from, code)) return;
+  input_error("--resume {}: no such file or folder; {}", place.resume_from.string(), resume_advice);
+}
+
+RunCheckpoints::RunCheckpoints(const RunPlace& place, const RunConfig& config)
+    : place_(place), config_(config), store_(place.folder / "checkpoints") {}
+
+fs::path RunCheckpoints::to_resume() const {
+  const bool named = !place_.resume_from.empty();
+  fs::path from = named ? place_.resume_from : place_.folder;
+  std::error_code code;
+  if (fs::is_regular_file(from, code)) return from;
+  const std::optional<StepCheckpoint> newest = CheckpointStore(from / "checkpoints").newest();
+  if (newest) return newest->path;
+  input_error("--resume{}: no checkpoint in {}; {}", named ? " " + from.string() : "",
+              (from / "checkpoints").string(), resume_advice);
+}
+
+TrainingPosition RunCheckpoints::start(Replica& replica, const TrainingPosition& fresh) const {
+  if (place_.resume) {
+    const fs::path path = to_resume();
+    TrainingPosition position =
+        load_checkpoint(path, replica.store(), replica.optimizer(), fresh, replica.average());
+    log_info("resuming at step {} from {}", position.step, path.string());
+    if (position.loss_scale) {
+      replica.set_loss_scale(*position.loss_scale);
+    } else if (const auto scale = replica.loss_scale()) {
+      log_info("{} has no loss scale; it starts at {}", path.string(), scale->scale);
+    }
+    return position;
+  }
+  TrainingPosition position = fresh;
+  if (!config_.init.empty()) position.batches = load_init(replica);
+  if (replica.average() != nullptr) replica.average()->start_from(replica.store());
+  return position;
+}
+
+std::int64_t RunCheckpoints::read_init(Replica& replica) const {
+  return with_place(config_.init_place, [&] {
+    return load_weights(SafetensorsFile(config_.init), replica.store(),
+                        {.skip = config_.init_skip,
+                         .advice = "give weights of the same model, classes and input channels, or "
+                                   "name what is to start anew in "
+                                   "train.init_skip, as [\"fc\"]"});
+  });
+}
+
+std::int64_t RunCheckpoints::load_init(Replica& replica) const {
+  const std::int64_t batches = read_init(replica);
+  std::vector<std::string> anew;
+  for (const Parameter& parameter : replica.store().parameters()) {
+    if (config_.init_skip.match(parameter.name)) anew.push_back(parameter.name);
+  }
+  log_info("starting from the weights in {}{}", config_.init,
+           anew.empty() ? "" : fmt::format("; by train.init_skip {} start anew", join(anew, ", ")));
+  return batches;
+}
+
+void RunCheckpoints::open(TrainingPosition& position) const {
+  store_.create_folder();
+  store_.drop_after(position.step);
+  std::error_code code;
+  if (!fs::exists(store_.best_path(), code)) position.best_top1 = -1.0;
+}
+
+void RunCheckpoints::save(Replica& replica, TrainingPosition position, bool best) const {
+  position.loss_scale = replica.loss_scale();
+  const fs::path path = store_.path_for_step(position.step);
+  save_checkpoint(path, replica.store(), replica.optimizer(), position, replica.average());
+  if (best) store_.set_best(path);
+  store_.keep_last(config_.checkpoint_keep);
+}
+
+std::string RunCheckpoints::way_on() const {
+  std::string newest;
+  try {
+    newest = newest_hint();
+  } catch (const std::exception&) {  // there is no memory to list the folder, for one
+    return "go on with --resume, or start again where there is no checkpoint yet";
+  }
+  return newest.empty() ? "start again: there is no checkpoint yet"
+                        : "go on with --resume" + newest;
+}
+
+std::string RunCheckpoints::newest_hint() const {
+  const std::vector<StepCheckpoint> saved = store_.list();
+  return saved.empty() ? ""
+                       : fmt::format("; the last checkpoint is {}", saved.back().path.string());
+}
+
+}  // namespace tandem

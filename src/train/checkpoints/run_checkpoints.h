@@ -1,0 +1,62 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "train/checkpoints/checkpoint.h"
+#include "train/checkpoints/checkpoint_store.h"
+#include "train/run_config.h"
+#include "train/step/replica.h"
+
+namespace tandem {
+
+/// Where a run writes and what it goes on from.
+struct RunPlace {
+  std::filesystem::path folder;
+  bool resume = false;
+  /// A checkpoint or another run's folder to resume from; empty: the newest checkpoint of `folder`.
+  std::filesystem::path resume_from;
+};
+
+/// Whether the run goes on in the folder that it is resumed from.
+bool resumes_in_place(const RunPlace& place);
+
+/// Throws InputError where the folder holds a run other than the one that goes on.
+void require_fresh_folder(const RunPlace& place);
+
+/// Throws InputError where a run is to go on from what is not there: for rank 0, which reads it.
+void require_resumable(const RunPlace& place);
+
+/// What rank 0 does with files of weights in a run: the start from a checkpoint or from
+/// train.init, and the checkpoints that the run writes.
+class RunCheckpoints {
+ public:
+  RunCheckpoints(const RunPlace& place, const RunConfig& config);
+
+  /// Fills the replica with what the run starts from, and returns `fresh` moved to there. Throws
+  /// InputError where there is nothing to resume, or where a file is of another model or run.
+  TrainingPosition start(Replica& replica, const TrainingPosition& fresh) const;
+  /// Makes the folder and drops the checkpoints of later steps than `position`, which forgets its
+  /// best evaluation where the best checkpoint is gone.
+  void open(TrainingPosition& position) const;
+
+  /// Writes a checkpoint, to be called with finite weights alone. Throws InputError where that
+  /// fails.
+  void save(Replica& replica, TrainingPosition position, bool best) const;
+  /// How a run that failed goes on once the cause is mended: with --resume where the folder holds a
+  /// checkpoint, else from the start; both where the folder cannot be listed. For messages.
+  std::string way_on() const;
+  /// "; the last checkpoint is PATH", or nothing.
+  std::string newest_hint() const;
+
+ private:
+  std::filesystem::path to_resume() const;
+  std::int64_t load_init(Replica& replica) const;
+  std::int64_t read_init(Replica& replica) const;
+
+  RunPlace place_;
+  const RunConfig& config_;
+  CheckpointStore store_;
+};
+
+}  // namespace tandem

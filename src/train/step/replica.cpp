@@ -1,0 +1,323 @@
+#include "train/step/replica.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <type_traits>
+
+#include "base/error.h"
+#include "device/memory.h"
+#include "device/open_context.h"
+#include "device/out_of_memory.h"
+#include "graph/fusion.h"
+#include "parallel/gather_text.h"
+#include "parallel/replica_check.h"
+#include "parallel/shared_choices.h"
+#include "tensor/host_tensor.h"
+#include "train/step/memory_need.h"
+#include "train/step/non_finite.h"
+#include "train/step/shared_state.h"
+
+namespace tandem {
+namespace {
+
+/// The fused graph, once what the run file names is known to be there.
+Graph prepared(const RunConfig& config, const Graph& graph) {
+  config.freeze.check_against(graph);
+  config.init_skip.check_against(graph);
+  const auto frozen = [&](const Node& node) {
+    return std::ranges::all_of(node.parameters,
+                               [&](const auto& name) { return config.freeze.match(name); });
+  };
+  if (!config.freeze.empty() && std::ranges::all_of(graph.nodes(), frozen)) {
+    input_error("{}: every parameter of {} is frozen; leave some to train", config.freeze.place(),
+                graph.name());
+  }
+  return fuse(graph);
+}
+
+std::vector<ParameterSlice> slices_of(std::span<const Parameter> parameters) {
+  std::vector<ParameterSlice> slices;
+  for (const Parameter& parameter : parameters) {
+    slices.push_back({parameter.name, parameter.offset, parameter.shape.elements()});
+  }
+  return slices;
+}
+
+std::vector<Bucket> buckets_of(const RunConfig& config, const ParameterStore& store,
+                               const Communicator& reduction) {
+  const bool fast = reduction.sums_little_fast();
+  return cut_buckets(slices_of(store.trained()),
+                     {.first_bytes = config.first_bucket_bytes,
+                      .bytes = config.bucket_bytes.value_or(fast ? RunConfig::small_bucket_bytes
+                                                                 : RunConfig::usual_bucket_bytes),
+                      .taper = config.taper_buckets.value_or(fast)});
+}
+
+/// What the bucketer needs to compress gradients; empty where it does not.
+Arena compression_scratch(const RunConfig& config, AnyContext& context,
+                          const Communicator& reduction, std::span<const Bucket> buckets) {
+  if (config.gradient_compression == GradientCompression::none) return {};
+  const std::int64_t elements = bf16_scratch(reduction, buckets);
+  if (elements == 0) return {};  // nothing travels
+  return {context, static_cast<std::size_t>(elements) * size_of(DType::bf16),
+          "compressed gradients"};
+}
+
+Tensor as_bf16(const Arena& scratch) {
+  const auto elements = static_cast<std::int64_t>(scratch.bytes() / size_of(DType::bf16));
+  return {scratch.data(), {elements}, DType::bf16};
+}
+
+std::vector<PlanEntry> plan_entries(const ParameterStore& store,
+                                    const std::vector<Bucket>& buckets) {
+  std::vector<PlanEntry> entries;
+  for (std::size_t i = 0; i < store.parameters().size(); ++i) {
+    int bucket = store.is_trained(i) ? 0 : -1;
+    while (bucket >= 0 && buckets[static_cast<std::size_t>(bucket)].last <= i) ++bucket;
+    entries.push_back({.name = store.parameters()[i].name,
+                       .shape = store.parameters()[i].shape,
+                       .bucket = bucket});
+  }
+  for (const StateBuffer& buffer : store.buffers()) {
+    entries.push_back({.name = buffer.name, .shape = buffer.shape});
+  }
+  return entries;
+}
+
+std::optional<WeightAverage> make_average(const RunConfig& config, const Graph& graph,
+                                          AnyContext& context) {
+  if (config.average.decay <= 0.0) return std::nullopt;
+  return std::optional<WeightAverage>(std::in_place, graph, context, config.freeze, config.average,
+                                      config.precision);
+}
+
+}  // namespace
+
+Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro_batch,
+                 AnyContext& context, Communicator& communicator)
+    : Replica(config, graph, micro_batch, context, communicator, communicator) {}
+
+Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro_batch,
+                 AnyContext& context, Communicator& communicator, Communicator& reduction,
+                 const std::optional<RawInput>& raw)
+    : communicator_(communicator),
+      graph_(prepared(config, graph)),
+      store_(graph_, context, true, config.freeze, config.precision),
+      shared_(share_values(config, reduction, store_)),
+      rank_sum_(config.sync_batch_norm ? std::make_unique<CommunicatorSum>(reduction) : nullptr),
+      buckets_(buckets_of(config, store_, reduction)),
+      update_shares_(ShardedUpdate::shares(config, reduction, buckets_)),
+      optimizer_(make_optimizer(config, store_, shared_, update_shares_)),
+      average_(make_average(config, graph_, context)),
+      compression_(compression_scratch(config, context, reduction, buckets_)),
+      share_(measure_memory_share(communicator, context)),
+      bucketer_(make_bucketer(micro_batch, reduction)) {
+  if (update_shares_) {
+    sharded_ = std::make_unique<ShardedUpdate>(reduction, store_, bucketer_, *update_shares_);
+  }
+  exchange_bytes_ = reduction.attached_bytes(store_.all_gradients().elements());
+  share_ = measure_memory_share(communicator, context);
+  plan_ = make_plan(config, micro_batch);
+  check_same_plan(communicator, plan_entries(store_, buckets_));
+  store_.initialize(config.seed);
+  if (shared_ != nullptr) communicator.barrier();  // nobody initialises what another goes on with
+  if (average_) average_->start_from(store_);
+  const StepParts parts{.config = config,
+                        .input = graph_.input(),
+                        .context = context,
+                        .communicator = reduction,
+                        .store = store_,
+                        .plan = *plan_,
+                        .optimizer = *optimizer_,
+                        .average = average_ ? &*average_ : nullptr,
+                        .bucketer = bucketer_,
+                        .raw = raw,
+                        .shared = shared_,
+                        .sharded = sharded_.get()};
+  try {
+    runner_ = std::visit([&](auto& device) { return make_step_runner(device, parts); }, context);
+  } catch (const OutOfMemory& error) {
+    does_not_fit(micro_batch, plan_->activation_bytes() + error.bytes(),
+                 state_bytes() + plan_->activation_bytes());
+    throw;
+  }
+}
+
+StepPlanOptions Replica::plan_options(const RunConfig& config, std::int64_t micro_batch) {
+  // Other ranks may still read this one's gradients, or write their sums there, when its next step
+  // begins; and a host names the gradient that was not finite after the next forward.
+  const bool own_gradients = communicator_.size() == 1 && !is_host(store_.context());
+  return {.batch = micro_batch,
+          .training = true,
+          .precision = config.precision,
+          .label_smoothing = config.label_smoothing,
+          .accumulation = config.accumulate > 1,
+          .lend_gradients = own_gradients && config.accumulate == 1,
+          .freeze_statistics = config.freeze_statistics,
+          .rank_sum = rank_sum_.get(),
+          .batch_groups = config.folded_ranks,
+          .side_work = config.side_work,
+          .room = share_ ? std::optional(share_->bytes) : std::nullopt,
+          .after_layer = [this] { end_layer(); }};
+}
+
+GradientBucketer Replica::make_bucketer(std::int64_t micro_batch, Communicator& reduction) {
+  try {
+    return {reduction, store_.all_gradients(), slices_of(store_.trained()), buckets_,
+            as_bf16(compression_)};
+  } catch (const OutOfMemory& error) {
+    const std::size_t allocated = state_bytes();
+    exchange_bytes_ =
+        std::max(error.bytes(), reduction.attached_bytes(store_.all_gradients().elements()));
+    does_not_fit(micro_batch, 0, allocated);
+    throw;
+  }
+}
+
+std::unique_ptr<StepPlan> Replica::make_plan(const RunConfig& config, std::int64_t micro_batch) {
+  try {
+    std::unique_ptr<StepPlan> plan;
+    choose_together(communicator_, kernel_choices(store_.context()), [&] {
+      plan = std::make_unique<StepPlan>(graph_, store_, store_.context(),
+                                        plan_options(config, micro_batch));
+    });
+    return plan;
+  } catch (const OutOfMemory& error) {
+    does_not_fit(micro_batch, std::max(error.bytes(), activations_by_few(config, micro_batch)),
+                 state_bytes());
+    throw;
+  }
+}
+
+std::size_t Replica::activations_by_few(const RunConfig& config, std::int64_t micro_batch) {
+  const std::int64_t few = config.folded_ranks * std::max(32 / config.folded_ranks, 1);
+  if (is_host(store_.context()) || micro_batch <= few) return 0;
+  try {
+    StepPlanOptions options = plan_options(config, few);
+    options.norm_deferral = NormDeferral::as_of_many;
+    options.lend_gradients = false;  // saves no more with many samples than the gradients take
+    const StepPlan plan(graph_, store_, store_.context(), options);
+    return plan.activation_bytes() / static_cast<std::size_t>(few) *
+           static_cast<std::size_t>(micro_batch);
+  } catch (const OutOfMemory&) {
+    return 0;
+  }
+}
+
+void Replica::does_not_fit(std::int64_t micro_batch, std::size_t activations,
+                           std::size_t allocated) const {
+  std::optional<DeviceMemory> memory = device_memory(store_.context());
+  if (!memory) return;
+  const bool shared = share_ && share_->ranks > 1;
+  // The other ranks have allocated too by now, each for itself; and what was allocated behind the
+  // state is in the share.
+  memory->free =
+      shared ? share_->bytes + std::min(allocated, state_bytes()) : memory->free + allocated;
+  throw InputError(out_of_memory_text({.what = "a training step",
+                                       .batch = micro_batch,
+                                       .state = state_bytes(),
+                                       .activations = activations,
+                                       .memory = *memory,
+                                       .ranks = shared ? share_->ranks : 1},
+                                      "lower train.global_batch or raise train.accumulate"));
+}
+
+void Replica::end_layer() {
+  communicator_.report_progress();
+  if (observer_ != nullptr) observer_->ended(StepPart::layer);
+}
+
+void Replica::broadcast_from_root() {
+  gather_shares();
+  std::vector<Tensor> tensors{store_.all_values(), store_.all_buffers()};
+  for (const OptimizerState& state : optimizer_->state()) tensors.push_back(state.tensor);
+  if (average_) {
+    tensors.push_back(average_->store().all_values());
+    tensors.push_back(average_->store().all_buffers());
+  }
+  broadcast(tensors);
+  if (std::optional<LossScale> scale = runner_->loss_scale()) {
+    static_assert(std::is_trivially_copyable_v<LossScale>);
+    communicator_.broadcast(Tensor(&*scale, {sizeof(LossScale)}, DType::u8), 0);
+    runner_->set_loss_scale(*scale);
+  }
+  store_.update_weights();
+  if (average_) average_->store().update_weights();
+}
+
+void Replica::gather_shares() {
+  if (whole_) return;
+  sharded_->gather(store_.trained_values());
+  for (const OptimizerState& state : optimizer_->state()) sharded_->gather(state.tensor);
+  whole_ = true;
+}
+
+void Replica::prepare_evaluation() {
+  gather_shares();
+  std::vector<Tensor> tensors{store_.all_buffers()};
+  if (average_) tensors.push_back(average_->store().all_buffers());
+  broadcast(tensors);
+  evaluated_store().update_weights();
+}
+
+void Replica::broadcast(const std::vector<Tensor>& tensors) {
+  if (communicator_.size() == 1) return;
+  std::deque<HostTensor> hosts;
+  std::vector<Tensor> host_tensors;
+  host_tensors.reserve(tensors.size());
+  for (const Tensor& tensor : tensors) {
+    host_tensors.push_back(hosts.emplace_back(store_.context(), tensor).tensor());
+  }
+  broadcast_state(communicator_, host_tensors);
+  for (HostTensor& host : hosts) host.write_back();
+}
+
+std::size_t Replica::state_bytes() const {
+  const Tensor weights = store_.all_weights();
+  const bool rounded = weights.raw() != store_.all_values().raw();
+  const std::size_t values = store_.all_values().bytes() + (rounded ? weights.bytes() : 0);
+  return values * (average_ ? 2 : 1) +
+         store_.all_gradients().bytes() * (1 + optimizer_->state().size()) + compression_.bytes() +
+         exchange_bytes_;
+}
+
+void Replica::check_bits() {
+  if (communicator_.size() == 1) return;
+  if (!whole_) {
+    sharded_->check_bits(communicator_);
+    gather_shares();
+    sharded_->check_rounding();
+  }
+  const std::vector<ParameterSlice> slices = slices_of(store_.parameters());
+  const auto check = [&](const ParameterStore& store) {
+    check_replicas(communicator_, hash_slices(store.context(), store.all_values(), slices), slices);
+  };
+  check(store_);
+  if (average_) check(average_->store());
+}
+
+std::string Replica::non_finite_weights(std::int64_t step) {
+  const Tensor sums = sharded_ == nullptr ? bucketer_.sums() : Tensor();
+  std::string found = tandem::non_finite_weights(store_, step, sums);
+  if (whole_) return found;
+  // Each rank sees its share alone.
+  std::int32_t somewhere = found.empty() ? 0 : 1;
+  communicator_.all_reduce(Tensor(&somewhere, {1}, DType::i32), ReduceOp::max);
+  if (somewhere == 0) return {};
+  gather_shares();
+  return tandem::non_finite_weights(store_, step, sums);
+}
+
+std::string Replica::explain_non_finite_loss() {
+  gather_shares();
+  const std::string found = runner_->explain_non_finite_loss();
+  // Those of the first rank that has any: one fault reaches the other ranks through the gradients.
+  for (const std::string& text : all_gather_text(communicator_, found)) {
+    if (!text.empty()) return text;
+  }
+  return "the sum over the ranks overflowed";
+}
+
+}  // namespace tandem
