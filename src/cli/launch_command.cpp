@@ -240,6 +240,7 @@ int launch(const LaunchArguments& arguments) {
   }
   require_launched_command(arguments.command);
   LaunchPlan plan;
+  plan.mpirun_speaks = shows_debug_log();
   choose_hosts(arguments, plan);
   plan.program = own_program();
   plan.rank = {.slot = arguments.slot, .job = new_job_name(), .command = arguments.command};

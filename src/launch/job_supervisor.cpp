@@ -13,10 +13,10 @@
 #include "base/log.h"
 #include "base/subprocess.h"
 #include "base/text.h"
-#include "launch/mpi_folder.h"
 #include "launch/mps_folder.h"
 #include "launch/mps_guard.h"
 #include "launch/rank_board.h"
+#include "launch/shared_memory_folder.h"
 #include "launch/supervised_job.h"
 
 namespace tandem {
@@ -68,7 +68,7 @@ void require_starter(Starter starter) {
 
 /// Nothing in memory is left of the job on this host afterwards.
 JobEnd run_plan(const LaunchPlan& plan, const SignalQueue& signals) {
-  const MpiFolder mpi_folder(plan.rank.job);
+  const SharedMemoryFolder shared_memory_folder(plan.rank.job);
   const JobEnd end = run_job(start_command(plan, plan.starter, ::geteuid() == 0), plan.rank.job,
                              ending_patience(plan), signals);
   remove_rank_boards(plan.rank.job);

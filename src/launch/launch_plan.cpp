@@ -14,9 +14,9 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "launch/mpi_folder.h"
 #include "launch/mps_environment.h"
 #include "launch/mps_folder.h"
+#include "launch/shared_memory_folder.h"
 
 namespace tandem {
 namespace {
@@ -68,8 +68,7 @@ void expect_host_name(const std::string& text, const std::string& name) {
 std::vector<std::string> mpirun_command(const LaunchPlan& plan, bool as_root) {
   std::vector<std::string> command{"mpirun"};
   if (as_root) command.emplace_back("--allow-run-as-root");
-  // On one host its boxes say nothing that ranks, or this program, do not say in a line.
-  if (plan.hosts.empty() && !shows_debug_log()) command.emplace_back("-q");
+  if (plan.hosts.empty() && !plan.mpirun_speaks) command.emplace_back("-q");
   // The bootstrap binds each process itself, near its GPU.
   command.insert(command.end(), {"--oversubscribe", "--bind-to", "none"});
   if (!plan.hosts.empty()) {
@@ -110,7 +109,7 @@ std::string variables_text(const LaunchPlan& plan, const Slot& slot) {
   }
   EnvironmentChanges changes = slot_environment(slot, plan.rank.slot, pipes, logs);
   const ReadEnvironment read = [](const char* name) { return std::getenv(name); };
-  for (const auto& each : mpi_folder_variables(plan.rank.job, read)) changes.push_back(each);
+  for (const auto& each : shared_memory_variables(plan.rank.job, read)) changes.push_back(each);
   std::string text;
   if (!slot.gpu.empty()) {
     for (const std::string& name : foreign_mps_limits(plan.rank.slot, read)) {

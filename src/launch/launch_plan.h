@@ -21,6 +21,9 @@ struct LaunchPlan {
   /// With srun: inside a job step, whose resources only a step that overlaps it gets.
   bool inside_step = false;
   int processes_per_host = 1;
+  /// Whether mpirun, on this host alone, says what it has to say of ranks that end. Its boxes say
+  /// nothing there that ranks, or this program, do not say in a line.
+  bool mpirun_speaks = false;
   RankRequest rank;
   std::string program;  ///< tandem's path, the same on all hosts
 

@@ -11,11 +11,11 @@
 #include "base/error.h"
 #include "base/host_name.h"
 #include "launch/holds_within.h"
-#include "launch/mpi_folder.h"
 #include "launch/mps_environment.h"
 #include "launch/mps_folder.h"
 #include "launch/mps_guard.h"
 #include "launch/rank_watch.h"
+#include "launch/shared_memory_folder.h"
 #include "parallel/placement/mps_control.h"
 
 namespace tandem {
@@ -185,8 +185,8 @@ int run_rank(const RankRequest& request) {
     }
   }
   EnvironmentChanges environment = environment_of(request, host, place, slot);
-  const MpiFolderShare mpi_folder(request.job);
-  for (const auto& each : mpi_folder.variables(read)) environment.push_back(each);
+  const SharedMemoryFolderHold shared_memory_folder(request.job);
+  for (const auto& each : shared_memory_folder.variables(read)) environment.push_back(each);
   bind_to(slot.cpus);
   std::vector<std::string> command{own_program()};
   command.insert(command.end(), request.command.begin(), request.command.end());

@@ -190,7 +190,7 @@ TEST_F(LaunchTest, ADryRunTellsTheVariablesOfRanksOnTheCpu) {
   const Words options{"--gpus", "none", "--dry-run"};
   const Outcome outcome = run(launch(options));
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-  const std::string told = fmt::format(" {}=/dev/shm/tandem-mpi-{}-", backing, ::geteuid());
+  const std::string told = fmt::format(" {}=/dev/shm/tandem-job-{}-", backing, ::geteuid());
   EXPECT_NE(outcome.out.find(told), std::string::npos) << outcome.out;
   const Outcome own = run(with(launch(options), backing, "/tmp"));
   EXPECT_EQ(own.out.find(backing), std::string::npos) << "the user's: " << own.out;

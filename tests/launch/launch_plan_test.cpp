@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <map>
 
@@ -35,6 +36,10 @@ TEST(StartCommand, OfOneHost) {
   EXPECT_EQ(shell_line(start_command(plan(), Starter::mpirun, false)),
             std::string("mpirun -q --oversubscribe --bind-to none -n 4 ") + rank_words);
   EXPECT_EQ(start_command(plan(), Starter::mpirun, true)[1], "--allow-run-as-root");
+  LaunchPlan speaking = plan();
+  speaking.mpirun_speaks = true;
+  const Texts words = start_command(speaking, Starter::mpirun, false);
+  EXPECT_EQ(std::ranges::count(words, "-q"), 0);
 }
 
 TEST(StartCommand, OfSeveralHosts) {

@@ -1,4 +1,4 @@
-#include "launch/mpi_folder.h"
+#include "launch/shared_memory_folder.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -39,21 +39,21 @@ std::vector<fs::path> folders_of(const std::string& job) {
 /// As a rank that is killed leaves it.
 void write_segment(const fs::path& folder) { std::ofstream(folder / "vader_segment.0") << "x"; }
 
-TEST(MpiFolder, GoesWithTheLauncherAndAllThatIsInIt) {
+TEST(SharedMemoryFolder, GoesWithTheLauncherAndAllThatIsInIt) {
   const std::string job = new_job_name();
   const std::string other = new_job_name();
-  const MpiFolder others(other);
+  const SharedMemoryFolder others(other);
   {
-    const MpiFolder launcher(job);
+    const SharedMemoryFolder launcher(job);
     ASSERT_EQ(folders_of(job).size(), 1U);
     const fs::path folder = folders_of(job).front();
     EXPECT_EQ(fs::status(folder).permissions(), fs::perms::owner_all);
     {
-      const MpiFolderShare rank(job);
+      const SharedMemoryFolderHold rank(job);
       EXPECT_EQ(rank.variables(nothing),
                 (EnvironmentChanges{{segment_folder_variable, folder.string()},
                                     {variable, folder.string()}}));
-      EXPECT_EQ(rank.variables(nothing), mpi_folder_variables(job, nothing));
+      EXPECT_EQ(rank.variables(nothing), shared_memory_variables(job, nothing));
     }
     EXPECT_EQ(folders_of(job).size(), 1U) << "other ranks may still come";
     write_segment(folder);
@@ -62,34 +62,34 @@ TEST(MpiFolder, GoesWithTheLauncherAndAllThatIsInIt) {
   EXPECT_EQ(folders_of(other).size(), 1U);
 }
 
-TEST(MpiFolder, OfTheMpiLibraryIsLeftToTheUsersEnvironment) {
+TEST(SharedMemoryFolder, OfTheMpiLibraryIsLeftToTheUsersEnvironment) {
   const std::string job = new_job_name();
-  const MpiFolder launcher(job);
-  const MpiFolderShare rank(job);
+  const SharedMemoryFolder launcher(job);
+  const SharedMemoryFolderHold rank(job);
   const EnvironmentChanges changes = rank.variables(
       [](const char* name) { return name == std::string(variable) ? "/tmp" : nullptr; });
   ASSERT_EQ(changes.size(), 1U);
   EXPECT_EQ(changes[0].first, segment_folder_variable);
 }
 
-TEST(MpiFolder, IsNoneOnOtherHosts) {
+TEST(SharedMemoryFolder, IsNoneOnOtherHosts) {
   const std::string job = new_job_name();
-  const MpiFolderShare rank(job);
+  const SharedMemoryFolderHold rank(job);
   EXPECT_TRUE(rank.variables(nothing).empty());
   EXPECT_TRUE(folders_of(job).empty());
 }
 
-TEST(MpiFolder, GoesWithTheLastRankWhereTheLauncherIsKilled) {
+TEST(SharedMemoryFolder, GoesWithTheLastRankWhereTheLauncherIsKilled) {
   const std::string job = new_job_name();
   const pid_t launcher = ::fork();
   ASSERT_GE(launcher, 0);
   if (launcher == 0) {
-    const MpiFolder folder(job);
+    const SharedMemoryFolder folder(job);
     ::raise(SIGSTOP);
   }
   ASSERT_EQ(::waitpid(launcher, nullptr, WUNTRACED), launcher);
-  auto first = std::make_unique<MpiFolderShare>(job);
-  auto last = std::make_unique<MpiFolderShare>(job);
+  auto first = std::make_unique<SharedMemoryFolderHold>(job);
+  auto last = std::make_unique<SharedMemoryFolderHold>(job);
   ASSERT_EQ(::kill(launcher, SIGKILL), 0);
   ASSERT_EQ(::waitpid(launcher, nullptr, 0), launcher);
   const fs::path folder = folders_of(job).front();
@@ -106,7 +106,7 @@ TEST(MpiFolder, GoesWithTheLastRankWhereTheLauncherIsKilled) {
 fs::path abandoned_folder(const std::string& job) {
   fs::path folder;
   {
-    const MpiFolder launcher(job);
+    const SharedMemoryFolder launcher(job);
     folder = folders_of(job).front();
   }
   EXPECT_EQ(::mkdir(folder.c_str(), S_IRWXU), 0);
@@ -114,18 +114,18 @@ fs::path abandoned_folder(const std::string& job) {
   return folder;
 }
 
-TEST(MpiFolder, ThatADeadJobLeftIsRemovedByTheNextLauncher) {
+TEST(SharedMemoryFolder, ThatADeadJobLeftIsRemovedByTheNextLauncher) {
   const std::string dead = new_job_name();
   const std::string living = new_job_name();
   const std::string young = new_job_name();
   for (const std::string& job : {dead, living, young}) abandoned_folder(job);
-  const MpiFolderShare rank(living);  // before it is old: others' launchers look too
+  const SharedMemoryFolderHold rank(living);  // before it is old: others' launchers look too
   const auto long_ago = fs::file_time_type::clock::now() - std::chrono::minutes(10);
   for (const std::string& job : {dead, living}) {
     fs::last_write_time(folders_of(job).front(), long_ago);
   }
   {
-    const MpiFolder launcher(new_job_name());
+    const SharedMemoryFolder launcher(new_job_name());
     EXPECT_TRUE(folders_of(dead).empty());
     EXPECT_EQ(folders_of(living).size(), 1U);
     EXPECT_EQ(folders_of(young).size(), 1U);

@@ -18,15 +18,15 @@ namespace tandem {
 ///
 /// This is the launcher's hold on it. A process of its own removes the folder, and all in it, once
 /// the launcher and the ranks of this host have let go, also where all of them are killed.
-class MpiFolder {
+class SharedMemoryFolder {
  public:
   /// Without a folder, where there can be none, the MPI library does as it would by itself. What
   /// dead jobs of this user left, whose last process was killed too, is removed.
-  explicit MpiFolder(const std::string& job);
+  explicit SharedMemoryFolder(const std::string& job);
   /// Lets go, and waits until the folder is gone, or 5 s where processes of the job do not end.
-  ~MpiFolder();
-  MpiFolder(const MpiFolder&) = delete;
-  MpiFolder& operator=(const MpiFolder&) = delete;
+  ~SharedMemoryFolder();
+  SharedMemoryFolder(const SharedMemoryFolder&) = delete;
+  SharedMemoryFolder& operator=(const SharedMemoryFolder&) = delete;
 
  private:
   std::filesystem::path path_;
@@ -36,18 +36,19 @@ class MpiFolder {
 
 /// By which this host's ranks, and their MPI library, use the job's folder, once there is one; not
 /// the library where the user's environment says which to use.
-EnvironmentChanges mpi_folder_variables(const std::string& job, const ReadEnvironment& environment);
+EnvironmentChanges shared_memory_variables(const std::string& job,
+                                           const ReadEnvironment& environment);
 
 /// The hold of what starts a rank and watches it.
-class MpiFolderShare {
+class SharedMemoryFolderHold {
  public:
   /// Of none on hosts where there is no such folder.
-  explicit MpiFolderShare(const std::string& job);
-  ~MpiFolderShare();
-  MpiFolderShare(const MpiFolderShare&) = delete;
-  MpiFolderShare& operator=(const MpiFolderShare&) = delete;
+  explicit SharedMemoryFolderHold(const std::string& job);
+  ~SharedMemoryFolderHold();
+  SharedMemoryFolderHold(const SharedMemoryFolderHold&) = delete;
+  SharedMemoryFolderHold& operator=(const SharedMemoryFolderHold&) = delete;
 
-  /// mpi_folder_variables() where there is a folder, else nothing.
+  /// shared_memory_variables() where there is a folder, else nothing.
   EnvironmentChanges variables(const ReadEnvironment& environment) const;
 
  private:

@@ -1,4 +1,4 @@
-#include "launch/mpi_folder.h"
+#include "launch/shared_memory_folder.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -29,7 +29,7 @@ constexpr const char* base = "/dev/shm";
 constexpr const char* open_mpi_variable = "OMPI_MCA_btl_vader_backing_directory";
 
 /// With which the names of this user's folders begin.
-std::string name_start() { return fmt::format("tandem-mpi-{}-", ::geteuid()); }
+std::string name_start() { return fmt::format("tandem-job-{}-", ::geteuid()); }
 
 fs::path path_of(const std::string& job) {
   return fs::path(base) / fmt::format("{}{}-{}", name_start(), job, host_tag());
@@ -81,7 +81,7 @@ void remove_abandoned() {
 
 }  // namespace
 
-MpiFolder::MpiFolder(const std::string& job) : path_(path_of(job)) {
+SharedMemoryFolder::SharedMemoryFolder(const std::string& job) : path_(path_of(job)) {
   remove_abandoned();
   if (::mkdir(path_.c_str(), S_IRWXU) != 0) {
     log_debug("cannot make '{}': {}", path_.string(), std::strerror(errno));
@@ -92,7 +92,7 @@ MpiFolder::MpiFolder(const std::string& job) : path_(path_of(job)) {
   if (keeper_ == 0) keep(path_);
 }
 
-MpiFolder::~MpiFolder() {
+SharedMemoryFolder::~SharedMemoryFolder() {
   if (lock_ < 0) return;
   ::close(lock_);
   int status = 0;
@@ -104,25 +104,25 @@ MpiFolder::~MpiFolder() {
   if (!removed) static_cast<void>(remove_folder(path_));
 }
 
-EnvironmentChanges mpi_folder_variables(const std::string& job,
-                                        const ReadEnvironment& environment) {
+EnvironmentChanges shared_memory_variables(const std::string& job,
+                                           const ReadEnvironment& environment) {
   const std::string path = path_of(job).string();
   EnvironmentChanges changes{{segment_folder_variable, path}};
   if (environment(open_mpi_variable) == nullptr) changes.emplace_back(open_mpi_variable, path);
   return changes;
 }
 
-MpiFolderShare::MpiFolderShare(const std::string& job) : job_(job) {
+SharedMemoryFolderHold::SharedMemoryFolderHold(const std::string& job) : job_(job) {
   const fs::path path = path_of(job);
   if (is_own_folder(path)) lock_ = open_shared(path);
 }
 
-MpiFolderShare::~MpiFolderShare() {
+SharedMemoryFolderHold::~SharedMemoryFolderHold() {
   if (lock_ >= 0) ::close(lock_);
 }
 
-EnvironmentChanges MpiFolderShare::variables(const ReadEnvironment& environment) const {
-  return lock_ < 0 ? EnvironmentChanges{} : mpi_folder_variables(job_, environment);
+EnvironmentChanges SharedMemoryFolderHold::variables(const ReadEnvironment& environment) const {
+  return lock_ < 0 ? EnvironmentChanges{} : shared_memory_variables(job_, environment);
 }
 
 }  // namespace tandem
