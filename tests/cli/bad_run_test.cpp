@@ -212,7 +212,7 @@ TEST_F(BadRun, IsToldBeforeOtherRanksGiveUpTheOneThatMeetsIt) {
   fs::resize_file(broken, fs::file_size(broken) / 8);
   const Outcome outcome = train("out",
                                 set({"train.global_batch=2", "train.epochs=1", "train.seed=2",
-                                     "schedule.warmup_epochs=0", "parallel.timeout_seconds=2.9"}),
+                                     "schedule.warmup_epochs=0", "parallel.timeout_seconds=8"}),
                                 2);
   EXPECT_EQ(outcome.code, 2) << outcome.err;
   EXPECT_EQ(occurrences(outcome.err, "error: "), 1U) << outcome.err;

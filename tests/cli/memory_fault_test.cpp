@@ -71,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Ranks{"TheFirstTwo", "0 1", "[01]"}, Ranks{"TwoOthers", "1 2", "[12]"},
                     // Each of them gives the other less time to speak.
                     Ranks{
-                        "TwoOthersOfShortPatience", "1 2", "[12]", {"parallel.timeout_seconds=4"}},
+                        "TwoOthersOfShortPatience", "1 2", "[12]", {"parallel.timeout_seconds=8"}},
                     Ranks{"All", "0 1 2", "[012]"}),
     [](const auto& each) { return each.param.name; });
 

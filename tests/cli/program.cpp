@@ -142,7 +142,7 @@ void Program::close_terminal() {
 }
 
 pid_t Program::rank_process(int rank) const {
-  const double limit = now() + 20.0;
+  const double limit = now() + 60.0;
   while (now() < limit) {
     for (const fs::directory_entry& entry : fs::directory_iterator("/proc")) {
       const std::string name = entry.path().filename().string();

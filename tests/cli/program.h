@@ -30,7 +30,7 @@ struct Launch {
   std::filesystem::path folder;  ///< working directory; empty: the test's
   std::vector<std::pair<std::string, std::string>> environment{};
   bool terminal = false;               ///< all three streams are a pseudo-terminal of 100 columns
-  double timeout = 60.0;               ///< seconds from start to end
+  double timeout = 240.0;              ///< seconds from start to end
   std::vector<int> ignored_signals{};  ///< as nohup leaves SIGHUP; other stop signals are default
 };
 

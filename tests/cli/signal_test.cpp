@@ -33,10 +33,16 @@ std::string name_of_case(const testing::TestParamInfo<Case>& info) {
 
 class Signals : public RunTest, public testing::WithParamInterface<Case> {
  protected:
+  /// Endless, and so quiet that mpirun, which reads nothing of its ranks between two signals, does
+  /// not let them wait.
+  static std::vector<std::string> long_epochs() { return endless({"data.train_size=27000"}); }
+
   Outcome interrupted(const Case& each, const std::string& out) {
     const int ranks = each.target == Target::process ? 1 : 2;
-    Program program(
-        {.command = train_command(out, endless(), ranks), .folder = root(), .timeout = 120.0});
+    Program program({.command = train_command(out, long_epochs(), ranks),
+                     .folder = root(),
+                     // The ranks have time to write what they stop with, on a slow disk too.
+                     .environment = {{"OMPI_MCA_odls_base_sigkill_timeout", "4"}}});
     wait_until("a few steps are done", 30.0, [&] {
       return occurrences(read_file(path(out + "/metrics.jsonl")), "\"train\"") >= 11;
     });
@@ -65,14 +71,12 @@ TEST_P(Signals, LeaveACheckpointFromWhichTheRunGoesOnBitExactly) {
   const std::vector<int> steps = checkpoint_steps(path("out"));
   ASSERT_EQ(steps.size(), 1U) << outcome.err;
   const std::string log = read_file(path("out/train.log"));
-  EXPECT_NE(log.find(fmt::format("stopped at step {} of {}", steps[0], endless_steps)),
-            std::string::npos)
-      << log;
+  EXPECT_NE(log.find(fmt::format("stopped at step {} of ", steps[0])), std::string::npos) << log;
   EXPECT_NE(log.find("go on with --resume"), std::string::npos) << log;
   EXPECT_NE(outcome.err.find("go on with --resume"), std::string::npos) << outcome.err;
   // Five steps more, against a run that nobody stopped.
   const std::string end = "train.max_steps=" + std::to_string(steps[0] + 5);
-  std::vector<std::string> more = set({end}, endless());
+  std::vector<std::string> more = set({end}, long_epochs());
   trained("whole", more, ranks);
   more.emplace_back("--resume");
   trained("out", more, ranks);
@@ -158,7 +162,7 @@ TEST_P(SignalsBreakOffEvaluation, KeepsTheEpochAndEvaluatesItOnResume) {
   const std::vector<std::string> epochs = set({"train.epochs=2", "checkpoint.every_epochs=5"});
   // Whom no signal reaches does its half. The other size would take minutes.
   const bool all = each.target == Target::process || each.target == Target::mpirun;
-  const char* size = all ? "data.test_size=4000000" : "data.test_size=200000";
+  const char* size = all ? "data.test_size=4000000" : "data.test_size=400000";
   Program program({.command = train_command("out", set({size}, epochs), ranks),
                    .folder = root(),
                    .timeout = 180.0});

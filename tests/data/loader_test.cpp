@@ -315,7 +315,7 @@ TEST_F(Loader, GivesUpWhereNothingCanBeRead) {
 }
 
 TEST_F(Loader, StopsEarlyAndQuickly) {
-  data.delay_ms = 20;
+  data.delay_ms = 60;
   for (int i = 0; i < 5; ++i) {
     DataLoader loader(data, transform, training(), {.batch = 12, .workers = 2, .prefetch = 4});
     loader.start(i);

@@ -167,6 +167,24 @@ TEST_F(NormDeferralCudaTest, TakesLayersTooLargeForOneKernel) {
       // The stem.
       expect_same(model_of("resnet18", 64), mode, NormDeferral::by_size, 1, 3);
     }
+    // And a shortcut, in groups, too large for registers.
+    expect_same(model_of("resnet18", 112), {.batch = 256, .precision = precision, .groups = 2},
+                NormDeferral::by_size, 2, 4);
+  }
+}
+
+TEST_F(NormDeferralCudaTest, LeavesToMaximaWithoutABorder) {
+  OneRank sum;
+  const Graph graph =
+      fuse(parse_model("channels = 3\nsize = 19\nclasses = 10\nnode = [\n"
+                       "{name='a', op='conv2d', out=24, kernel=3, padding=1}, "
+                       "{name='an', op='batch_norm'}, {name='ar', op='relu'}, "
+                       "{name='m', op='max_pool', kernel=3, stride=2}, "
+                       "{name='pool', op='global_average_pool'}, {name='fc', op='classifier'}]",
+                       "small.toml", {}));
+  for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp16}) {
+    expect_same(graph, {.batch = 5, .precision = precision, .rank_sum = &sum}, NormDeferral::always,
+                1, 1);
   }
 }
 
@@ -220,6 +238,9 @@ TEST_F(NormDeferralCudaTest, WorksBesideFrozenLayers) {
     expect_same(model_of("resnet18", 32), {.batch = 8, .freeze = freeze, .rank_sum = &sum},
                 NormDeferral::always, 4, 4);
   }
+  // The stem's statistics are of no group then, and its reader's samples of two.
+  expect_same(model_of("resnet18", 64), {.batch = 64, .freeze = NamePrefixes({"bn1"}), .groups = 2},
+              NormDeferral::by_size, 1, 3);
 }
 
 TEST_F(NormDeferralCudaTest, LeavesNothingToSumsWithOtherGroupsOfSamples) {
@@ -236,14 +257,17 @@ TEST_F(NormDeferralCudaTest, LeavesNothingToSumsWithOtherGroupsOfSamples) {
   }
 }
 
-TEST_F(NormDeferralCudaTest, RoundsAsElsewhereWhereOneKernelNormalises) {
+class NormDeferralInGroupsCudaTest : public NormDeferralCudaTest,
+                                     public testing::WithParamInterface<std::int64_t> {};
+
+TEST_P(NormDeferralInGroupsCudaTest, RoundsAsElsewhereWhereOneKernelNormalises) {
   // There the statistics' sums are taken in another order.
   for (const auto& [name, least] :
        {std::pair{"mobilenet_v2", 17}, std::pair{"efficientnet_b0", 16},
         std::pair{"shufflenet_v2_x1_0", 17}, std::pair{"resnet18", 4}}) {
     SCOPED_TRACE(name);
     const Graph graph = model_of(name, 32);
-    const Mode mode{.batch = 64, .precision = Precision::fp32};
+    const Mode mode{.batch = 64 * GetParam(), .precision = Precision::fp32, .groups = GetParam()};
     const Results own = run(context_, graph, mode, NormDeferral::never);
     const Results left = run(context_, graph, mode, NormDeferral::always);
     EXPECT_GE(left.deferred, least);
@@ -259,6 +283,8 @@ TEST_F(NormDeferralCudaTest, RoundsAsElsewhereWhereOneKernelNormalises) {
     EXPECT_LT(std::sqrt(difference / norm), 1e-2);
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Groups, NormDeferralInGroupsCudaTest, testing::Values(1, 2));
 
 }  // namespace
 }  // namespace tandem

@@ -5,6 +5,8 @@
 #include <map>
 #include <vector>
 
+#include "layers/convolution/conv2d.h"
+
 // The keys under which choices of kernels are kept.
 
 namespace tandem {

@@ -7,6 +7,7 @@
 
 #include "device/arena.h"
 #include "device/memory.h"
+#include "layers/convolution/conv2d.h"
 #include "layers/kernel_run.h"
 #include "layers/plans/convolution_direct.h"
 #include "tensor/convert.h"

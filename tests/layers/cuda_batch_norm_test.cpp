@@ -153,6 +153,9 @@ class CudaBatchNormTest : public testing::TestWithParam<Case> {
     TANDEM_CHECK(made, "no tiles for {}", row().name);
     return *made;
   }
+  /// The kernel over these tiles leaves what the two kernels do, and the same bits in every run.
+  void expect_two_kernels(const PersistentTiles& one_kernel) const;
+
   /// Of results, which are rounded to the dtype.
   double unit() const {
     return dtype() == DType::f32 ? 2e-5 : dtype() == DType::bf16 ? 0x1p-7 : 0x1p-10;
@@ -169,11 +172,21 @@ void expect_near(const std::vector<float>& found, const std::vector<float>& expe
   }
 }
 
-TEST_P(CudaBatchNormTest, IsTwoKernels) {
-  if (shape().groups > 1) {
-    EXPECT_FALSE(make_persistent_tiles(cuda(), shape(), dtype()));
-    return;
+/// Four times as many parts as the device runs blocks of at once, and tiles of several parts:
+/// blocks have several, and wait for those of others.
+PersistentTiles crowded(PersistentTiles tiles) {
+  const int before = tiles.parts();
+  tiles.rows.chunks *= 4;
+  constexpr std::size_t slot = 16 * 512;  // bytes: a pack of each thread
+  if (tiles.slots > 1) {
+    --tiles.slots;
+    tiles.shared_bytes -= slot;
   }
+  tiles.shared_bytes += static_cast<std::size_t>(tiles.parts() - before) * sizeof(int);
+  return tiles;
+}
+
+void CudaBatchNormTest::expect_two_kernels(const PersistentTiles& one_kernel) const {
   const Arena x = noise("x", 3.0F);
   const Arena residual = noise("residual", 0.0F);
   const Tensor added = row().residual ? tensor(residual) : Tensor();
@@ -182,7 +195,6 @@ TEST_P(CudaBatchNormTest, IsTwoKernels) {
   batch_norm_statistics(cuda(), shape(), tensor(x), statistics(two), work(two));
   batch_norm_apply(cuda(), shape(), tensor(x), statistics(two).table, {.tensor = added},
                    row().activation, tensor(expected));
-  const PersistentTiles one_kernel = tiles();
   std::vector<float> first;
   for (const bool in_place : {false, true, false}) {
     const Memory one = memory(&one_kernel);
@@ -208,6 +220,19 @@ TEST_P(CudaBatchNormTest, IsTwoKernels) {
     const std::size_t table = BatchNormTable::bytes(shape()) / sizeof(float);
     expect_near(read<float>(one.table.data(), table), read<float>(two.table.data(), table), 2e-5);
   }
+}
+
+TEST_P(CudaBatchNormTest, IsTwoKernels) {
+  if (shape().groups > 1) {
+    EXPECT_FALSE(make_persistent_tiles(cuda(), shape(), dtype()));
+    return;
+  }
+  expect_two_kernels(tiles());
+}
+
+TEST_P(CudaBatchNormTest, IsTwoKernelsWhereBlocksWaitForOthersParts) {
+  if (shape().groups > 1 || tiles().rows.chunks == 1) GTEST_SKIP() << "a block has whole tiles";
+  expect_two_kernels(crowded(tiles()));
 }
 
 TEST_P(CudaBatchNormTest, BackwardFromBitsIsThatFromTheResult) {
@@ -281,13 +306,58 @@ TEST_P(CudaBatchNormTest, BackwardFromBitsIsThatFromTheResult) {
   EXPECT_TRUE(gradients_of(bits) == gradients_of(nullptr));
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, CudaBatchNormTest,
-                         testing::Combine(testing::ValuesIn(rows),
-                                          testing::Values(DType::f32, DType::bf16, DType::f16)),
-                         [](const auto& each) {
-                           return fmt::format("{}_{}", std::get<0>(each.param).name,
-                                              name_of(std::get<1>(each.param)));
-                         });
+/// Sums whose residual is left to them unnormalised.
+class CudaLeftResidualTest : public CudaBatchNormTest {};
+
+const Row left_rows[] = {
+    {"in_groups", {1000, 72, 3}},
+    {"folded_with_a_tail", {1001, 58}},
+    {"folded_in_groups", {1000, 58, 4}, Activation::relu6},
+    {"element_by_element_in_groups", {25, 58, 2}},
+    {"less_than_a_fold", {1, 58}, Activation::none},
+};
+
+TEST_P(CudaLeftResidualTest, AreSumsOfWhatIsNormalisedBefore) {
+  const Arena x = noise("x", 3.0F);
+  const Arena residual = noise("residual", 1.0F);
+  const Memory own = memory(nullptr);
+  const Memory other = memory(nullptr);
+  batch_norm_statistics(cuda(), shape(), tensor(x), statistics(own), work(own));
+  batch_norm_statistics(cuda(), shape(), tensor(residual), statistics(other), work(other));
+  const bool has_bits =
+      dtype() != DType::f32 && passes_or_stops(row().activation) && shape().channels % 8 == 0;
+  const auto count = static_cast<std::size_t>(elements() / 8);
+  const auto sum = [&](const BatchNormResidual& added) {
+    const Arena y = noise("garbage", 0.0F);
+    const Arena passes(*context_, count, "a test");
+    set_to_zero(*context_, passes.data(), count);
+    batch_norm_apply(cuda(), shape(), tensor(x), statistics(own).table, added, row().activation,
+                     tensor(y),
+                     has_bits ? reinterpret_cast<std::uint8_t*>(passes.data()) : nullptr);
+    return std::pair(floats_of(y), read<std::uint8_t>(passes.data(), count));
+  };
+  const Arena normalised = noise("garbage", 0.0F);
+  batch_norm_apply(cuda(), shape(), tensor(residual), statistics(other).table, {}, Activation::none,
+                   tensor(normalised));
+  const InputNorm left =
+      input_norm_of({.activation = Activation::none, .groups = shape().groups}, other.table.data(),
+                    shape().channels, shape().rows * shape().groups);
+  EXPECT_TRUE(sum({.tensor = tensor(residual), .norm = left}) ==
+              sum({.tensor = tensor(normalised)}));
+  EXPECT_FALSE(sum({.tensor = tensor(residual)}) == sum({.tensor = tensor(normalised)}));
+}
+
+auto in_every_dtype(std::span<const Row> some) {
+  return testing::Combine(testing::ValuesIn(some),
+                          testing::Values(DType::f32, DType::bf16, DType::f16));
+}
+
+std::string name_of_test(const testing::TestParamInfo<Case>& test) {
+  return fmt::format("{}_{}", std::get<0>(test.param).name, name_of(std::get<1>(test.param)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, CudaBatchNormTest, in_every_dtype(rows), name_of_test);
+INSTANTIATE_TEST_SUITE_P(Rows, CudaLeftResidualTest, in_every_dtype(left_rows), name_of_test);
 
 }  // namespace
 }  // namespace tandem

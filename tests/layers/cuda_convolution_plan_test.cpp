@@ -7,6 +7,7 @@
 #include "device/any_context.h"
 #include "device/arena.h"
 #include "device/memory.h"
+#include "layers/convolution/conv2d.h"
 #include "layers/plans/convolution_direct.h"
 #include "layers/plans/convolution_plan.h"
 #include "tensor/convert.h"
@@ -197,6 +198,7 @@ std::vector<PlanCase> plan_cases() {
       {"stem_without_border", {2, 17, 16, 3}, 8, {.kernel = 6, .stride = 2}, {"stem"}},
       {"stem_of_odd_place", {2, 8, 72, 3}, 32, {.kernel = 7, .stride = 2, .padding = 1}, {"stem"}},
       {"stem_of_one_tap", {1, 9, 16, 3}, 56, {.kernel = 1, .stride = 2}, {"stem"}},
+      {"stem_of_two", {2, 10, 16, 3}, 16, {.kernel = 2, .stride = 2}, {"stem"}},
       {"stem_of_four", {1, 12, 24, 3}, 64, {.kernel = 4, .stride = 2, .padding = 3}, {"stem"}},
       {"narrow_stem", {2, 31, 24, 3}, 64, {.kernel = 3, .stride = 2, .padding = 1}, {"stem"}},
       {"stem_of_many_tiles",

@@ -13,6 +13,7 @@
 #include "device/cuda_check.h"
 #include "device/cuda_context.h"
 #include "device/cuda_libraries.h"
+#include "layers/convolution/conv2d.h"
 #include "layers/linear/bias_cuda.h"
 #include "layers/plans/convolution_direct.h"
 #include "layers/tuning/plan_trial.h"

@@ -8,7 +8,8 @@
 #include "device/any_context.h"
 #include "device/arena.h"
 #include "device/memory.h"
-#include "layers/convolution/pointwise_statistics_cuda.h"
+#include "layers/convolution/conv2d.h"
+#include "layers/normalisation/pointwise_statistics_cuda.h"
 #include "layers/plans/convolution_direct.h"
 #include "tensor/convert.h"
 

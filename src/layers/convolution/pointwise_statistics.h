@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "layers/convolution/pointwise_statistics_cuda.h"
+#include "layers/normalisation/pointwise_statistics_cuda.h"
 #include "layers/plans/convolution_problem.h"
 
 namespace tandem {

@@ -5,8 +5,8 @@
 
 #include "layers/activation.h"
 #include "layers/normalisation/batch_norm.h"
-#include "layers/normalisation/batch_norm_kernels_cuda.h"
 #include "layers/normalisation/persistent_tiles_cuda.h"
+#include "layers/normalisation/pointwise_statistics_cuda.h"
 #include "layers/normalisation/resident_tiles.h"
 
 namespace tandem {

@@ -1,5 +1,9 @@
 #include "layers/plans/convolution_problem.h"
 
+#include <fmt/format.h>
+
+#include "base/error.h"
+
 namespace tandem {
 namespace {
 

@@ -4,9 +4,9 @@
 
 #include "device/cuda_check.h"
 #include "device/cuda_context.h"
-#include "layers/convolution/pointwise_statistics_cuda.h"
 #include "layers/normalisation/batch_norm_finish_cuda.cuh"
 #include "layers/normalisation/batch_norm_sums_cuda.cuh"
+#include "layers/normalisation/pointwise_statistics_cuda.h"
 #include "layers/plans/matrix_fragments_cuda.cuh"
 
 namespace tandem {
