@@ -1,10 +1,15 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "device/cuda_libraries.h"
+#include "layers/convolution/conv2d.h"
 #include "layers/cuda_kernel_run.h"
 #include "layers/layer_cases.h"
+#include "layers/normalisation/pointwise_statistics_cuda.h"
+#include "layers/tuning/plan_tuner.h"
 
 // Every layer on a CUDA device, in every precision, against the CPU's kernel on the same (rounded)
 // values, which the other layer tests hold to the definitions.
@@ -334,6 +339,28 @@ TEST_P(CudaNormTest, IsTheCpusWithFixedStatistics) {
   expect_the_cpus(how);
 }
 
+/// Of 1x1 convolutions whose kernel is made to sum the statistics, whatever is faster.
+class CudaProductTest : public CudaLayerTest {};
+
+TEST_P(CudaProductTest, IsTheCpus) {
+  if (!may_measure()) GTEST_SKIP() << "by TANDEM_TUNE=off no such kernel is taken";
+  constexpr int columns = 64;
+  const Shape& input = row().inputs[0];
+  const Conv2dOptions options{.out_channels = layer_->parameters(row().inputs)[0].shape[0],
+                              .window = {.kernel = 1}};
+  const ConvolutionProblem problem =
+      convolution_problem(ConvolutionOperation::forward, precision(), options, input,
+                          conv2d_output_shape(options, input));
+  auto& cuda = std::get<CudaContext>(*context_);
+  ASSERT_TRUE(
+      make_pointwise_tiles(cuda, problem, static_cast<int>(row().groups), columns).has_value());
+  // As choose_pointwise_statistics() remembers it.
+  cuda.libraries().choices.remember(
+      fmt::format("{} statistics of {} groups", problem.key(), row().groups),
+      fmt::format("with statistics {}", columns));
+  expect_the_cpus(mode(true));
+}
+
 TEST_P(CudaLayerTest, RepeatsToTheBitWhateverMemoryHeld) {
   for (const bool training : {true, false}) {
     CudaMode how = mode(training);
@@ -386,6 +413,19 @@ std::vector<LayerCase> cases_with_statistics() {
   return rows;
 }
 
+/// Of sums that are read back alone, and of such that are left to a reader, in groups too.
+std::vector<LayerCase> cases_with_product() {
+  std::vector<LayerCase> rows = all_cases();
+  std::erase_if(rows, [](const LayerCase& row) {
+    const std::string name = row.kind + " " + row.name;
+    return name != "conv_bn big_join_equal_beyond_registers" && name != "conv_bn_pair big_relu6" &&
+           name != "conv_bn_pair big_4_groups_relu6";
+  });
+  return rows;
+}
+
+TEST(CudaProductCases, AreThree) { EXPECT_EQ(cases_with_product().size(), 3U); }
+
 auto in_every_precision(const std::vector<LayerCase>& rows) {
   return testing::Combine(
       testing::ValuesIn(rows),
@@ -398,6 +438,10 @@ std::string name_of_test(const testing::TestParamInfo<Case>& test) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, CudaLayerTest, in_every_precision(all_cases()), name_of_test);
+INSTANTIATE_TEST_SUITE_P(Table, CudaProductTest,
+                         testing::Combine(testing::ValuesIn(cases_with_product()),
+                                          testing::Values(Precision::bf16, Precision::fp16)),
+                         name_of_test);
 INSTANTIATE_TEST_SUITE_P(Table, CudaNormTest, in_every_precision(cases_with_statistics()),
                          name_of_test);
 
