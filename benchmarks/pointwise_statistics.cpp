@@ -12,6 +12,7 @@
 
 #include "device/cuda_context.h"
 #include "device/memory_kernels.h"
+#include "layers/convolution/conv2d.h"
 #include "layers/normalisation/pointwise_statistics_cuda.h"
 #include "layers/tuning/kernel_timing.h"
 #include "layers/tuning/plan_tuner.h"
