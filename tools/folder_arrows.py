@@ -5,14 +5,16 @@
 
 Of SOURCE/src, and of each folder in it, the folders inside: which of them includes headers of which.
 Prints every arrow, and every circle with the includes that close it, then with exit code 1. A
-folder's own files are not looked at: its headers are what the parts have in common, its sources put
-the parts together. Linking checks less, since headers alone link nothing."""
+folder's own headers are what the parts have in common: a part includes what they include. Its own
+sources put the parts together and are not looked at. Linking checks less, since headers alone link
+nothing."""
 
 import collections
 import graphlib
 import pathlib
 import re
 import sys
+from collections.abc import Iterator
 
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 SOURCES = {".h", ".cuh", ".cpp", ".cu"}
@@ -25,6 +27,17 @@ def part_of(path: str, folder: str) -> str | None:
     return rest.split("/")[0] if path.startswith(folder) and "/" in rest else None
 
 
+def ways_from(root: pathlib.Path, folder: str, path: str, seen: set[str]) -> Iterator[list[str]]:
+    """To each header of a part of the folder that the file includes, itself or by the folder's own
+    headers: those, and that header at the end. `seen`: own headers that need no second look."""
+    for header in INCLUDE.findall((root / path).read_text()):
+        if part_of(header, folder) is not None:
+            yield [header]
+        elif header.startswith(folder) and header not in seen and (root / header).is_file():
+            seen.add(header)
+            yield from ([header, *way] for way in ways_from(root, folder, header, seen))
+
+
 def arrows_in(root: pathlib.Path, folder: str) -> Arrows:
     """`folder`: below root, "" or with a slash at its end."""
     arrows: Arrows = collections.defaultdict(lambda: collections.defaultdict(list))
@@ -33,10 +46,10 @@ def arrows_in(root: pathlib.Path, folder: str) -> Arrows:
         part = part_of(path, folder)
         if part is None or source.suffix not in SOURCES:
             continue
-        for header in INCLUDE.findall(source.read_text()):
-            other = part_of(header, folder)
-            if other not in (None, part):
-                arrows[part][other].append(f"{path} includes {header}")
+        for way in ways_from(root, folder, path, set()):
+            other = part_of(way[-1], folder)
+            if other != part:
+                arrows[part][other].append(f"{path} includes {', which includes '.join(way)}")
     return arrows
 
 

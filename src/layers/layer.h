@@ -184,7 +184,8 @@ struct KernelRequest {
 
   /// Whether the layer leaves its last steps, a normalisation's scale and shift and an activation,
   /// to the one reader of its output: the output then holds what they apply to, and is kept until
-  /// this layer's backward. Only where there is a norm_reader() (deferred_norm.h).
+  /// this layer's backward. Only where there is a norm_reader()
+  /// (layers/convolution/deferred_norm.h).
   bool defers_norm = false;
   /// What is left to do to an input; its gradient is still that of the finished value.
   std::optional<DeferredNorm> input_norm{};

@@ -34,8 +34,8 @@ class CommandFault : public RunTest {
       arguments = {"eval", "out", "--set", fmt::format("data.test_size={}", work.samples)};
     }
     arguments.insert(arguments.end(), {"--set", "parallel.timeout_seconds=4"});
-    auto program = std::make_unique<Program>(
-        Launch{.command = on_ranks(2, arguments), .folder = root(), .timeout = 180.0});
+    auto program =
+        std::make_unique<Program>(Launch{.command = on_ranks(2, arguments), .folder = root()});
     const pid_t rank = program->rank_process(1);
     wait_until("it computes", 60.0, [&] {
       const bool started =

@@ -33,8 +33,7 @@ class Fault : public RunTest {
       const std::vector<std::pair<std::string, std::string>>& environment = {}) {
     auto program = std::make_unique<Program>(Launch{.command = train_command("out", options, ranks),
                                                     .folder = root(),
-                                                    .environment = environment,
-                                                    .timeout = 120.0});
+                                                    .environment = environment});
     wait_until("the first checkpoint is there", 40.0,
                [&] { return !checkpoint_steps(path("out")).empty(); });
     return program;
@@ -135,7 +134,7 @@ class KilledRankInALongStep : public Fault {
     const std::vector<std::string> options =
         set({"data.train_size=3000000", "train.global_batch=3000000", "train.accumulate=100000"});
     auto program = std::make_unique<Program>(
-        Launch{.command = train_command("out", options, 3), .folder = root(), .timeout = 120.0});
+        Launch{.command = train_command("out", options, 3), .folder = root()});
     wait_until("the first step is near", 60.0, [&] {
       return read_file(path("out/train.log")).find("memory a rank") != std::string::npos;
     });

@@ -72,7 +72,7 @@ unset LD_PRELOAD
 PATH=${PATH//"${0%/*}":/}
 exec nvidia-cuda-mps-control "$@"
 )");
-    command.timeout = 2.0 * device().start_seconds + 60.0;
+    command.timeout += device().start_seconds;  // some start once more
     command = with(command, "LD_PRELOAD", TANDEM_RANK_FAULT);
     return with(command, "TANDEM_FAULT_ORDERS", path("orders").string());
   }

@@ -196,6 +196,17 @@ TEST_F(LaunchTest, ADryRunTellsTheVariablesOfRanksOnTheCpu) {
   EXPECT_EQ(own.out.find(backing), std::string::npos) << "the user's: " << own.out;
 }
 
+TEST_F(LaunchTest, LetsMpirunSpeakWhereTheDebugLogIsWanted) {
+  const auto mpirun_speaks = [&](const char* level) {
+    const Launch planned = with(launch({"--gpus", "none", "--dry-run"}), "TANDEM_LOG", level);
+    const Outcome outcome = run(planned);
+    EXPECT_EQ(occurrences(outcome.out, " --oversubscribe --bind-to none "), 1U) << outcome.out;
+    return occurrences(outcome.out, " -q ") == 0;
+  };
+  EXPECT_FALSE(mpirun_speaks(""));
+  EXPECT_TRUE(mpirun_speaks("debug"));
+}
+
 TEST_F(LaunchTest, WarnsOfOtherUsersOnItsGpus) {
   // Process 1 is root's; root itself starts one of somebody else.
   std::unique_ptr<Program> program;

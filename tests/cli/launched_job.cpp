@@ -37,10 +37,7 @@ Launch LaunchedJob::launch(const Words& options, const Words& training,
 }
 
 Launch LaunchedJob::with_driver(const Words& words) const {
-  Launch launch{.command = tandem(words),
-                .folder = root(),
-                .environment = device_.environment,
-                .timeout = device_.start_seconds + 60.0};
+  Launch launch{.command = tandem(words), .folder = root(), .environment = device_.environment};
   return with(launch, "XDG_RUNTIME_DIR", path("run").string());
 }
 

@@ -30,8 +30,7 @@ class RanksWithoutMemory : public RunTest, public testing::WithParamInterface<Ra
                .folder = root(),
                .environment = {{"LD_PRELOAD", TANDEM_WITHOUT_MEMORY},
                                {"TANDEM_WITHOUT_MEMORY", GetParam().words},
-                               {"TANDEM_WITHOUT_MEMORY_FILE", path("full").string()}},
-               .timeout = 120.0});
+                               {"TANDEM_WITHOUT_MEMORY_FILE", path("full").string()}}});
     wait_until("the first checkpoint is there", 40.0,
                [&] { return !program->running() || !checkpoint_steps(path("out")).empty(); });
     return program;

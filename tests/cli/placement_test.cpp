@@ -53,7 +53,7 @@ class PlacementTest : public RunTest {
     words.insert(words.end(), placement.launch.begin(), placement.launch.end());
     words.emplace_back("--");
     words.insert(words.end(), train.begin() + 1, train.end());
-    const Outcome outcome = run({.command = tandem(words), .folder = root(), .timeout = 120.0});
+    const Outcome outcome = run({.command = tandem(words), .folder = root()});
     ASSERT_EQ(outcome.code, 0) << outcome.err;
     const std::vector<Record> starts = read_metrics(path("placed"), "start");
     ASSERT_EQ(starts.size(), 1U);

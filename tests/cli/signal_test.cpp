@@ -43,7 +43,7 @@ class Signals : public RunTest, public testing::WithParamInterface<Case> {
                      .folder = root(),
                      // The ranks have time to write what they stop with, on a slow disk too.
                      .environment = {{"OMPI_MCA_odls_base_sigkill_timeout", "4"}}});
-    wait_until("a few steps are done", 30.0, [&] {
+    wait_until("a few steps are done", 60.0, [&] {
       return occurrences(read_file(path(out + "/metrics.jsonl")), "\"train\"") >= 11;
     });
     switch (each.target) {
@@ -106,7 +106,7 @@ class LateSignals : public Signals {};
 // As the second copy of a launcher's request: one meets the rank while it ends.
 TEST_F(LateSignals, DoNotChangeHowARankEndsThatHasStopped) {
   Program program({.command = train_command("out", endless(), 2), .folder = root()});
-  wait_until("a few steps are done", 30.0,
+  wait_until("a few steps are done", 60.0,
              [&] { return occurrences(read_file(path("out/metrics.jsonl")), "\"train\"") >= 11; });
   const pid_t rank = program.rank_process(1);
   while (program.running() && ::kill(rank, SIGUSR1) == 0) {
@@ -137,7 +137,7 @@ TEST_F(SignalsInEvaluation, KilledRunHasThatEpochAndEvaluatesItOnResume) {
   const std::vector<std::string> slow = set({"data.test_size=400000", "train.epochs=2"});
   {
     Program program({.command = train_command("out", slow), .folder = root()});
-    wait_until("the epoch is saved", 30.0,
+    wait_until("the epoch is saved", 60.0,
                [&] { return checkpoint_steps(path("out")) == std::vector<int>{8}; });
     program.signal(SIGKILL);
     EXPECT_EQ(program.wait().code, 128 + SIGKILL);
@@ -163,11 +163,9 @@ TEST_P(SignalsBreakOffEvaluation, KeepsTheEpochAndEvaluatesItOnResume) {
   // Whom no signal reaches does its half. The other size would take minutes.
   const bool all = each.target == Target::process || each.target == Target::mpirun;
   const char* size = all ? "data.test_size=4000000" : "data.test_size=400000";
-  Program program({.command = train_command("out", set({size}, epochs), ranks),
-                   .folder = root(),
-                   .timeout = 180.0});
+  Program program({.command = train_command("out", set({size}, epochs), ranks), .folder = root()});
   const pid_t target = each.target == Target::second_rank ? program.rank_process(1) : program.id();
-  wait_until("the epoch is saved", 30.0,
+  wait_until("the epoch is saved", 60.0,
              [&] { return checkpoint_steps(path("out")) == std::vector<int>{8}; });
   Program::signal(target, each.signal);
   const Outcome outcome = program.wait();

@@ -28,8 +28,7 @@ class Standing : public RunTest {
                .folder = root(),
                .environment = {{"LD_PRELOAD", TANDEM_HANGING_CALLS},
                                {"TANDEM_HANGING_CALL", call},
-                               {"TANDEM_HANGING_FILE", path("hang").string()}},
-               .timeout = 120.0});
+                               {"TANDEM_HANGING_FILE", path("hang").string()}}});
     return program;
   }
 

@@ -26,8 +26,7 @@ class Stuck : public RunTest, public testing::WithParamInterface<const char*> {
                .folder = root(),
                .environment = {{"LD_PRELOAD", TANDEM_HANGING_CALLS},
                                {"TANDEM_HANGING_CALL", "join"},
-                               {"TANDEM_HANGING_FILE", path("stuck").string()}},
-               .timeout = 120.0});
+                               {"TANDEM_HANGING_FILE", path("stuck").string()}}});
     wait_until("steps are under way", 60.0,
                [&] { return processor_seconds(program->rank_process(1)) > 4.0; });
     return program;

@@ -22,8 +22,7 @@ class TuneRun : public RunTest {
     return {.command = tandem(arguments),
             .folder = root(),
             .environment = {{"TANDEM_CACHE_DIR", path("cache").string()},
-                            {"TMPDIR", path("tmp").string()}},
-            .timeout = 120.0};
+                            {"TMPDIR", path("tmp").string()}}};
   }
   Outcome tune(const std::vector<std::string>& more) const { return run(launch(more)); }
 

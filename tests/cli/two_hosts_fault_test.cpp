@@ -68,8 +68,7 @@ class TwoHostsFault : public RunTest {
                         {"LD_LIBRARY_PATH", TANDEM_FAKE_NVML_FOLDER},
                         {"FAKE_GPUS", "GPU-a"},
                         {"FAKE_MPS_JOURNAL", path("journal").string()},
-                        {"XDG_RUNTIME_DIR", path("run").string()}},
-        .timeout = 150.0});
+                        {"XDG_RUNTIME_DIR", path("run").string()}}});
     wait_until("the first checkpoint is there", 40.0,
                [&] { return has_ended() || !checkpoint_steps(path("out")).empty(); });
     if (has_ended()) throw std::runtime_error("the job ended: " + job_->err());

@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "device/memory.h"
 #include "graph/device_batch.h"
@@ -50,6 +52,8 @@ struct Mode {
   SideWork side_work = SideWork::by_size;
   bool accumulate = false;
   bool late = false;  ///< side work is done as late as it may be
+  std::size_t slack =
+      0;  ///< bytes by which a plan that leaves normalisations may be the larger one
 };
 
 Results run(AnyContext& context, const Graph& graph, const Mode& mode, NormDeferral deferral) {
@@ -104,14 +108,53 @@ class NormDeferralCudaTest : public testing::Test {
   static void SetUpTestSuite() { ::setenv("TANDEM_TUNE", "off", 1); }
   static void TearDownTestSuite() { ::unsetenv("TANDEM_TUNE"); }
 
-  /// Both plans give the same bits, and the one that leaves normalisations does so, `least` to
-  /// `most` times.
+  /// The one that leaves normalisations does so, `least` to `most` times, and both give the same
+  /// bits.
   void expect_same(const Graph& graph, const Mode& mode, NormDeferral deferral,
                    std::ptrdiff_t least, std::ptrdiff_t most) {
-    SCOPED_TRACE(graph.name() + " " + std::string(name_of(mode.precision)) + " in " +
-                 std::to_string(mode.groups) + " groups");
-    const Results own = run(context_, graph, mode, NormDeferral::never);
-    const Results left = run(context_, graph, mode, deferral);
+    SCOPED_TRACE(words_of(graph, mode));
+    const auto [own, left] = both(graph, mode, deferral, least, most);
+    EXPECT_EQ(left.sums, own.sums);
+    EXPECT_TRUE(left.gradients == own.gradients);
+    EXPECT_TRUE(left.statistics == own.statistics);
+    EXPECT_TRUE(left.evaluated_logits == own.evaluated_logits);
+  }
+
+  /// The same, where the other plan takes one kernel for some of them, which sums statistics in
+  /// another order.
+  void expect_rounded(const Graph& graph, const Mode& mode, NormDeferral deferral,
+                      std::ptrdiff_t least, std::ptrdiff_t most) {
+    SCOPED_TRACE(words_of(graph, mode));
+    const auto [own, left] = both(graph, mode, deferral, least, most);
+    const bool whole = mode.precision == Precision::fp32;
+    EXPECT_NEAR(left.sums[0], own.sums[0], (whole ? 1e-4F : 1e-2F) * own.sums[0]);
+    EXPECT_NEAR(left.evaluated_loss, own.evaluated_loss,
+                (whole ? 1e-3 : 1e-2) * own.evaluated_loss);
+    EXPECT_LT(difference(left.gradients, own.gradients), whole ? 1e-2 : 0.15);
+  }
+
+  static std::string words_of(const Graph& graph, const Mode& mode) {
+    return graph.name() + " " + std::string(name_of(mode.precision)) + " in " +
+           std::to_string(mode.groups) + " groups";
+  }
+
+  /// Of both, relative to the second one's length; NaN where one is.
+  static double difference(const std::vector<float>& values, const std::vector<float>& wanted) {
+    double squares = 0.0;
+    double norm = 0.0;
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      const auto value = static_cast<double>(wanted[i]);
+      squares += std::pow(static_cast<double>(values[i]) - value, 2.0);
+      norm += value * value;
+    }
+    return std::sqrt(squares / norm);
+  }
+
+  /// What the plan leaves that writes every result, and what the one that leaves normalisations.
+  std::pair<Results, Results> both(const Graph& graph, const Mode& mode, NormDeferral deferral,
+                                   std::ptrdiff_t least, std::ptrdiff_t most) {
+    Results own = run(context_, graph, mode, NormDeferral::never);
+    Results left = run(context_, graph, mode, deferral);
     EXPECT_EQ(own.deferred, 0);
     EXPECT_EQ(own.evaluation_deferred, 0);
     EXPECT_GE(left.deferred, least);
@@ -120,14 +163,11 @@ class NormDeferralCudaTest : public testing::Test {
     EXPECT_EQ(left.evaluation_deferred,
               std::ranges::count_if(readers, [](int reader) { return reader >= 0; }))
         << "in evaluation all that can";
-    EXPECT_LT(left.bytes, own.bytes);
+    EXPECT_LT(left.bytes, own.bytes + mode.slack);
     const auto finite = [](float value) { return std::isfinite(value); };
     EXPECT_TRUE(std::ranges::all_of(own.gradients, finite));
     EXPECT_TRUE(std::ranges::any_of(own.gradients, [](float value) { return value != 0.0F; }));
-    EXPECT_EQ(left.sums, own.sums);
-    EXPECT_TRUE(left.gradients == own.gradients);
-    EXPECT_TRUE(left.statistics == own.statistics);
-    EXPECT_TRUE(left.evaluated_logits == own.evaluated_logits);
+    return {std::move(own), std::move(left)};
   }
 
   AnyContext context_{std::in_place_type<CudaContext>, 0};
@@ -159,14 +199,21 @@ INSTANTIATE_TEST_SUITE_P(Zoo, NormDeferralOfModelCudaTest,
 
 TEST_F(NormDeferralCudaTest, TakesLayersTooLargeForOneKernel) {
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
-    for (const std::int64_t groups : {1, 2}) {
+    const auto of_groups = [&](std::int64_t groups, const auto& expect) {
       const Mode mode{.batch = 32 * groups, .precision = precision, .groups = groups};
       // At least the stem and the first block that widens, and not what follows the last stride.
-      expect_same(model_of("mobilenet_v2", 64), mode, NormDeferral::by_size, 2, 12);
-      expect_same(model_of("efficientnet_b0", 64), mode, NormDeferral::by_size, 2, 12);
+      expect(model_of("mobilenet_v2", 64), mode, 2, 12);
+      expect(model_of("efficientnet_b0", 64), mode, 2, 12);
       // The stem.
-      expect_same(model_of("resnet18", 64), mode, NormDeferral::by_size, 1, 3);
-    }
+      expect(model_of("resnet18", 64), mode, 1, 3);
+    };
+    of_groups(1, [&](const Graph& graph, const Mode& mode, auto least, auto most) {
+      expect_rounded(graph, mode, NormDeferral::by_size, least, most);
+    });
+    // Of groups there is no such kernel of all blocks.
+    of_groups(2, [&](const Graph& graph, const Mode& mode, auto least, auto most) {
+      expect_same(graph, mode, NormDeferral::by_size, least, most);
+    });
     // And a shortcut, in groups, too large for registers.
     expect_same(model_of("resnet18", 112), {.batch = 256, .precision = precision, .groups = 2},
                 NormDeferral::by_size, 2, 4);
@@ -235,7 +282,10 @@ TEST_F(NormDeferralCudaTest, WorksBesideFrozenLayers) {
   const NamePrefixes shortcuts({"layer2.0.downsample", "layer3.0.downsample"});
   for (const NamePrefixes& freeze : {to_a_shortcut, shortcuts}) {
     OneRank sum;
-    expect_same(model_of("resnet18", 32), {.batch = 8, .freeze = freeze, .rank_sum = &sum},
+    // Nothing of a frozen shortcut is kept for backward, so that leaving it saves nothing, and its
+    // table is more.
+    expect_same(model_of("resnet18", 32),
+                {.batch = 8, .freeze = freeze, .rank_sum = &sum, .slack = std::size_t{16} << 10},
                 NormDeferral::always, 4, 4);
   }
   // The stem's statistics are of no group then, and its reader's samples of two.
@@ -273,14 +323,7 @@ TEST_P(NormDeferralInGroupsCudaTest, RoundsAsElsewhereWhereOneKernelNormalises) 
     EXPECT_GE(left.deferred, least);
     EXPECT_NEAR(left.sums[0], own.sums[0], 1e-4F * own.sums[0]);
     EXPECT_NEAR(left.evaluated_loss, own.evaluated_loss, 1e-3 * own.evaluated_loss);
-    double difference = 0.0;
-    double norm = 0.0;
-    for (std::size_t i = 0; i < own.gradients.size(); ++i) {
-      const auto wanted = static_cast<double>(own.gradients[i]);
-      difference += std::pow(static_cast<double>(left.gradients[i]) - wanted, 2.0);
-      norm += wanted * wanted;
-    }
-    EXPECT_LT(std::sqrt(difference / norm), 1e-2);
+    EXPECT_LT(difference(left.gradients, own.gradients), 1e-2);
   }
 }
 

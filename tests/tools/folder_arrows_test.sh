@@ -35,6 +35,18 @@ for line in 'error: src/ has a circle: ' 'error: src/high/ has a circle: ' \
   grep -qF -- "$line" <<< "$said" || fail "no '$line' in: $said"
 done
 
+# One that the folder's own headers close, which include each other.
+includes low/a.h
+includes high/first/a.h high/common.h
+includes high/common.h high/other.h low/a.h
+includes high/other.h high/common.h high/first/a.h high/second/a.h
+includes high/second/a.cu high/first/a.h
+status=0
+said=$("$source/tools/folder_arrows.py" . 2>&1 > /dev/null) || status=$?
+[[ $status == 1 ]] || fail "a circle by own headers ended with $status: $said"
+way='high/first/a.h includes high/common.h, which includes high/other.h, which includes high/second/a.h'
+grep -qxF -- "  $way" <<< "$said" || fail "no '$way' in: $said"
+
 status=0
 "$source/tools/folder_arrows.py" src/low 2> /dev/null || status=$?
 [[ $status == 2 ]] || fail "a folder without src/ ended with $status"

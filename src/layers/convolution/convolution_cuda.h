@@ -45,8 +45,8 @@ class CudaConvolution {
                                 std::byte* scratch) = 0;
 };
 
-/// Each of the three by the plan that was fastest (plan_tuner.h), or with an input to normalise, as
-/// below.
+/// Each of the three by the plan that was fastest (layers/tuning/plan_tuner.h), or with an input to
+/// normalise, as below.
 std::unique_ptr<CudaConvolution> make_cuda_convolution(CudaContext& context,
                                                        const Conv2dOptions& options,
                                                        const Shape& input, const Shape& output,

@@ -38,13 +38,14 @@ bool normalise_alike(const KernelRequest& maker, const KernelRequest& reader);
 /// In evaluation always. In training a depthwise reader normalises twice, forward and for its
 /// weights' gradient, and strips beside each other normalise the columns that they share each for
 /// themselves: so not SiLU, of many instructions, under a 5x5 window. And not where the maker's
-/// normalisation takes one kernel that holds the tensor in registers (resident_tiles.h): there only
-/// the write would be saved, for a kernel more. `clusters`: the device's, batch_norm_clusters().
+/// normalisation takes one kernel that holds the tensor in registers
+/// (layers/normalisation/resident_tiles.h): there only the write would be saved, for a kernel more.
+/// `clusters`: the device's, batch_norm_clusters().
 bool gains_by_deferring(const ConvBnOptions& maker, const KernelRequest& maker_request,
                         const Layer& reader, const ResidentClusters& clusters);
 
 /// The same on this device; never on a CPU. And not where a sum's kernel would then read everything
-/// twice that it keeps else (persistent_tiles_cuda.h).
+/// twice that it keeps else (layers/normalisation/persistent_tiles_cuda.h).
 bool gains_by_deferring(const CpuContext& context, const ConvBnOptions& maker,
                         const KernelRequest& maker_request, const Layer& reader, std::size_t slot);
 bool gains_by_deferring(const CudaContext& context, const ConvBnOptions& maker,

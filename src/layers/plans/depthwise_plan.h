@@ -13,7 +13,7 @@ cuda_depthwise::Problem depthwise_problem(const CudaContext& context,
                                           const ConvolutionProblem& problem);
 
 /// Tandem's own kernels for a depthwise problem that does not add: over strips where those take it
-/// (depthwise_strips_cuda.h), else those for any window.
+/// (layers/depthwise/depthwise_strips_cuda.h), else those for any window.
 ConvolutionPlanPtr depthwise_plan(CudaContext& context, const ConvolutionProblem& problem);
 
 }  // namespace tandem
