@@ -54,19 +54,29 @@ double forward_bytes(const Sizes& sizes, bool product, bool norm) {
   return bytes;
 }
 
-/// `inner`, `other`: whether the gradients of the first and of the other inputs are wanted.
-double backward_bytes(const Sizes& sizes, const BackwardNeeds& needs, bool product, bool norm,
+/// What backward reads to know the activation's derivative, of the result alone: for a sum of
+/// 16-bit elements a bit of each will do (CudaBatchNorm saves it), where packs of eight have them.
+double result_bytes(const Layer& layer, const Sizes& sizes, double element) {
+  const auto* conv_bn = dynamic_cast<const ConvBn*>(&layer);
+  const bool bits = conv_bn != nullptr && conv_bn->options().add && element == 2 &&
+                    passes_or_stops(conv_bn->options().activation) &&
+                    conv_bn->options().conv.out_channels % 8 == 0;
+  return bits ? sizes.output / 16 : sizes.output;
+}
+
+/// `result`: as result_bytes() has it, 0 where backward does not ask for it. `inner`, `other`:
+/// whether the gradients of the first and of the other inputs are wanted.
+double backward_bytes(const Sizes& sizes, double result, bool reads_inputs, bool product, bool norm,
                       bool inner, bool other) {
-  double bytes = sizes.output + sizes.parameter_gradients;
+  double bytes = sizes.output + sizes.parameter_gradients + result;
   if (inner) bytes += sizes.first_input;
   if (other) bytes += sizes.other_inputs;
-  if (needs.output) bytes += sizes.output;
   if (norm) {
     // Both passes read the gradient and what was normalised.
     bytes += product ? sizes.output + 2 * sizes.product : 3 * sizes.first_input;
   }
   if (!product) {
-    if (needs.inputs && !norm) bytes += sizes.first_input + sizes.other_inputs;
+    if (reads_inputs && !norm) bytes += sizes.first_input + sizes.other_inputs;
     return bytes;
   }
   bytes += sizes.first_input;            // for the weights' gradient
@@ -95,14 +105,15 @@ std::vector<LayerCost> layer_costs(const Graph& graph, std::int64_t batch, Preci
     const bool other = std::any_of(node.inputs.begin() + 1, node.inputs.end(), wanted);
     // The output is then what is normalised, and backward does not ask for the result.
     const bool deferred = !deferred_norms.empty() && deferred_norms[i];
-    BackwardNeeds needs = node.layer->backward_needs();
-    if (deferred) needs.output = false;
+    const BackwardNeeds needs = node.layer->backward_needs();
+    const double result =
+        needs.output && !deferred ? result_bytes(*node.layer, sizes, element) : 0.0;
     LayerCost& cost = costs[i];
     cost.forward_bytes = forward_bytes(sizes, product, norm && !deferred);
     cost.forward_operations = 2 * macs;
     cost.backward = inner || other || !node.parameters.empty();
     if (!cost.backward) continue;
-    cost.backward_bytes = backward_bytes(sizes, needs, product, norm, inner, other);
+    cost.backward_bytes = backward_bytes(sizes, result, needs.inputs, product, norm, inner, other);
     cost.backward_operations = (inner ? 4 : 2) * macs;
   }
   return costs;

@@ -1,6 +1,9 @@
 #include "graph/layer_cost.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <string>
 
 #include "graph/fusion.h"
 #include "graph/model_file.h"
@@ -75,6 +78,36 @@ TEST(LayerCostTest, FusedLayersMoveWhatTheirPassesReadAndWrite) {
             2 * (7 * y + y /*input*/ + y /*its gradient*/ + y /*dc again*/ + y /*other's*/ + wb) +
                 4 * (wb + norm) + 4 * norm);
   EXPECT_EQ(costs[1].backward_operations, 4 * y * 6);
+}
+
+TEST(LayerCostTest, BackwardReadsABitForAnElementOfASumInPacks) {
+  const auto sum_of = [](const std::string& channels, Precision precision) {
+    const Graph graph = fuse(parse_model(
+        "channels = 4\nsize = 8\nclasses = 5\nnode = [\n"
+        "{name = 'a', op = 'conv2d', out = " +
+            channels +
+            ", kernel = 1}, "
+            "{name = 'b', op = 'conv2d', out = " +
+            channels +
+            ", kernel = 1}, "
+            "{name = 'bn', op = 'batch_norm'}, {name = 's', op = 'add', from = ['bn', 'a']}, "
+            "{name = 'r', op = 'relu'}, {name = 'pool', op = 'global_average_pool'}, "
+            "{name = 'fc', op = 'classifier'}]",
+        "sum.toml", {}));
+    EXPECT_EQ(graph.nodes()[1].layer->kind(), "conv_bn");
+    return layer_costs(graph, 10, precision)[1].backward_bytes;
+  };
+  for (const double channels : {6.0, 8.0}) {
+    const double sum = 8 * 8 * channels * batch;  // elements
+    const double weights = channels * channels;
+    // Sums: dy, c, the result; dc: dy, c, dc; weights: dc, x, dw; input: dc, weights, dx; other's.
+    const double result = channels == 8.0 ? sum / 16 : sum;
+    const double parameters = 4 * (weights + 2 * channels) + 4 * 2 * channels;
+    EXPECT_EQ(sum_of(fmt::format("{}", channels), Precision::bf16),
+              2 * (10 * sum + weights + result) + parameters);
+    EXPECT_EQ(sum_of(fmt::format("{}", channels), Precision::fp32),
+              4 * (11 * sum + weights) + parameters);
+  }
 }
 
 TEST(LayerCostTest, AFusedJoinReadsAPartAndWritesBoth) {
