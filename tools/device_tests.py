@@ -31,6 +31,8 @@ TOOLS = ["none", "memcheck", "racecheck", "initcheck", "synccheck"]
 HERE = pathlib.Path(__file__).resolve().parent
 WITH_MPS = HERE.parent / "tests" / "support" / "with_mps.sh"
 ERROR_EXIT = 86  # of compute-sanitizer where it has found something
+# A tool's first line of what it has found: memcheck's, racecheck's, initcheck's, synccheck's.
+REPORT = r"^=+ (?:Invalid|Program hit|Misaligned|Error:|Warning:|Uninitialized|Barrier error)"
 WORDS_OF_A_FAILURE = 20
 MARK = "TANDEM_DEVICE_TESTS_SHARD"  # in the environment of what a shard starts
 RUNS = itertools.count()  # of shards, of all programs
@@ -103,8 +105,8 @@ def tests_of(options: argparse.Namespace, program: str) -> list[str]:
     return [name for name in names if "DISABLED_" not in name]
 
 
-def read_shard(shard: Shard, output: str, tests: list[str]) -> None:
-    """`tests`: of the whole program, which deals them to the shards in turns."""
+def read_shard(shard: Shard, output: str, tests: list[str], has_tool: bool) -> None:
+    """`tests`: the shard's."""
     for outcome, name in re.findall(r"^\[ +(OK|FAILED|SKIPPED) +\] ([^\s,]+)(?:, .*)? \(\d+ ms\)$", output,
                                     re.MULTILINE):
         {"OK": shard.passed, "FAILED": shard.failed, "SKIPPED": shard.skipped}[outcome].append(name)
@@ -115,6 +117,10 @@ def read_shard(shard: Shard, output: str, tests: list[str]) -> None:
     shard.words = words_of_failures(output, shard.failed)
     summaries = re.findall(r"^=+ ((?:ERROR|RACECHECK) SUMMARY: .*|Internal Sanitizer Error.*)$", output,
                            re.MULTILINE)
+    if has_tool and not summaries:
+        # A test under a tool passes whatever the tool has found.
+        reports = len(re.findall(REPORT, output, re.MULTILINE))
+        summaries = [f"no summary, {reports} report{'' if reports == 1 else 's'} until then"]
     shard.summary = "; ".join(dict.fromkeys(summaries))
 
 
@@ -140,7 +146,8 @@ def run_shard(options: argparse.Namespace, program: str, index: int, tests: list
                                        stderr=subprocess.STDOUT, start_new_session=True)
         wait_for(shard, process, f"{MARK}={mark}", output, options.limit)
         shard.seconds = time.monotonic() - begin
-        read_shard(shard, output.read_text(encoding="utf-8", errors="replace"), tests[index::options.jobs])
+        read_shard(shard, output.read_text(encoding="utf-8", errors="replace"), tests[index::options.jobs],
+                   options.tool != "none")
     return shard
 
 

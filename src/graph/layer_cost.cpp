@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "layers/convolution/conv_bn.h"
+#include "layers/normalisation/batch_norm.h"
 
 namespace tandem {
 namespace {
@@ -54,18 +55,16 @@ double forward_bytes(const Sizes& sizes, bool product, bool norm) {
   return bytes;
 }
 
-/// What backward reads to know the activation's derivative, of the result alone: for a sum of
-/// 16-bit elements a bit of each will do (CudaBatchNorm saves it), where packs of eight have them.
-double result_bytes(const Layer& layer, const Sizes& sizes, double element) {
+/// Whether a bit an element can take the place of the layer's result in backward.
+bool saves_bits(const Layer& layer, std::size_t element) {
   const auto* conv_bn = dynamic_cast<const ConvBn*>(&layer);
-  const bool bits = conv_bn != nullptr && conv_bn->options().add && element == 2 &&
-                    passes_or_stops(conv_bn->options().activation) &&
-                    conv_bn->options().conv.out_channels % 8 == 0;
-  return bits ? sizes.output / 16 : sizes.output;
+  return conv_bn != nullptr && conv_bn->options().add &&
+         passes_are_bits(conv_bn->options().activation, element,
+                         conv_bn->options().conv.out_channels);
 }
 
-/// `result`: as result_bytes() has it, 0 where backward does not ask for it. `inner`, `other`:
-/// whether the gradients of the first and of the other inputs are wanted.
+/// `result`: what is read of it, or of the bits in its place. `inner`, `other`: whether the
+/// gradients of the first and of the other inputs are wanted.
 double backward_bytes(const Sizes& sizes, double result, bool reads_inputs, bool product, bool norm,
                       bool inner, bool other) {
   double bytes = sizes.output + sizes.parameter_gradients + result;
@@ -106,13 +105,15 @@ std::vector<LayerCost> layer_costs(const Graph& graph, std::int64_t batch, Preci
     // The output is then what is normalised, and backward does not ask for the result.
     const bool deferred = !deferred_norms.empty() && deferred_norms[i];
     const BackwardNeeds needs = node.layer->backward_needs();
-    const double result =
-        needs.output && !deferred ? result_bytes(*node.layer, sizes, element) : 0.0;
+    const bool asks = needs.output && !deferred;
+    const bool bits = asks && saves_bits(*node.layer, size_of(activation_dtype(precision)));
+    const double saved = bits ? sizes.output / (8 * element) : 0.0;
     LayerCost& cost = costs[i];
-    cost.forward_bytes = forward_bytes(sizes, product, norm && !deferred);
+    cost.forward_bytes = forward_bytes(sizes, product, norm && !deferred) + saved;
     cost.forward_operations = 2 * macs;
     cost.backward = inner || other || !node.parameters.empty();
     if (!cost.backward) continue;
+    const double result = bits ? saved : asks ? sizes.output : 0.0;
     cost.backward_bytes = backward_bytes(sizes, result, needs.inputs, product, norm, inner, other);
     cost.backward_operations = (inner ? 4 : 2) * macs;
   }

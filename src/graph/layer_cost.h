@@ -15,8 +15,10 @@ namespace tandem {
 /// normalisation reads its input twice forward (statistics, then result; behind a convolution the
 /// statistics come for nothing with its output) and input and gradient twice backward. One that is
 /// left to its reader (NormDeferral) takes nothing forward but the convolution's output. A product
-/// reads its output's gradient twice, for the gradients of the input and of the weights. What
-/// kernels keep for themselves beside their tensors is not counted.
+/// reads its output's gradient twice, for the gradients of the input and of the weights. Of a sum
+/// behind which a bit an element tells where gradients pass (passes_are_bits()) forward writes the
+/// bits, and backward reads them instead of the result; kernels that hold a tensor in registers,
+/// and the CPU's, read the result. What else kernels keep beside their tensors is not counted.
 struct LayerCost {
   double forward_bytes = 0.0;
   double forward_operations = 0.0;

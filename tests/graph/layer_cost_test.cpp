@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "graph/fusion.h"
 #include "graph/model_file.h"
@@ -80,33 +81,53 @@ TEST(LayerCostTest, FusedLayersMoveWhatTheirPassesReadAndWrite) {
   EXPECT_EQ(costs[1].backward_operations, 4 * y * 6);
 }
 
-TEST(LayerCostTest, BackwardReadsABitForAnElementOfASumInPacks) {
-  const auto sum_of = [](const std::string& channels, Precision precision) {
-    const Graph graph = fuse(parse_model(
-        "channels = 4\nsize = 8\nclasses = 5\nnode = [\n"
-        "{name = 'a', op = 'conv2d', out = " +
-            channels +
-            ", kernel = 1}, "
-            "{name = 'b', op = 'conv2d', out = " +
-            channels +
-            ", kernel = 1}, "
-            "{name = 'bn', op = 'batch_norm'}, {name = 's', op = 'add', from = ['bn', 'a']}, "
-            "{name = 'r', op = 'relu'}, {name = 'pool', op = 'global_average_pool'}, "
-            "{name = 'fc', op = 'classifier'}]",
-        "sum.toml", {}));
-    EXPECT_EQ(graph.nodes()[1].layer->kind(), "conv_bn");
-    return layer_costs(graph, 10, precision)[1].backward_bytes;
-  };
-  for (const double channels : {6.0, 8.0}) {
-    const double sum = 8 * 8 * channels * batch;  // elements
+/// Of conv_bn of `channels`, behind another convolution of as many, whose result it adds or not.
+LayerCost cost_of_sum(int channels, const std::string& activation, bool adds, Precision precision,
+                      bool deferred = false) {
+  const Graph graph = fuse(parse_model(
+      fmt::format("channels = 4\nsize = 8\nclasses = 5\nnode = [\n"
+                  "{{name = 'a', op = 'conv2d', out = {0}, kernel = 1}}, "
+                  "{{name = 'b', op = 'conv2d', out = {0}, kernel = 1}}, "
+                  "{{name = 'bn', op = 'batch_norm'}}, {2}"
+                  "{{name = 'r', op = '{1}'}}, {{name = 'pool', op = 'global_average_pool'}}, "
+                  "{{name = 'fc', op = 'classifier'}}]",
+                  channels, activation,
+                  adds ? "{name = 's', op = 'add', from = ['bn', 'a']}, " : ""),
+      "sum.toml", {}));
+  EXPECT_EQ(graph.nodes()[1].layer->kind(), "conv_bn");
+  std::vector<bool> left(graph.nodes().size(), false);
+  left[1] = deferred;
+  return layer_costs(graph, 10, precision, left)[1];
+}
+
+TEST(LayerCostTest, OfASumInPacksABitForAnElementIsSavedInPlaceOfTheResult) {
+  for (const int channels : {6, 8}) {
+    const double sum = 8.0 * 8 * channels * batch;  // elements
     const double weights = channels * channels;
-    // Sums: dy, c, the result; dc: dy, c, dc; weights: dc, x, dw; input: dc, weights, dx; other's.
-    const double result = channels == 8.0 ? sum / 16 : sum;
-    const double parameters = 4 * (weights + 2 * channels) + 4 * 2 * channels;
-    EXPECT_EQ(sum_of(fmt::format("{}", channels), Precision::bf16),
-              2 * (10 * sum + weights + result) + parameters);
-    EXPECT_EQ(sum_of(fmt::format("{}", channels), Precision::fp32),
-              4 * (11 * sum + weights) + parameters);
+    const double parameters = 4.0 * (weights + 2 * channels) + 4 * 2 * channels;
+    const auto expect = [&](const LayerCost& cost, double element, double saved, double read) {
+      // Product: x, weights, c; normalisation: c, the other part, y.
+      EXPECT_EQ(cost.forward_bytes, element * (5 * sum + weights) + 4 * 2 * channels + saved);
+      // Sums: dy, c, the result; dc: dy, c, dc; weights: dc, x, dw; input: dc, weights, dx;
+      // other's.
+      EXPECT_EQ(cost.backward_bytes, element * (10 * sum + weights) + parameters + read);
+    };
+    const double bits = channels == 8 ? sum / 8 : 0.0;
+    for (const Precision precision : {Precision::bf16, Precision::fp16}) {
+      expect(cost_of_sum(channels, "relu", true, precision), 2, bits,
+             channels == 8 ? bits : 2 * sum);
+      // Not fused with the sum, which asks for nothing then.
+      expect(cost_of_sum(channels, "sigmoid", true, precision), 2, 0, 0);
+    }
+    // Of 32 bits the result is read.
+    expect(cost_of_sum(channels, "relu", true, Precision::fp32), 4, 0, 4 * sum);
+    // Neither is there a part to read, nor its gradient to write.
+    const LayerCost alone = cost_of_sum(channels, "relu", false, Precision::bf16);
+    EXPECT_EQ(alone.forward_bytes, 2 * (4 * sum + weights) + 4 * 2 * channels);
+    EXPECT_EQ(alone.backward_bytes, 2 * (10 * sum + weights) + parameters);
+    // Unfinished, and backward does not ask for it.
+    const LayerCost left = cost_of_sum(channels, "relu", true, Precision::bf16, true);
+    EXPECT_EQ(left.backward_bytes, 2 * (10 * sum + weights) + parameters);
   }
 }
 

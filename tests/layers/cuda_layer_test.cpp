@@ -10,6 +10,7 @@
 #include "layers/convolution/pointwise_statistics.h"
 #include "layers/cuda_kernel_run.h"
 #include "layers/layer_cases.h"
+#include "layers/normalisation/batch_norm_cuda.h"
 #include "layers/normalisation/pointwise_statistics_cuda.h"
 #include "layers/tuning/plan_tuner.h"
 
@@ -365,6 +366,14 @@ TEST_P(CudaProductTest, IsTheCpus) {
                              .groups = row().groups};
   const std::optional<PointwiseTiles> chosen = choose_pointwise_statistics(cuda, problem, shape);
   ASSERT_TRUE(chosen && chosen->columns == columns);
+  // And the layer asks for it: nothing else takes its statistics.
+  const bool pair = row().kind == "conv_bn_pair";
+  ASSERT_TRUE(CudaBatchNorm::sums_apart(cuda, {.shape = shape,
+                                               .options = {},
+                                               .dtype = activation_dtype(precision()),
+                                               .training = true,
+                                               .defers = pair,
+                                               .joins = !pair}));
   expect_the_cpus(mode(true));
 }
 

@@ -50,6 +50,7 @@ cat >"$work/bin/compute-sanitizer" <<'SH'
 #!/bin/bash
 echo "$*" >>"$LOG"
 shift 6
+if [[ -n ${REPORTS:-} ]]; then echo "========= Invalid __global__ read of size 4 bytes"; fi
 "$@" || exit
 echo "========= ERROR SUMMARY: ${ERRORS:-0} errors"
 [[ -z ${ERRORS:-} ]] || exit 86
@@ -115,3 +116,11 @@ grep -qx "tune is off" "$LOG"
 ERRORS=3 expect 1 "shard 0: 2 passed, 0 failed, T; exit code 86; ERROR SUMMARY: 3 errors" \
   "shard 1: 2 passed, 0 failed, T; exit code 86; ERROR SUMMARY: 3 errors" \
   "test_a under racecheck, *: 4 of 4 passed, 0 failed, in T; NOT ALL WELL" -- --tool racecheck
+# A shard that is ended has no verdict of the tool's.
+for reports in "" 1; do
+  REPORTS=$reports HANGS=Each/Sum.Of/0 expect 1 \
+    "shard 0: 1 passed, 0 failed, 1 not run, T; ended by the limit in Each/Sum.Of/0; no summary, $([[ -n $reports ]] && echo "1 report" || echo "0 reports") until then" \
+    "shard 1: 2 passed, 0 failed, T; ERROR SUMMARY: 0 errors" "not run: Each/Sum.Of/0" \
+    "test_a under memcheck, *: 3 of 4 passed, 0 failed, in T; NOT ALL WELL" -- --limit 20 --tool memcheck
+  none_goes_on 2
+done

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/config_table.h"
+#include "layers/activation.h"
 #include "layers/layer.h"
 
 namespace tandem {
@@ -23,6 +24,14 @@ struct BatchNormShape {
 /// What becomes of a second tensor in a fused kernel: it is added before the activation, or joined
 /// with the result behind it, as ShuffleJoin joins its first input with its second.
 enum class SecondInput : std::uint8_t { none, residual, joined };
+
+/// Whether a bit an element tells backward where the gradient passes the activation of a sum of
+/// `channels`, in place of the result: of 16-bit elements, whose packs of eight have a byte. Saved
+/// by kernels on a GPU, but for tensors that they hold in registers.
+constexpr bool passes_are_bits(Activation activation, std::size_t element_bytes,
+                               std::int64_t channels) {
+  return passes_or_stops(activation) && element_bytes == 2 && channels % 8 == 0;
+}
 
 /// Whether the statistics are those of the batch on this rank alone: in training, neither fixed nor
 /// summed over ranks.

@@ -66,8 +66,8 @@ CudaBatchNorm::CudaBatchNorm(CudaContext& context, const Setup& setup)
   }
   resident_ = resident_tiles(context, setup_);
   resident_forward_ = resident_ && !setup_.second_is_left;
-  saves_passes_ = setup_.behind_sum && passes_or_stops(*setup_.behind_sum) && !resident_ &&
-                  size_of(setup_.dtype) == 2 && setup_.shape.channels % 8 == 0;
+  saves_passes_ = setup_.behind_sum && !resident_ &&
+                  passes_are_bits(*setup_.behind_sum, size_of(setup_.dtype), setup_.shape.channels);
   partial_bytes_ = batch_norm_partial_bytes(context, setup_.shape, setup_.dtype);
   std::size_t counters = batch_norm_counters(context, setup_.shape, setup_.dtype);
   if (setup_.product) {
