@@ -153,9 +153,12 @@ std::string ConfigTable::key_of(std::string_view assignment) {
 void ConfigTable::override_key(std::string_view assignment) {
   const std::size_t equals = assignment.find('=');
   const std::string key = key_of(assignment);
-  // A line break could smuggle in a second key.
-  if (equals == std::string_view::npos || !is_dotted_key(key) ||
-      assignment.find_first_of("\r\n") != std::string_view::npos) {
+  // It could smuggle in a second key, and an error is one line.
+  if (const std::size_t end = assignment.find_first_of("\r\n"); end != std::string_view::npos) {
+    input_error("--set {}: a line break follows; expected key=value in one line",
+                assignment.substr(0, end));
+  }
+  if (equals == std::string_view::npos || !is_dotted_key(key)) {
     input_error("--set {}: expected key=value, for instance optimizer.lr=0.1", assignment);
   }
   const std::string_view value = trimmed(assignment.substr(equals + 1));

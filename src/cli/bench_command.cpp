@@ -72,9 +72,9 @@ void add_bench_command(CLI::App& app, Command& chosen) {
       ->type_name("SECONDS")
       ->check(within(0.01, 3600.0))
       ->capture_default_str();
-  command->add_flag("--rates-only", arguments->options.rates_only,
-                    "Leave out phases, layers and ceilings");
-  command->add_flag("--layers", arguments->layers, "Show every layer");
+  auto* const rates_only = command->add_flag("--rates-only", arguments->options.rates_only,
+                                             "Leave out phases, layers and ceilings");
+  command->add_flag("--layers", arguments->layers, "Show every layer")->excludes(rates_only);
   command->add_option("--json", arguments->json, "Write everything, as one JSON object")
       ->type_name("FILE")
       ->check(not_empty());

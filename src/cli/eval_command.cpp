@@ -15,6 +15,7 @@
 #include "train/checkpoints/checkpoint_store.h"
 #include "train/evaluation_run.h"
 #include "train/record/json_line.h"
+#include "train/record/progress_format.h"
 
 namespace tandem {
 namespace {
@@ -91,9 +92,9 @@ int evaluate(const EvalArguments& arguments, const MpiSession& session) {
         .real("seconds", result.seconds);
     std::cout << line.str() << '\n';
   } else {
-    std::cout << fmt::format("{}: top-1 {:.2f} %, top-5 {:.2f} %, loss {:.4f} on {} samples{}\n",
+    std::cout << fmt::format("{}: top-1 {:.2f} %, top-5 {:.2f} %, loss {} on {} samples{}\n",
                              weights.string(), 100.0 * result.top1, 100.0 * result.top5,
-                             result.loss, result.samples,
+                             loss_text(result.loss), result.samples,
                              result.skipped > 0 ? fmt::format(", {} skipped", result.skipped) : "");
   }
   return 0;

@@ -86,6 +86,9 @@ void read_train(const ConfigTable& table, RunConfig& config) {
   config.sync_batch_norm = table.get_bool_or("sync_batch_norm", false);
   config.average.decay = table.get_real_or("ema_decay", 0.0, 0.0, 1.0, Ends::low);
   config.average.warmup = table.get_bool_or("ema_warmup", false);
+  if (config.average.warmup && config.average.decay == 0.0) {
+    table.fail("ema_warmup", "has no effect without ema_decay above 0");
+  }
   config.early_stop = EarlyStopConfig::read(table);
 }
 

@@ -324,6 +324,8 @@ TEST(ConfigTable, OverridesNameTheArgumentInErrors) {
             "--set epochs: expected key=value, for instance optimizer.lr=0.1");
   EXPECT_EQ(rejected([&] { config.override_key("=3"); }),
             "--set =3: expected key=value, for instance optimizer.lr=0.1");
+  EXPECT_EQ(rejected([&] { config.override_key("epochs=3\nseed=4"); }),
+            "--set epochs=3: a line break follows; expected key=value in one line");
   EXPECT_NE(rejected([&] { config.override_key("a b=3"); }).find("--set a b=3"), std::string::npos);
 }
 

@@ -65,6 +65,13 @@ TEST_P(BenchOnRanks, ShowsATableAndWritesJson) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, BenchOnRanks, testing::Values(1, 2));
 
+TEST_F(Bench, ShowsNoLayersOfWhatItLeavesOut) {
+  const Outcome outcome = bench({"--rates-only", "--layers"}, 1);
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_NE(outcome.err.find("--rates-only excludes --layers"), std::string::npos) << outcome.err;
+}
+
 TEST_F(Bench, LeavesOutWhatIsNotAskedFor) {
   const Outcome outcome = bench({"--json", "bench.json", "--rates-only"}, 2);
   ASSERT_EQ(outcome.code, 0) << outcome.err;

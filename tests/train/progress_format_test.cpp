@@ -67,6 +67,8 @@ TEST(ProgressFormat, OddValues) {
   EXPECT_NE(format_plain_progress(state).find("ETA 1:02:03"), std::string::npos);
   state.loss = std::nan("");
   EXPECT_NE(format_plain_progress(state).find("loss nan"), std::string::npos);
+  EXPECT_EQ(loss_text(9999.99994), "9999.9999");
+  EXPECT_EQ(loss_text(4.43801917e32), "4.438e+32");
   state.step = 467;
   EXPECT_NE(format_live_progress(state, 60).find(" 99%"), std::string::npos);
   state.step = 468;

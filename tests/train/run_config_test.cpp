@@ -279,6 +279,8 @@ TEST(RunConfig, WrongValuesAreNamed) {
   EXPECT_NE(exchange.find("run.toml:49: parallel.exchange:"), std::string::npos) << exchange;
   EXPECT_EQ(with("label_smoothing = 0.125", "label_smoothing = 1"),
             "run.toml:14: train.label_smoothing: 1 is out of range; expected 0 to 0.99");
+  EXPECT_EQ(with("ema_decay = 0.75", "ema_decay = 0"),
+            "run.toml:25: train.ema_warmup: has no effect without ema_decay above 0");
   EXPECT_EQ(with("ema_decay = 0.75", "ema_decay = 1"),
             "run.toml:24: train.ema_decay: 1 is out of range; expected 0 or more, less than 1");
   EXPECT_EQ(with("init = \"w.safetensors\"\n", ""),

@@ -43,8 +43,7 @@ std::string eta_text(double seconds) {
 Texts texts_of(const ProgressState& state) {
   return {fmt::format("epoch {}/{}", state.epoch, state.epochs),
           fmt::format("step {}/{}", state.step, state.steps),
-          std::abs(state.loss) < 1e4 ? fmt::format("loss {:.4f}", state.loss)
-                                     : fmt::format("loss {:.4g}", state.loss),
+          "loss " + loss_text(state.loss),
           fmt::format("top-1 {:.2f}%", state.top1 * 100),
           rate_text(state.images_per_second),
           eta_text(state.eta_seconds)};
@@ -102,6 +101,10 @@ double eta_seconds(const CountState& state) {
 }
 
 }  // namespace
+
+std::string loss_text(double loss) {
+  return std::abs(loss) < 1e4 ? fmt::format("{:.4f}", loss) : fmt::format("{:.4g}", loss);
+}
 
 std::string format_live_progress(const ProgressState& state, int width) {
   const Texts texts = texts_of(state);

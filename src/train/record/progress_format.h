@@ -24,6 +24,9 @@ struct CountState {
   double seconds = 0;  ///< since the pass began
 };
 
+/// Four decimals, or four digits where it is 1e4 or more: a run that diverges is no wider.
+std::string loss_text(double loss);
+
 /// The live line, at most `width` (>= 0) columns, all ASCII: "epoch 3/20 [####----]  45% …". What
 /// does not fit is left out, the least important first: bar, step, img/s, ETA, top-1, loss.
 std::string format_live_progress(const ProgressState& state, int width);

@@ -16,6 +16,7 @@
 #include "base/file_work.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "train/record/progress_format.h"
 
 namespace tandem {
 namespace {
@@ -185,8 +186,8 @@ void RunRecord::evaluation(std::int64_t epoch, std::int64_t step, const Evaluati
     scalars.push_back({"evaluation/skipped", static_cast<double>(result.skipped)});
   }
   write(line, step, scalars);
-  log_info("epoch {}: test top-1 {:.2f} %, top-5 {:.2f} %, loss {:.4f} on {} samples{}{}", epoch,
-           100.0 * result.top1, 100.0 * result.top5, result.loss, result.samples,
+  log_info("epoch {}: test top-1 {:.2f} %, top-5 {:.2f} %, loss {} on {} samples{}{}", epoch,
+           100.0 * result.top1, 100.0 * result.top5, loss_text(result.loss), result.samples,
            result.skipped > 0 ? fmt::format(", {} skipped", result.skipped) : "",
            best ? " (best so far)" : "");
 }
