@@ -67,6 +67,7 @@ TEST(ProgressFormat, OddValues) {
   EXPECT_NE(format_plain_progress(state).find("ETA 1:02:03"), std::string::npos);
   state.loss = std::nan("");
   EXPECT_NE(format_plain_progress(state).find("loss nan"), std::string::npos);
+  EXPECT_EQ(loss_text(-std::nan("")), "nan");
   EXPECT_EQ(loss_text(9999.99994), "9999.9999");
   EXPECT_EQ(loss_text(4.43801917e32), "4.438e+32");
   state.step = 467;

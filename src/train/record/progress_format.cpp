@@ -103,6 +103,7 @@ double eta_seconds(const CountState& state) {
 }  // namespace
 
 std::string loss_text(double loss) {
+  if (std::isnan(loss)) return "nan";  // whatever its sign
   return std::abs(loss) < 1e4 ? fmt::format("{:.4f}", loss) : fmt::format("{:.4g}", loss);
 }
 
