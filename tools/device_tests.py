@@ -2,18 +2,20 @@
 """Runs GoogleTest programs in shards, side by side, on a GPU: as they are, or under compute-sanitizer.
 
     tools/device_tests.py build/ci/bin/tests/test_layers_cuda --jobs 12 --mps
-    tools/device_tests.py build/ci/bin/tests/test_layers_cuda --tool racecheck --jobs 15 \\
+    tools/device_tests.py build/ci/bin/tests/test_layers_cuda --tool racecheck --jobs 15 --shards 60 \\
         --filter '*batch_norm*' --limit 150 --out sanitizers.txt
 
 Prints a line for each shard, the tests that failed or that a shard did not come to, and a line for
 each program, with exit code 1 where not all is well. A shard that ends early (--limit, or a tool's
-own error) names the test it was at; the tests behind it count as not run. Processes that tests leave
-behind are named and killed, and then not all is well. Under a tool the kernels of Tandem alone are
-looked at, unless --all-kernels is given, and kernels are not chosen by timing (TANDEM_TUNE=off), which
-would take most of the time."""
+own error) names the test it was at; the tests behind it count as not run. A tool gives its verdict
+when a shard ends: more shards than jobs keep one that is ended from taking many tests' along.
+Processes that tests leave behind are named and killed, and then not all is well. Under a tool the
+kernels of Tandem alone are looked at, unless --all-kernels is given, and kernels are not chosen by
+timing (TANDEM_TUNE=off), which would take most of the time."""
 
 import argparse
 import itertools
+import math
 import os
 import pathlib
 import re
@@ -41,6 +43,7 @@ RUNS = itertools.count()  # of shards, of all programs
 @dataclass
 class Shard:
     index: int
+    begun: bool = True
     seconds: float = 0.0
     code: int | None = None  # None: ended by the limit
     passed: list[str] = field(default_factory=list)
@@ -49,6 +52,7 @@ class Shard:
     not_run: list[str] = field(default_factory=list)
     at: str = ""  # the test that it was ended in
     summary: str = ""  # the tool's
+    has_verdict: bool = False  # of the tool
     words: list[str] = field(default_factory=list)  # of the tests that failed
     left_behind: list[str] = field(default_factory=list)  # processes, killed since
     not_killed: list[str] = field(default_factory=list)  # those that go on
@@ -63,7 +67,9 @@ class Shard:
         if self.not_run:
             parts.append(f"{len(self.not_run)} not run")
         line = f"shard {self.index}: {', '.join(parts)}, {self.seconds:.0f} s"
-        if self.code is None:
+        if not self.begun:
+            line += "; not begun within the limit"
+        elif self.code is None:
             line += "; ended by the limit"
         elif self.code != 0:
             line += f"; exit code {self.code}"
@@ -85,7 +91,7 @@ def command_of(options: argparse.Namespace, program: str) -> list[str]:
 
 
 def environment_of(options: argparse.Namespace, index: int) -> dict[str, str]:
-    environment = dict(os.environ, GTEST_TOTAL_SHARDS=str(options.jobs),
+    environment = dict(os.environ, GTEST_TOTAL_SHARDS=str(options.shards),
                        GTEST_SHARD_INDEX=str(index), GTEST_COLOR="no")
     if options.tool != "none":
         environment.setdefault("TANDEM_TUNE", "off")
@@ -117,6 +123,7 @@ def read_shard(shard: Shard, output: str, tests: list[str], has_tool: bool) -> N
     shard.words = words_of_failures(output, shard.failed)
     summaries = re.findall(r"^=+ ((?:ERROR|RACECHECK) SUMMARY: .*|Internal Sanitizer Error.*)$", output,
                            re.MULTILINE)
+    shard.has_verdict = bool(summaries)
     if has_tool and not summaries:
         # A test under a tool passes whatever the tool has found.
         reports = len(re.findall(REPORT, output, re.MULTILINE))
@@ -133,9 +140,14 @@ def words_of_failures(output: str, failed: list[str]) -> list[str]:
     return words
 
 
-def run_shard(options: argparse.Namespace, program: str, index: int, tests: list[str]) -> Shard:
+def run_shard(options: argparse.Namespace, program: str, index: int, tests: list[str],
+              deadline: float) -> Shard:
     shard = Shard(index)
     begin = time.monotonic()
+    if begin >= deadline:
+        shard.begun = False
+        shard.not_run = tests[index::options.shards]
+        return shard
     mark = f"{os.getpid()}.{next(RUNS)}"
     # Not a pipe: what is left behind would hold it open, and reading it would not end.
     with tempfile.TemporaryDirectory() as folder:
@@ -144,17 +156,18 @@ def run_shard(options: argparse.Namespace, program: str, index: int, tests: list
             process = subprocess.Popen(command_of(options, program) + [f"--gtest_filter={options.filter}"],
                                        env=environment_of(options, index) | {MARK: mark}, stdout=file,
                                        stderr=subprocess.STDOUT, start_new_session=True)
-        wait_for(shard, process, f"{MARK}={mark}", output, options.limit)
+        wait_for(shard, process, f"{MARK}={mark}", output, deadline - begin)
         shard.seconds = time.monotonic() - begin
-        read_shard(shard, output.read_text(encoding="utf-8", errors="replace"), tests[index::options.jobs],
+        read_shard(shard, output.read_text(encoding="utf-8", errors="replace"), tests[index::options.shards],
                    options.tool != "none")
     return shard
 
 
 def wait_for(shard: Shard, process: subprocess.Popen, mark: str, output: pathlib.Path,
-             limit: float | None) -> None:
+             limit: float) -> None:
+    """`limit`: in seconds, may be infinite."""
     try:
-        shard.code = process.wait(limit)
+        shard.code = process.wait(None if limit == math.inf else limit)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)  # the tool starts the program in its turn
         # What its test had started is no fault of a test that was not let end.
@@ -167,9 +180,10 @@ def wait_for(shard: Shard, process: subprocess.Popen, mark: str, output: pathlib
 def run_program(options: argparse.Namespace, program: str) -> tuple[bool, str]:
     tests = tests_of(options, program)
     begin = time.monotonic()
+    deadline = begin + (math.inf if options.limit is None else options.limit)
     with ThreadPoolExecutor(options.jobs) as pool:
-        shards = list(pool.map(lambda index: run_shard(options, program, index, tests),
-                               range(options.jobs)))
+        shards = list(pool.map(lambda index: run_shard(options, program, index, tests, deadline),
+                               range(options.shards)))
     lines = [shard.text() for shard in shards]
     for kind in ["failed", "skipped", "not_run"]:
         for name in (name for shard in shards for name in getattr(shard, kind)):
@@ -181,9 +195,12 @@ def run_program(options: argparse.Namespace, program: str) -> tuple[bool, str]:
     passed = sum(len(shard.passed) for shard in shards)
     failed = sum(len(shard.failed) for shard in shards)
     well = bool(tests) and all(shard.is_well() for shard in shards)
-    tool = "" if options.tool == "none" else f" under {options.tool}"
-    lines.append(f"{pathlib.Path(program).name}{tool}, {options.filter}: {passed} of {len(tests)} passed, "
-                 f"{failed} failed, in {time.monotonic() - begin:.0f} s"
+    tool, verdict = "", ""
+    if options.tool != "none":
+        judged = sum(len(shard.passed) for shard in shards if shard.has_verdict)
+        tool, verdict = f" under {options.tool}", f", {judged} with the tool's verdict"
+    lines.append(f"{pathlib.Path(program).name}{tool}, {options.filter}: {passed} of {len(tests)} passed"
+                 f"{verdict}, {failed} failed, in {time.monotonic() - begin:.0f} s"
                  f"{'' if well else '; NOT ALL WELL'}")
     return well, "\n".join(lines)
 
@@ -192,15 +209,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("programs", nargs="+", metavar="PROGRAM")
     parser.add_argument("--tool", choices=TOOLS, default="none")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="shards of a program")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="shards at a time")
+    parser.add_argument("--shards", type=int, help="of a program; default: as many as jobs")
     parser.add_argument("--filter", default="*", help="as of --gtest_filter")
-    parser.add_argument("--limit", type=float, default=None, metavar="SECONDS", help="for a shard")
+    parser.add_argument("--limit", type=float, default=None, metavar="SECONDS",
+                        help="for a program, from where its first shards begin")
     parser.add_argument("--all-kernels", action="store_true", help="the libraries' too")
     parser.add_argument("--mps", action="store_true", help="shards share the GPU under MPS")
     parser.add_argument("--out", type=pathlib.Path, help="a file that gets the lines too, appended")
     options = parser.parse_args()
-    if options.jobs < 1:
-        parser.error(f"--jobs {options.jobs}: at least one shard")
+    options.shards = options.jobs if options.shards is None else options.shards
+    for name, number in [("jobs", options.jobs), ("shards", options.shards)]:
+        if number < 1:
+            parser.error(f"--{name} {number}: at least one shard")
     for program in options.programs:
         if not os.access(program, os.X_OK) or os.path.isdir(program):
             parser.error(f"{program}: no program; build the tests first (cmake --build --preset ci)")

@@ -54,7 +54,7 @@ class ModelParser {
     };
     dropout_ = choose_rate("dropout", options.dropout);
     stochastic_depth_ = choose_rate("stochastic_depth", options.stochastic_depth);
-    stochastic_depth_is_asked_ = options.stochastic_depth.has_value();
+    if (options.stochastic_depth) depth_is_asked_by_ = options.stochastic_depth_place;
   }
 
   Graph parse() {
@@ -162,8 +162,8 @@ class ModelParser {
     if (std::ranges::any_of(graph.nodes(), has)) return;
     const std::string message =
         fmt::format("no block of {} takes stochastic depth; leave it out", name_);
-    if (!stochastic_depth_is_asked_) root_.fail("stochastic_depth", message);
-    input_error("model.stochastic_depth: {}", message);
+    if (depth_is_asked_by_.empty()) root_.fail("stochastic_depth", message);
+    input_error("{}: {}", depth_is_asked_by_, message);
   }
 
   int add_classifier(Graph& graph, const Declared& node, int input) const {
@@ -222,7 +222,7 @@ class ModelParser {
   std::int64_t size_ = 0;
   double dropout_ = 0.0;
   double stochastic_depth_ = 0.0;
-  bool stochastic_depth_is_asked_ = false;  // by the run, else by the model's file
+  std::string depth_is_asked_by_;  // a place of the run's; empty: by the model's file
   std::vector<Declared> declared_;
   std::map<std::string, std::size_t, std::less<>> index_;
   std::map<std::string, int, std::less<>> made_;

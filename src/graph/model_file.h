@@ -18,6 +18,8 @@ struct ModelOptions {
   std::int64_t size = 0;                     ///< rows and columns of the input
   std::optional<double> dropout{};           ///< before the classifier, 0 to 0.99
   std::optional<double> stochastic_depth{};  ///< of the last block, 0 to 0.99
+  /// Who asks for that rate, for messages: "run.toml:3: model.stochastic_depth".
+  std::string stochastic_depth_place{"model.stochastic_depth"};
 };
 
 /// Builds a model from a TOML file:

@@ -27,13 +27,19 @@ std::int64_t classes_of(const DataConfig& data) {
 
 }  // namespace
 
-Graph planned_model(const RunConfig& config) {
+Graph run_model(const RunConfig& config, std::int64_t classes) {
   const TransformOptions& input = config.data.transform;
-  return fuse(load_model(find_model(config.model), {.classes = classes_of(config.data),
-                                                    .channels = input.channels,
-                                                    .size = input.size,
-                                                    .dropout = config.dropout,
-                                                    .stochastic_depth = config.stochastic_depth}));
+  return load_model(find_model(config.model),
+                    {.classes = classes,
+                     .channels = input.channels,
+                     .size = input.size,
+                     .dropout = config.dropout,
+                     .stochastic_depth = config.stochastic_depth,
+                     .stochastic_depth_place = config.stochastic_depth_place});
+}
+
+Graph planned_model(const RunConfig& config) {
+  return fuse(run_model(config, classes_of(config.data)));
 }
 
 void require_dealt_batch(const RunConfig& config, std::int64_t processes) {

@@ -9,6 +9,9 @@ namespace tandem {
 
 // What a run will be, told by its config before anything runs.
 
+/// The model for so many classes, not fused. Throws InputError where it does not load.
+Graph run_model(const RunConfig& config, std::int64_t classes);
+
 /// The fused model; of data in a folder with as many classes as that has. Throws InputError where
 /// it does not load, or the folder cannot be listed.
 Graph planned_model(const RunConfig& config);

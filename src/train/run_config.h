@@ -92,6 +92,7 @@ struct RunConfig {
   std::string model;
   std::optional<double> dropout;
   std::optional<double> stochastic_depth;
+  std::string stochastic_depth_place;  ///< "run.toml:3: model.stochastic_depth", for messages
   DataConfig data;
   OptimizerConfig optimizer;
   Schedule schedule;

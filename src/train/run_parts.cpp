@@ -8,7 +8,6 @@
 #include "device/memory.h"
 #include "device/open_context.h"
 #include "device/pinned_memory.h"
-#include "graph/model_file.h"
 #include "parallel/announced_work.h"
 #include "parallel/colocated/host_reduction.h"
 #include "parallel/device_communicator.h"
@@ -17,6 +16,7 @@
 #include "train/data_loading.h"
 #include "train/file_patience.h"
 #include "train/host_memory_need.h"
+#include "train/planned_run.h"
 #include "train/run_device.h"
 #include "train/step/device_input.h"
 
@@ -109,12 +109,7 @@ std::optional<RawInput> raw_input(const RunParts& parts) {
 /// Where it ends, a slow start does too: what follows makes the plan and chooses its kernels.
 Graph build_model(const RunConfig& config, const Datasets& datasets, HeartbeatWatch& heartbeat) {
   heartbeat.begin_phase();
-  const TransformOptions& input = config.data.transform;
-  return load_model(find_model(config.model), {.classes = datasets.train->classes(),
-                                               .channels = input.channels,
-                                               .size = input.size,
-                                               .dropout = config.dropout,
-                                               .stochastic_depth = config.stochastic_depth});
+  return run_model(config, datasets.train->classes());
 }
 
 }  // namespace

@@ -69,6 +69,12 @@ std::vector<Case> cases() {
       {"InfiniteMilestone",
        set({"schedule.kind=step", "schedule.milestones=[inf]"}),
        {"milestones: inf does not follow 0; expected ascending epochs above 0, at most 1000000"}},
+      {"StochasticDepthOfAModelWithoutIt",
+       {},
+       {"run.toml:3: model.stochastic_depth: no block of resnet8 takes stochastic depth"},
+       [](const fs::path& root) {
+         replace_in(root / "run.toml", "\"resnet8\"\n", "\"resnet8\"\nstochastic_depth = 0.1\n");
+       }},
       {"UnknownTable",
        {},
        {"run.toml:1: modle: unknown key (did you mean 'model'?)"},

@@ -240,6 +240,18 @@ TEST_F(RunTest, MoreThreadsThanCoresAreWarnedOf) {
       << outcome.err;
 }
 
+TEST_F(RunTest, MilestonesBehindTheEndAreWarnedOf) {
+  const std::string warning = "schedule.milestones: 2 of 3 not before the run's end, epoch 1";
+  const std::vector<std::string> options = set({"train.epochs=1", "schedule.kind=step"});
+  const auto said = [&](const char* out, const std::string& milestones) {
+    const Outcome outcome = train(out, set({"schedule.milestones=" + milestones}, options));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.err;
+  };
+  EXPECT_NE(said("late", "[0.5, 1, 2]").find(warning), std::string::npos);
+  EXPECT_EQ(said("early", "[0.5]").find("milestones"), std::string::npos);
+}
+
 TEST_P(TrainAndEval, LeaveTheDocumentedRecord) {
   const int ranks = GetParam();
   const Outcome outcome = train("out", {}, ranks);

@@ -143,6 +143,11 @@ TEST(DropRates, StochasticDepthNeedsBlocksThatTakeIt) {
       message_of<InputError>([] { load_model(find_model("resnet18"), {.stochastic_depth = 0.1}); });
   EXPECT_EQ(message,
             "model.stochastic_depth: no block of resnet18 takes stochastic depth; leave it out");
+  const std::string placed = message_of<InputError>([] {
+    load_model(find_model("resnet18"),
+               {.stochastic_depth = 0.1, .stochastic_depth_place = "run.toml:3: depth"});
+  });
+  EXPECT_EQ(placed, "run.toml:3: depth: no block of resnet18 takes stochastic depth; leave it out");
 }
 
 }  // namespace

@@ -100,6 +100,13 @@ HANGS=Each/Sum.Of/0 expect 1 "shard 0: 1 passed, 0 failed, 1 not run, T; ended b
   "shard 1: 2 passed, 0 failed, T" \
   "not run: Each/Sum.Of/0" "test_a, *: 3 of 4 passed, 0 failed, in T; NOT ALL WELL" -- --limit 20
 none_goes_on 2
+# More shards than jobs: those behind one that hangs come to nothing, those before it count.
+HANGS=Each/Sum.Of/0 expect 1 "shard 0: 1 passed, 0 failed, T" "shard 1: 1 passed, 0 failed, T" \
+  "shard 2: 0 passed, 0 failed, 1 not run, T; ended by the limit in Each/Sum.Of/0" \
+  "shard 3: 0 passed, 0 failed, 1 not run, T; not begun within the limit" \
+  "not run: Each/Sum.Of/0" "not run: Each/Sum.Of/1" \
+  "test_a, *: 2 of 4 passed, 0 failed, in T; NOT ALL WELL" -- --jobs 1 --shards 4 --limit 20
+none_goes_on 2
 LEAVES=Sum.OfMany expect 1 "shard 0: 2 passed, 0 failed, T" \
   "shard 1: 2 passed, 0 failed, T; 2 processes left behind" \
   "left behind of shard 1: PID sleep 3600" "left behind of shard 1: PID sleep 3601" \
@@ -110,17 +117,17 @@ LINGERS=Sum.OfMany expect 0 "shard 0: 2 passed, 0 failed, T" "shard 1: 2 passed,
 : >"$LOG"
 expect 0 "shard 0: 2 passed, 0 failed, T; ERROR SUMMARY: 0 errors" \
   "shard 1: 2 passed, 0 failed, T; ERROR SUMMARY: 0 errors" \
-  "test_a under memcheck, *: 4 of 4 passed, 0 failed, in T" -- --tool memcheck
+  "test_a under memcheck, *: 4 of 4 passed, 4 with the tool's verdict, 0 failed, in T" -- --tool memcheck
 grep -q "^--tool memcheck --error-exitcode 86 --kernel-name kns=tandem $work/test_a " "$LOG"
 grep -qx "tune is off" "$LOG"
 ERRORS=3 expect 1 "shard 0: 2 passed, 0 failed, T; exit code 86; ERROR SUMMARY: 3 errors" \
   "shard 1: 2 passed, 0 failed, T; exit code 86; ERROR SUMMARY: 3 errors" \
-  "test_a under racecheck, *: 4 of 4 passed, 0 failed, in T; NOT ALL WELL" -- --tool racecheck
+  "test_a under racecheck, *: 4 of 4 passed, 4 with the tool's verdict, 0 failed, in T; NOT ALL WELL" -- --tool racecheck
 # A shard that is ended has no verdict of the tool's.
 for reports in "" 1; do
   REPORTS=$reports HANGS=Each/Sum.Of/0 expect 1 \
     "shard 0: 1 passed, 0 failed, 1 not run, T; ended by the limit in Each/Sum.Of/0; no summary, $([[ -n $reports ]] && echo "1 report" || echo "0 reports") until then" \
     "shard 1: 2 passed, 0 failed, T; ERROR SUMMARY: 0 errors" "not run: Each/Sum.Of/0" \
-    "test_a under memcheck, *: 3 of 4 passed, 0 failed, in T; NOT ALL WELL" -- --limit 20 --tool memcheck
+    "test_a under memcheck, *: 3 of 4 passed, 2 with the tool's verdict, 0 failed, in T; NOT ALL WELL" -- --limit 20 --tool memcheck
   none_goes_on 2
 done

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <variant>
+
 #include "base/log.h"
 #include "base/text.h"
 #include "train/environment.h"
@@ -25,6 +28,18 @@ void log_recipe(const RunConfig& config, const ParameterStore& store) {
   }
 }
 
+/// A run that is made shorter, for a trial, may never come to them.
+void warn_of_late_milestones(const RunConfig& config) {
+  const auto* const schedule = std::get_if<StepSchedule>(&config.schedule);
+  if (schedule == nullptr) return;
+  const auto end = static_cast<double>(config.epochs);
+  const auto late = std::ranges::count_if(schedule->milestones,
+                                          [end](double milestone) { return milestone >= end; });
+  if (late == 0) return;
+  log_warning("schedule.milestones: {} of {} not before the run's end, epoch {}", late,
+              schedule->milestones.size(), config.epochs);
+}
+
 /// Of each epoch's end, that makes no whole batch.
 std::string dropped_text(std::int64_t samples) {
   if (samples == 0) return "";
@@ -39,10 +54,10 @@ void log_description(const RunDescription& run) {
   const Graph& graph = run.replica.graph();
   log_info("{}; {} each on {} ({} cores), {}", run.topology.text(run.config.folded_ranks),
            run.device, run.machine.cpu_model, run.machine.cores, name_of(run.config.precision));
-  log_info("{}: {} parameters, {:.3f} GFLOPs an image, input {}x{}x{}, {} classes",
+  log_info("{}: {} parameters, {:.3f} GFLOPs an image, input {}x{}x{}, {} class{}",
            run.config.model, format_count(graph.parameter_elements()),
            2e-9 * static_cast<double>(graph.multiply_adds()), graph.input()[1], graph.input()[2],
-           graph.input()[3], graph.output()[1]);
+           graph.input()[3], graph.output()[1], graph.output()[1] == 1 ? "" : "es");
   const std::int64_t steps = run.sampler.steps_per_epoch();
   log_info(
       "data: {} training and {} test samples; {} step{} an epoch of {} samples ({} a rank{}){}",
@@ -63,6 +78,7 @@ void log_description(const RunDescription& run) {
   }
   if (run.replica.updates_shares()) log_info("each rank updates its share of the weights");
   log_recipe(run.config, run.replica.store());
+  warn_of_late_milestones(run.config);
 }
 
 JsonLine start_record(const RunDescription& run) {
