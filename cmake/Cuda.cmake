@@ -7,7 +7,7 @@ set(TANDEM_CUDNN_FRONTEND_DIR "" CACHE PATH
   "Folder of cudnn_frontend.h; empty: see cmake/FindCudnnFrontend.cmake")
 
 # Compute capabilities of this machine's cards, as CMake writes architectures; a second variable
-# takes their number.
+# takes their number. Cards before Ampere (8.0) do not count: kernels multiply bf16 on tensor cores.
 function(tandem_seen_architectures result)
   find_program(TANDEM_NVIDIA_SMI nvidia-smi)
   mark_as_advanced(TANDEM_NVIDIA_SMI)
@@ -20,8 +20,9 @@ function(tandem_seen_architectures result)
     if(status EQUAL 0)
       string(REGEX MATCHALL "[0-9]+\\.[0-9]+" seen "${output}")
     endif()
-    list(LENGTH seen count)
     list(TRANSFORM seen REPLACE "\\." "")
+    list(FILTER seen INCLUDE REGEX "^([89]|[0-9][0-9])[0-9]$")
+    list(LENGTH seen count)
     list(REMOVE_DUPLICATES seen)
     list(TRANSFORM seen APPEND "-real")
   endif()

@@ -17,8 +17,14 @@ fi
 
 # CMake runs again by itself when a CMake file changes. The presets escape it, and so does what is
 # installed later: as long as tests are left out, it may be what they lack; and the CUDA backend is
-# built once its headers are there.
-if [[ ! -f $folder/build.ninja || $cuda_as_wanted == false || CMakePresets.json -nt $folder/build.ninja ||
+# built once its headers are there. Cards that are seen now and were not then have tests, and maybe an
+# architecture, of their own; where there are none any more, as on a cluster's login node, the build stays.
+gpus=$({ nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null || true; } |
+  grep -x '[0-9]*\.[0-9]*' | sort || true)
+new_gpus=false
+if [[ -n $gpus && $gpus != "$(cat "$folder/gpus_seen" 2>/dev/null)" ]]; then new_gpus=true; fi
+if [[ ! -f $folder/build.ninja || $cuda_as_wanted == false || $new_gpus == true ||
+  CMakePresets.json -nt $folder/build.ninja ||
   -s $folder/tests_left_out || build/cudnn_frontend/version -nt $folder/build.ninja ]]; then
   echo "Configuring $folder (preset $preset)"
   mkdir -p "$folder"
@@ -28,6 +34,7 @@ if [[ ! -f $folder/build.ninja || $cuda_as_wanted == false || CMakePresets.json 
   fi
   sed -n 's/^-- \(CUDA backend\)/\1/p' "$folder/configure.log"
   touch "$folder/build.ninja"
+  echo "$gpus" >"$folder/gpus_seen"
 fi
 
 echo "Build: $folder, ${targets[*]}, on $(nproc) cores"

@@ -302,8 +302,12 @@ def parse_options(figure: Figure, models: list[str]) -> argparse.Namespace:
     options = parser.parse_args()
     options.rounds = options.rounds or (1 if options.quick else 3)
     if options.seconds is None:
-        # The GPU's counters want half a second at least.
-        shortest = 0.7 if "sm_activity" in figure.fields.values() else 0.3
+        # The GPU's counters want half a second at least. A loader's workers end batches in bunches.
+        shortest = 0.3
+        if "sm_activity" in figure.fields.values():
+            shortest = 0.7
+        if "loader_images_per_second" in figure.fields.values():
+            shortest = 3.0
         options.seconds = shortest if options.quick else 2.0
     if options.device == "cpu":
         options.gpus = [1]

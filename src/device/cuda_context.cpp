@@ -13,6 +13,7 @@
 #include "device/cuda_version.h"
 #include "device/cudnn_parts.h"
 #include "device/device_error.h"
+#include "device/kernel_image.h"
 
 namespace tandem {
 namespace {
@@ -71,6 +72,21 @@ CudaDevice read_device(int index) {
           .l2_bytes = static_cast<std::size_t>(properties.l2CacheSize)};
 }
 
+/// Else the first kernel fails, with words that name neither.
+void require_kernels(const CudaDevice& device) {
+  if (has_kernel_image()) return;
+  input_error(
+      "{} has compute capability {}.{}, and Tandem was built for {}: build it where that GPU is "
+      "seen, or with -DCMAKE_CUDA_ARCHITECTURES={}, or set train.device = \"cpu\"",
+      device.name, device.capability / 10, device.capability % 10, built_architectures(),
+      device.capability);
+}
+
+/// What to do where the cause of an error is that a device's memory is taken.
+constexpr const char* memory_is_taken =
+    "; the GPU's memory is taken: look in nvidia-smi by whom, end that or wait for it, or take a "
+    "smaller batch";
+
 std::string kind_of(const CudaDevice& device) {
   return choices_kind(device.name, device.multiprocessors, cudnnGetVersion(), cublasLtGetVersion());
 }
@@ -107,25 +123,29 @@ bool is_device_fault(cudaError_t status) {
 void cuda_failed(cudaError_t status, const char* expression, const char* file, int line) {
   (void)cudaGetLastError();  // else the next kernel's launch would be taken for it
   const std::string message =
-      fmt::format("CUDA failed: {} ({}) in {} at {}:{}", cudaGetErrorString(status),
-                  cudaGetErrorName(status), expression, file, line);
+      fmt::format("CUDA failed: {} ({}) in {} at {}:{}{}", cudaGetErrorString(status),
+                  cudaGetErrorName(status), expression, file, line,
+                  status == cudaErrorMemoryAllocation ? memory_is_taken : "");
   if (is_device_fault(status)) throw DeviceError(message);
   throw SystemError(message);
 }
 
 void cudnn_failed(cudnnStatus_t status, const char* expression, const char* file, int line) {
-  system_error("cuDNN failed: {} in {} at {}:{}", cudnnGetErrorString(status), expression, file,
-               line);
+  const bool no_memory = status == CUDNN_STATUS_ALLOC_FAILED ||
+                         status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
+  system_error("cuDNN failed: {} in {} at {}:{}{}", cudnnGetErrorString(status), expression, file,
+               line, no_memory ? memory_is_taken : "");
 }
 
 void cublas_failed(cublasStatus_t status, const char* expression, const char* file, int line) {
-  system_error("cuBLAS failed: {} in {} at {}:{}", cublasLtGetStatusString(status), expression,
-               file, line);
+  system_error("cuBLAS failed: {} in {} at {}:{}{}", cublasLtGetStatusString(status), expression,
+               file, line, status == CUBLAS_STATUS_ALLOC_FAILED ? memory_is_taken : "");
 }
 
 CudaContext::Libraries::Libraries(const CudaDevice& device)
     : choices(choices_file(kind_of(device)), kind_of(device)), device_(device.index) {
   TANDEM_CUDA_CHECK(cudaSetDevice(device_));
+  require_kernels(device);
   stream = make_stream();
   TANDEM_CUDA_CHECK(cudnnCreate(&cudnn));
   TANDEM_CUDA_CHECK(cublasLtCreate(&cublas));

@@ -33,7 +33,7 @@ struct CudaDevice {
 class CudaContext {
  public:
   /// Throws InputError where there is no such device, or the driver is too old for the toolkit that
-  /// Tandem was built with.
+  /// Tandem was built with, or Tandem was not built for such a GPU.
   explicit CudaContext(int device);
   ~CudaContext();
   CudaContext(CudaContext&&) noexcept;

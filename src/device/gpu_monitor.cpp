@@ -102,8 +102,9 @@ class GpuMonitor::Device {
     read(last_);
     GpuActivity activity;
     if (first_.has_gpm && last_.has_gpm) compare(activity);
-    // The counter begins anew with the driver.
-    if (first_.millijoules && last_.millijoules && *last_.millijoules >= *first_.millijoules) {
+    // The counter begins anew with the driver, and where it has not moved it was not read anew: a
+    // GPU always draws power.
+    if (first_.millijoules && last_.millijoules && *last_.millijoules > *first_.millijoules) {
       activity.energy_joules = 1e-3 * static_cast<double>(*last_.millijoules - *first_.millijoules);
     }
     std::swap(first_, last_);

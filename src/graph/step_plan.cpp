@@ -29,6 +29,8 @@ class StepPlan::Builder {
     TANDEM_CHECK(count_ > 0, "a model without layers");
     TANDEM_CHECK(!options.lend_gradients || (options.training && !options.accumulation),
                  "only training without accumulation lends the gradients' memory");
+    TANDEM_CHECK(!options.lend_gradients || options.spare.empty(),
+                 "a plan takes lent gradients or spare memory, not both");
   }
 
   std::size_t least_bytes(GradientSums sums) {
@@ -114,7 +116,7 @@ class StepPlan::Builder {
   /// Backward writes a layer's gradients from its tick on, aside too, and what reads them comes
   /// behind all ticks.
   LentMemory lent() const {
-    if (!options_.lend_gradients) return {};
+    if (!options_.lend_gradients) return {.bytes = options_.spare.size(), .kept = {}};
     std::vector<int> written(store_.trained().size());
     for (int i = 0; i < count_; ++i) {
       for (const std::string& name : node(i).parameters) {
@@ -126,12 +128,14 @@ class StepPlan::Builder {
   }
   void place_buffers(StepPlan& plan) {
     const MemoryPlan memory = plan_memory(lifetimes_, lent());
-    plan.memory_ = Arena(context_, memory.bytes, purpose());
-    std::byte* const gradients =
-        memory.lent_bytes > 0 ? static_cast<std::byte*>(store_.all_gradients().raw()) : nullptr;
+    if (memory.bytes > 0) plan.memory_ = Arena(context_, memory.bytes, purpose());
+    std::byte* lent = options_.spare.data();
+    if (options_.lend_gradients && memory.lent_bytes > 0) {
+      lent = static_cast<std::byte*>(store_.all_gradients().raw());
+    }
     for (std::size_t i = 0; i < targets_.size(); ++i) {
       const std::size_t offset = memory.offsets[i];
-      targets_[i](offset < memory.lent_bytes ? gradients + offset
+      targets_[i](offset < memory.lent_bytes ? lent + offset
                                              : plan.memory_.data() + (offset - memory.lent_bytes));
     }
   }

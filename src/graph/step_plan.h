@@ -41,6 +41,10 @@ struct StepPlanOptions {
   /// where whoever reads the gradients does so between a backward() and the next forward(), and
   /// nobody else writes there. Gaps between them stay zero.
   bool lend_gradients = false;
+  /// Memory of the context's, aligned as an Arena, that the plan may take beside its own: what is
+  /// there before a pass is destroyed by it, and nobody else writes there between a forward() and
+  /// the backward() behind it. Outlives the plan. Not together with lend_gradients.
+  std::span<std::byte> spare{};
   /// Whether normalisations whose parameters are frozen keep their running statistics and normalise
   /// with them; otherwise they use and follow the batch's, frozen or not.
   bool freeze_statistics = true;
@@ -130,8 +134,11 @@ class StepPlan {
   std::int64_t batch() const { return options_.batch; }
   /// Whether activations may lie in the store's gradients; see StepPlanOptions.
   bool lends_gradients() const { return options_.lend_gradients; }
-  /// Bytes of activations, their gradients and scratch, less those that lie in lent memory.
+  /// Bytes of activations, their gradients and scratch, less those that lie in lent or spare memory.
   std::size_t activation_bytes() const { return memory_.bytes(); }
+  /// Where these lie. From the end of a step to the begin of the next one nothing but the logits is
+  /// kept there, so that it may be another plan's spare memory.
+  std::span<std::byte> memory() const { return {memory_.data(), memory_.bytes()}; }
   /// Layers whose weights' gradients are computed beside the rest of backward.
   std::size_t side_layers() const;
   Precision precision() const { return options_.precision; }

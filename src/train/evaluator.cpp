@@ -21,22 +21,35 @@ namespace tandem {
 
 Evaluator::Evaluator(const Dataset& dataset, const Transform& transform, const Graph& graph,
                      ParameterStore& store, AnyContext& context, Communicator& communicator,
-                     std::int64_t batch, const EvaluationLoading& loading, Precision precision)
+                     const EvaluatorOptions& options)
     : dataset_(dataset),
       transform_(transform),
       context_(context),
       communicator_(communicator),
+      images_(nullptr, with_batch(graph.input(), options.batch),
+              activation_dtype(options.precision)),
+      image_memory_(make_image_memory(options)),
       plan_(make_plan(
           graph, store,
-          {.batch = batch,
-           .precision = precision,
+          {.batch = options.batch,
+           .precision = options.precision,
+           .spare = options.spare.subspan(spare_taken_),
            .after_layer = [&communicator] { communicator.report_progress(); },
            .before_result =
                [&communicator, &context] {
                  std::visit([&](auto& device) { wait_for_layers(device, communicator); }, context);
                }})),
-      input_(make_input(graph.input())),
-      loading_(loading) {}
+      input_(make_input()),
+      loading_(options.loading) {}
+
+Arena Evaluator::make_image_memory(const EvaluatorOptions& options) {
+  if (is_host(context_)) return {};
+  if (images_.bytes() > options.spare.size()) {
+    return {context_, images_.bytes(), "an evaluation's images"};
+  }
+  spare_taken_ = std::min(Arena::align(images_.bytes()), options.spare.size());
+  return Arena::borrowed(options.spare.data(), images_.bytes());
+}
 
 std::unique_ptr<StepPlan> Evaluator::make_plan(const Graph& graph, ParameterStore& store,
                                                StepPlanOptions options) {
@@ -61,16 +74,12 @@ std::unique_ptr<StepPlan> Evaluator::make_plan(const Graph& graph, ParameterStor
   }
 }
 
-std::unique_ptr<EvaluationInput> Evaluator::make_input(const Shape& image) {
-  Tensor images(nullptr, with_batch(image, plan_->batch()), activation_dtype(plan_->precision()));
-  if (!is_host(context_)) {
-    image_memory_ = Arena(context_, images.bytes(), "an evaluation's images");
-    images = Tensor(image_memory_.data(), images.shape(), images.dtype());
-  }
+std::unique_ptr<EvaluationInput> Evaluator::make_input() {
+  images_ = Tensor(image_memory_.data(), images_.shape(), images_.dtype());
   const RawInput raw{RawBatchLayout(transform_.pixel_format(dataset_.extents()),
                                     static_cast<int>(plan_->batch()), false),
                      InputSpec(transform_)};
-  return std::visit([&](auto& device) { return make_evaluation_input(device, raw, images); },
+  return std::visit([&](auto& device) { return make_evaluation_input(device, raw, images_); },
                     context_);
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "data/data_loader.h"
@@ -26,15 +27,23 @@ struct Evaluation {
   double seconds = 0.0;
 };
 
+struct EvaluatorOptions {
+  std::int64_t batch = 1;  ///< samples that a rank takes at once
+  EvaluationLoading loading{};
+  Precision precision = Precision::fp32;  ///< as of the parameter store
+  /// Memory of the context's, aligned as an Arena, that evaluations may use, and destroy what is
+  /// there: that of a step plan between its steps (StepPlan::memory()). Outlives the evaluator.
+  std::span<std::byte> spare{};
+};
+
 /// Runs a model over a whole data set, shared out over the ranks of `communicator`.
 class Evaluator {
  public:
-  /// Collective. `batch`: samples a rank takes at once. All of these outlive the evaluator. Throws
-  /// InputError where a device has not the memory for such batches.
+  /// Collective. All but the options outlive the evaluator. Throws InputError where a device has not
+  /// the memory for such batches.
   Evaluator(const Dataset& dataset, const Transform& transform, const Graph& graph,
             ParameterStore& store, AnyContext& context, Communicator& communicator,
-            std::int64_t batch, const EvaluationLoading& loading,
-            Precision precision = Precision::fp32);
+            const EvaluatorOptions& options);
 
   /// Collective. Parameters and buffers must be the same on all ranks. Throws InputError where not
   /// one sample could be read.
@@ -45,12 +54,15 @@ class Evaluator {
   /// What this rank skipped in its last run().
   const std::vector<BadSample>& bad_samples() const { return bad_; }
 
+  /// Of memory of its own, beside the spare one.
   std::size_t activation_bytes() const { return plan_->activation_bytes(); }
 
  private:
   std::unique_ptr<StepPlan> make_plan(const Graph& graph, ParameterStore& store,
                                       StepPlanOptions options);
-  std::unique_ptr<EvaluationInput> make_input(const Shape& image);
+  /// A device's memory for the images, spare memory where that suffices.
+  Arena make_image_memory(const EvaluatorOptions& options);
+  std::unique_ptr<EvaluationInput> make_input();
   /// This rank's share; nothing where `stop` came before its end.
   std::optional<LossSums> run_share(const std::function<bool()>& stop);
 
@@ -58,8 +70,10 @@ class Evaluator {
   const Transform& transform_;
   AnyContext& context_;
   Communicator& communicator_;
+  Tensor images_;                // without memory on a host, whose batches come as they are
+  std::size_t spare_taken_ = 0;  // of the spare bytes, by the images
+  Arena image_memory_;           // a device's
   std::unique_ptr<StepPlan> plan_;
-  Arena image_memory_;  // a device's
   std::unique_ptr<EvaluationInput> input_;
   EvaluationLoading loading_;
   std::optional<DataLoader> loader_;  // outlives what it throws, for it may wait for what hangs

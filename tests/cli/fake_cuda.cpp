@@ -13,6 +13,7 @@
 //   $TANDEM_GPUS              how many GPUs every rank sees; where it is not set, one
 //   $TANDEM_DRIVER_VERSION    the CUDA that the driver supports, as CUDA writes it: 12040; where it
 //                             is not set, the toolkit's
+//   $TANDEM_KERNEL_IMAGE      "none": the GPUs are of a kind that the program was not built for
 //   $TANDEM_NEWER_ON_RANK_1   what rank 1 has a newer version of: "CUDA", "cuDNN", "cuBLASLt",
 //                             "NCCL" or "capability"
 
@@ -86,6 +87,12 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
 }
 
 cudaError_t cudaSetDevice(int /*device*/) { return cudaSuccess; }
+
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* /*kernel*/) {
+  *attributes = {};
+  return std::getenv("TANDEM_KERNEL_IMAGE") == nullptr ? cudaSuccess
+                                                       : cudaErrorNoKernelImageForDevice;
+}
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   *least = 0;

@@ -10,6 +10,7 @@
 #include "layers/convolution/conv2d.h"
 #include "layers/plans/convolution_direct.h"
 #include "layers/plans/convolution_plan.h"
+#include "layers/plans/stem_plan.h"
 #include "tensor/convert.h"
 
 // Every candidate that the tuner may take, whichever is fastest here, against the kernel that is
@@ -227,14 +228,49 @@ std::vector<PlanCase> plan_cases() {
   };
 }
 
+/// Of Tandem's kernels alone: compute-sanitizer's racecheck fails in kernels of the libraries.
+class CudaStemPlanTest : public CudaConvolutionPlanTest {};
+
+TEST_P(CudaStemPlanTest, IsTheDefinition) {
+  for (const auto operation :
+       {ConvolutionOperation::forward, ConvolutionOperation::weight_gradient}) {
+    const ConvolutionProblem problem = this->problem(operation);
+    SCOPED_TRACE(problem.key());
+    const Operands operands = this->operands(problem);
+    const auto wanted = run(*direct_convolution_plan(cuda(), problem), problem, operands);
+    const std::vector<ConvolutionPlanPtr> plans = stem_plans(cuda(), problem);
+    ASSERT_FALSE(plans.empty());
+    for (const ConvolutionPlanPtr& plan : plans) {
+      const auto got = run(*plan, problem, operands);
+      ASSERT_EQ(got.size(), wanted.size()) << plan->name();
+      EXPECT_TRUE(error_of(got, wanted) <= tolerance())
+          << plan->name() << ": error " << error_of(got, wanted);
+    }
+  }
+}
+
+std::vector<PlanCase> stem_cases() {
+  std::vector<PlanCase> cases = plan_cases();
+  std::erase_if(cases, [](const PlanCase& each) {
+    return std::ranges::find(each.kinds, "stem") == each.kinds.end();
+  });
+  return cases;
+}
+
+std::string name_of_case(const testing::TestParamInfo<Case>& test) {
+  return std::get<0>(test.param).name + "_" + std::string(name_of(std::get<1>(test.param)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Table, CudaStemPlanTest,
+                         testing::Combine(testing::ValuesIn(stem_cases()),
+                                          testing::Values(Precision::bf16, Precision::fp16)),
+                         name_of_case);
+
 INSTANTIATE_TEST_SUITE_P(Table, CudaConvolutionPlanTest,
                          testing::Combine(testing::ValuesIn(plan_cases()),
                                           testing::Values(Precision::fp32, Precision::tf32,
                                                           Precision::bf16, Precision::fp16)),
-                         [](const testing::TestParamInfo<Case>& test) {
-                           return std::get<0>(test.param).name + "_" +
-                                  std::string(name_of(std::get<1>(test.param)));
-                         });
+                         name_of_case);
 
 }  // namespace
 }  // namespace tandem

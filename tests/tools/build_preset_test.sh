@@ -66,6 +66,33 @@ build
 if ! grep -q Configuring "$work/log"; then echo "new headers were not seen" >&2 && exit 1; fi
 build
 if grep -q Configuring "$work/log"; then echo "old headers were seen again" >&2 && exit 1; fi
+# A job on a node with GPUs builds what a node without one configured.
+gpus() {
+  cat >"$work/programs/nvidia-smi" <<SH
+#!/bin/sh
+[ "\$*" = "--query-gpu=compute_cap --format=csv,noheader" ] || exit 99
+printf '%s\n' $*
+SH
+  chmod +x "$work/programs/nvidia-smi"
+}
+mkdir "$work/programs"
+PATH=$work/programs:$PATH
+configures() {
+  build
+  if ! grep -q Configuring "$work/log"; then echo "$1: not configured again" >&2 && exit 1; fi
+  build
+  if grep -q Configuring "$work/log"; then echo "$1: configured for nothing" >&2 && exit 1; fi
+}
+gpus 9.0 8.0
+configures "two cards have come"
+gpus 8.0 9.0
+build
+if grep -q Configuring "$work/log"; then echo "the same cards in another order" >&2 && exit 1; fi
+gpus 8.0
+configures "another number of cards"
+gpus No devices were found
+build
+if grep -q Configuring "$work/log"; then echo "configured where no card is seen any more" >&2 && exit 1; fi
 # The environment decides on the CUDA backend, and decides anew.
 sed -i '/^enable_testing/i set(TANDEM_CUDA AUTO CACHE STRING "")' "$work/CMakeLists.txt"
 cuda() { sed -n 's/^TANDEM_CUDA:STRING=//p' "$work/build/tiny/CMakeCache.txt"; }

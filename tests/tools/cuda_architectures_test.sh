@@ -37,4 +37,9 @@ sees 0 9.0 9.0
 compiles_for "two cards of a kind" 90-real 2
 sees 0 8.6 12.0 8.6
 compiles_for "two kinds" "86-real;120-real" 3
+sees 0 7.5 9.0
+compiles_for "a card that is too old beside another" 90-real 1
+sees 0 7.5 6.1
+compiles_for "cards that are too old" "80-real;90" 0
+sees 0 8.6 12.0 8.6
 compiles_for "given ones" 90 3 -D CMAKE_CUDA_ARCHITECTURES=90

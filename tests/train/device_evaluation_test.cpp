@@ -20,10 +20,20 @@ Evaluation evaluate(const RunConfig& config, AnyContext& context, std::int64_t b
   store.initialize(7);
   store.update_weights();
   SelfCommunicator self;
-  Evaluator evaluator(*test, transform, graph, store, context, self, batch, {.workers = 2},
-                      config.precision);
-  const Evaluation first = evaluator.run();
-  EXPECT_EQ(evaluator.run().loss, first.loss) << "once more";
+  const auto make = [&](std::span<std::byte> spare) {
+    return std::make_unique<Evaluator>(
+        *test, transform, graph, store, context, self,
+        EvaluatorOptions{
+            .batch = batch, .loading = {.workers = 2}, .precision = config.precision, .spare = spare});
+  };
+  const std::unique_ptr<Evaluator> evaluator = make({});
+  const Evaluation first = evaluator->run();
+  EXPECT_EQ(evaluator->run().loss, first.loss) << "once more";
+  constexpr std::size_t room_for_images = std::size_t{1} << 20U;
+  const Arena memory(context, evaluator->activation_bytes() + room_for_images, "a test");
+  const std::unique_ptr<Evaluator> lodger = make({memory.data(), memory.bytes()});
+  EXPECT_EQ(lodger->activation_bytes(), 0U);
+  EXPECT_EQ(lodger->run().loss, first.loss) << "in spare memory";
   return first;
 }
 

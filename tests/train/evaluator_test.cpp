@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <optional>
 
 #include "data/data_config.h"
@@ -37,8 +38,13 @@ struct Model {
     store->initialize(7);
   }
   Evaluation evaluate(Communicator& communicator, std::int64_t batch) {
-    return Evaluator(*test, transform, *graph, *store, context, communicator, batch, {.workers = 2})
-        .run();
+    return evaluator(communicator, batch).run();
+  }
+  Evaluator evaluator(Communicator& communicator, std::int64_t batch,
+                      std::span<std::byte> spare = {}) {
+    return {*test,   transform,    *graph,
+            *store,  context,      communicator,
+            {.batch = batch, .loading = {.workers = 2}, .spare = spare}};
   }
 };
 
@@ -81,8 +87,7 @@ TEST(Evaluator, CountsEverySampleOnceAtAnyNumberOfRanks) {
 
 TEST(Evaluator, IsVoidOnAllRanksWhereOneStops) {
   Model model(37);
-  Evaluator evaluator(*model.test, model.transform, *model.graph, *model.store, model.context,
-                      world(), 4, {.workers = 2});
+  Evaluator evaluator = model.evaluator(world(), 4);
   const Evaluation whole = evaluator.run();
   int batches = 0;
   const bool stops = world().rank() == world().size() - 1;
@@ -91,6 +96,26 @@ TEST(Evaluator, IsVoidOnAllRanksWhereOneStops) {
   const std::optional<Evaluation> again = evaluator.run_unless([] { return false; });
   ASSERT_TRUE(again);
   EXPECT_EQ(again->loss, whole.loss);
+}
+
+TEST(Evaluator, TakesSpareMemory) {
+  Model model(37);
+  const double loss = model.evaluate(world(), 8).loss;
+  const std::size_t own = model.evaluator(world(), 8).activation_bytes();
+  ASSERT_GT(own, 0U);
+  for (const std::size_t bytes : {own + Arena::alignment, own / 2}) {
+    Arena memory(model.context, bytes, "a test");
+    Evaluator evaluator = model.evaluator(world(), 8, {memory.data(), memory.bytes()});
+    if (bytes > own) {
+      EXPECT_EQ(evaluator.activation_bytes(), 0U);
+    } else {
+      EXPECT_LT(evaluator.activation_bytes(), own);
+    }
+    for (int run = 0; run < 2; ++run) {
+      std::memset(memory.data(), 0xff, memory.bytes());  // whatever was there
+      EXPECT_EQ(evaluator.run().loss, loss);
+    }
+  }
 }
 
 TEST(Evaluator, RepeatsItself) {
