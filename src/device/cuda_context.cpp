@@ -122,10 +122,9 @@ bool is_device_fault(cudaError_t status) {
 
 void cuda_failed(cudaError_t status, const char* expression, const char* file, int line) {
   (void)cudaGetLastError();  // else the next kernel's launch would be taken for it
-  const std::string message =
-      fmt::format("CUDA failed: {} ({}) in {} at {}:{}{}", cudaGetErrorString(status),
-                  cudaGetErrorName(status), expression, file, line,
-                  status == cudaErrorMemoryAllocation ? memory_is_taken : "");
+  const std::string message = fmt::format(
+      "CUDA failed: {} ({}) in {} at {}:{}{}", cudaGetErrorString(status), cudaGetErrorName(status),
+      expression, file, line, status == cudaErrorMemoryAllocation ? memory_is_taken : "");
   if (is_device_fault(status)) throw DeviceError(message);
   throw SystemError(message);
 }

@@ -134,7 +134,8 @@ class StepPlan {
   std::int64_t batch() const { return options_.batch; }
   /// Whether activations may lie in the store's gradients; see StepPlanOptions.
   bool lends_gradients() const { return options_.lend_gradients; }
-  /// Bytes of activations, their gradients and scratch, less those that lie in lent or spare memory.
+  /// Bytes of activations, their gradients and scratch, less those that lie in lent or spare
+  /// memory.
   std::size_t activation_bytes() const { return memory_.bytes(); }
   /// Where these lie. From the end of a step to the begin of the next one nothing but the logits is
   /// kept there, so that it may be another plan's spare memory.

@@ -39,8 +39,8 @@ struct EvaluatorOptions {
 /// Runs a model over a whole data set, shared out over the ranks of `communicator`.
 class Evaluator {
  public:
-  /// Collective. All but the options outlive the evaluator. Throws InputError where a device has not
-  /// the memory for such batches.
+  /// Collective. All but the options outlive the evaluator. Throws InputError where a device has
+  /// not the memory for such batches.
   Evaluator(const Dataset& dataset, const Transform& transform, const Graph& graph,
             ParameterStore& store, AnyContext& context, Communicator& communicator,
             const EvaluatorOptions& options);

@@ -54,14 +54,13 @@ class Trainer::Run {
         communicator_(watched(communicator)),
         parts_(config_, communicator),
         test_transform_(make_transform(config.data, false)),
-        evaluator_(
-            *parts_.datasets.test, test_transform_, replica_.graph(), replica_.evaluated_store(),
-            parts_.context, communicator,
-            {.batch = config.eval_batch > 0 ? config.eval_batch : sampler_.micro_batch(),
-             .loading = evaluation_loading(config.data, communicator),
-             .precision = config.precision,
-             // There is no step under way while it runs.
-             .spare = replica_.plan().memory()}),
+        evaluator_(*parts_.datasets.test, test_transform_, replica_.graph(),
+                   replica_.evaluated_store(), parts_.context, communicator,
+                   {.batch = config.eval_batch > 0 ? config.eval_batch : sampler_.micro_batch(),
+                    .loading = evaluation_loading(config.data, communicator),
+                    .precision = config.precision,
+                    // There is no step under way while it runs.
+                    .spare = replica_.plan().memory()}),
         checkpoints_(place, config_),
         early_stop_(config.early_stop),
         gpu_use_(communicator, device_uuid(parts_.context)),

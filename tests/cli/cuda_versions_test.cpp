@@ -62,10 +62,11 @@ INSTANTIATE_TEST_SUITE_P(Ranks, OldDriver, testing::Values(1, 2));
 
 TEST_F(CudaVersions, AGpuOfAnotherArchitectureIsToldBeforeTraining) {
   for (const int ranks : {1, 2}) {
-    expect_one_message(train_on("auto", ranks, {"TANDEM_KERNEL_IMAGE", "none"}),
-                       {"Made-up GPU has compute capability 9.0, and Tandem was built for "
-                        TANDEM_BUILT_ARCHITECTURES ": build it where that GPU is seen, or with "
-                        "-DCMAKE_CUDA_ARCHITECTURES=90, or set train.device = \"cpu\""});
+    expect_one_message(
+        train_on("auto", ranks, {"TANDEM_KERNEL_IMAGE", "none"}),
+        {"Made-up GPU has compute capability 9.0, and Tandem was built "
+         "for " TANDEM_BUILT_ARCHITECTURES ": build it where that GPU is seen, or with "
+         "-DCMAKE_CUDA_ARCHITECTURES=90, or set train.device = \"cpu\""});
     EXPECT_FALSE(run_began());
   }
 }

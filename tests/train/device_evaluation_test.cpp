@@ -21,10 +21,11 @@ Evaluation evaluate(const RunConfig& config, AnyContext& context, std::int64_t b
   store.update_weights();
   SelfCommunicator self;
   const auto make = [&](std::span<std::byte> spare) {
-    return std::make_unique<Evaluator>(
-        *test, transform, graph, store, context, self,
-        EvaluatorOptions{
-            .batch = batch, .loading = {.workers = 2}, .precision = config.precision, .spare = spare});
+    return std::make_unique<Evaluator>(*test, transform, graph, store, context, self,
+                                       EvaluatorOptions{.batch = batch,
+                                                        .loading = {.workers = 2},
+                                                        .precision = config.precision,
+                                                        .spare = spare});
   };
   const std::unique_ptr<Evaluator> evaluator = make({});
   const Evaluation first = evaluator->run();

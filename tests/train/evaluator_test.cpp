@@ -42,8 +42,12 @@ struct Model {
   }
   Evaluator evaluator(Communicator& communicator, std::int64_t batch,
                       std::span<std::byte> spare = {}) {
-    return {*test,   transform,    *graph,
-            *store,  context,      communicator,
+    return {*test,
+            transform,
+            *graph,
+            *store,
+            context,
+            communicator,
             {.batch = batch, .loading = {.workers = 2}, .spare = spare}};
   }
 };
