@@ -21,6 +21,7 @@
 #include "cli/failure.h"
 #include "cli/launched_command.h"
 #include "cli/rank_config.h"
+#include "cli/requested_gpus.h"
 #include "cli/resumed_command.h"
 #include "cli/tuned_placement.h"
 #include "cli/usage_error.h"
@@ -58,9 +59,9 @@ int number_of_variable(const char* name) {
 }
 
 /// Before anything starts, and of a dry run too. An eval may name a run's folder.
-void check_config(const std::vector<std::string>& command) {
+void check_config(const RankRequest& rank) {
   static_cast<void>(mpi_start_seconds(variable));  // which the ranks read
-  if (command[0] != "eval") static_cast<void>(launched_config(command));
+  require_agreeing_gpus(rank.slot.gpus, launched_device(rank.command));
 }
 
 /// Whether this host is one of the job's. Host names count up to their domain.
@@ -246,7 +247,7 @@ int launch(const LaunchArguments& arguments) {
   plan.rank = {.slot = arguments.slot, .job = new_job_name(), .command = arguments.command};
   HostSlots slots;  // none where this host is none of the job's
   if (includes_this_host(plan)) {
-    check_config(plan.rank.command);
+    check_config(plan.rank);
     const GpuList gpus = gpus_of_host(arguments);
     const std::vector<GpuInfo> used = choose_gpus(arguments.slot.gpus, gpus);
     if (used.empty()) require_no_gpu_options(arguments.slot);

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <system_error>
 
 #include "base/config_table.h"
 #include "base/error.h"
@@ -59,6 +61,19 @@ RunConfig launched_config(const std::vector<std::string>& command) {
     table.override_key(assignment);
   }
   return read_run_config(table);
+}
+
+DeviceKind launched_device(const std::vector<std::string>& command) {
+  if (command.at(0) != "eval") return launched_config(command).device;
+  std::vector<std::string> of_config = command;
+  std::error_code code;
+  const std::filesystem::path inside = std::filesystem::path(command.at(1)) / "config.toml";
+  if (std::filesystem::is_regular_file(inside, code)) of_config[1] = inside.string();
+  try {
+    return launched_config(of_config).device;
+  } catch (const InputError&) {
+    return DeviceKind::automatic;
+  }
 }
 
 }  // namespace tandem

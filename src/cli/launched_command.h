@@ -17,4 +17,8 @@ void require_launched_command(const std::vector<std::string>& command);
 /// InputError where it does not read.
 RunConfig launched_config(const std::vector<std::string>& command);
 
+/// train.device of a command line's config. Throws InputError where that of `train` or `bench` does
+/// not read; of an eval, of which each rank says so, it is "auto" then.
+DeviceKind launched_device(const std::vector<std::string>& command);
+
 }  // namespace tandem

@@ -18,6 +18,7 @@
 #include "base/subprocess.h"
 #include "cli/commands.h"
 #include "cli/file_kind.h"
+#include "cli/requested_gpus.h"
 #include "cli/tuned_placement.h"
 #include "cli/usage_error.h"
 #include "device/gpu_list.h"
@@ -139,6 +140,7 @@ class Tuner {
     // Each run measures for two and a half times as long and starts for some seconds: about thirty
     // of them fit.
     constexpr double runs = 150.0;
+    require_agreeing_gpus(arguments.gpus, config.device);
     const bool on_cpu = arguments.gpus.empty() && config.device == DeviceKind::cpu;
     return {.program = own_program(),
             .config = arguments.config,

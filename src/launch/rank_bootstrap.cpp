@@ -145,7 +145,10 @@ LocalPlace read_local_place(const ReadEnvironment& environment) {
 EnvironmentChanges slot_environment(const Slot& slot, const SlotRequest& request,
                                     const std::string& pipes, const std::string& logs) {
   EnvironmentChanges changes;
-  if (!slot.gpu.empty()) changes.emplace_back("CUDA_VISIBLE_DEVICES", slot.gpu);
+  // An empty list hides all GPUs from CUDA, which would compute on those that it sees.
+  if (!slot.gpu.empty() || request.gpus == "none") {
+    changes.emplace_back("CUDA_VISIBLE_DEVICES", slot.gpu);
+  }
   if (!slot.gpu.empty()) {
     changes.emplace_back("CUDA_MPS_PIPE_DIRECTORY", pipes.empty() ? no_mps_daemon : pipes);
   }

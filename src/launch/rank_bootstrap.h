@@ -27,8 +27,9 @@ struct LocalPlace {
 /// As mpirun and srun tell it in the environment. Throws InputError where nobody does.
 LocalPlace read_local_place(const ReadEnvironment& environment);
 
-/// The variables that tie a process to its slot. `pipes` and `logs`: the MPS daemon's directories;
-/// empty for none, so that a process on a GPU is no client of one that it would find by itself.
+/// The variables that tie a process to its slot: it sees the slot's GPU alone, and none where the
+/// request is for none. `pipes` and `logs`: the MPS daemon's directories; empty for none, so that a
+/// process on a GPU is no client of one that it would find by itself.
 EnvironmentChanges slot_environment(const Slot& slot, const SlotRequest& request,
                                     const std::string& pipes, const std::string& logs);
 

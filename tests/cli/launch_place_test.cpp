@@ -97,11 +97,12 @@ TEST_F(RanksBesideAnotherDaemon, UseItOnRequestWithAGpuEachToo) {
   EXPECT_EQ(outcome.err.find("ignored"), std::string::npos) << outcome.err;
 }
 
-TEST_F(RanksBesideAnotherDaemon, HaveTheVariablesAsTheyAreWithoutGpus) {
+TEST_F(RanksBesideAnotherDaemon, HaveItsVariablesAsTheyAreWithoutGpus) {
   const Outcome outcome =
       job({"--gpus", "none", "--ranks-per-gpu", "2", "--oversubscribe"}, [&](pid_t rank) {
         EXPECT_EQ(environment_of(rank, pipe_variable), pipes_);
         EXPECT_EQ(environment_of(rank, share_variable), "10");
+        EXPECT_EQ(environment_of(rank, "CUDA_VISIBLE_DEVICES"), "") << "it sees a GPU";
       });
   EXPECT_EQ(outcome.err.find("ignored"), std::string::npos) << outcome.err;
 }

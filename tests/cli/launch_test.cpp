@@ -243,6 +243,19 @@ TEST_F(LaunchTest, TellsAConfigThatDoesNotReadBeforeAnythingStarts) {
   EXPECT_FALSE(fs::exists(path("out")));
 }
 
+TEST_F(LaunchTest, RefusesNoGpusForAConfigOfThem) {
+  const Words eval{"launch",    "--gpus", "none",  "--dry-run",        "--", "eval", "run.toml",
+                   "--weights", "a",      "--set", "train.device=cuda"};
+  expect_one_message(run(with_driver(eval)), {"--gpus none: the config's train.device is "});
+  for (const Words& options : {Words{"--gpus", "none", "--dry-run"}, Words{"--gpus", "none"}}) {
+    expect_one_message(
+        run(launch(options, set({"train.device=cuda"}))),
+        {"--gpus none: the config's train.device is \"cuda\"; leave --gpus none out, "
+         "or set train.device = \"cpu\""});
+  }
+  EXPECT_FALSE(fs::exists(path("out")));
+}
+
 TEST_F(LaunchTest, ReadsTheTimeForMpisStartBeforeItsRanksDo) {
   const Outcome outcome = run(with(launch({"--gpus", "1"}), "TANDEM_START_SECONDS", "soon"));
   expect_one_message(outcome, {"TANDEM_START_SECONDS='soon' is not a number of seconds"});

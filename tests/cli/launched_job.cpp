@@ -30,6 +30,11 @@ Launch LaunchedJob::launch(const Words& options, const Words& training,
   words.insert(words.end(), options.begin(), options.end());
   words.emplace_back("--");
   Words train = set(device_.settings);
+  // Ranks without GPUs compute on the CPU, whatever those on the device do.
+  const auto gpus = std::ranges::find(options, "--gpus");
+  if (gpus != options.end() && *std::next(gpus) == "none") {
+    train = set({"train.device=cpu"}, train);
+  }
   train.insert(train.end(), training.begin(), training.end());
   train = train_command(out, train);
   words.insert(words.end(), train.begin() + 1, train.end());

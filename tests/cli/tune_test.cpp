@@ -154,6 +154,11 @@ TEST_F(Tune, WhatIsWrongIsToldInOneLine) {
   expect_one_message(tune(set({"train.globl_batch=3"})), {"globl_batch", "unknown key"});
   expect_one_message(tune({"--json", "missing/tune.json"}), {"missing/tune.json", "written"});
   expect_one_message(command({"tune", "run.toml"}, 2), {"without mpirun"});
+  std::vector<std::string> none = set({"train.device=cuda"});
+  none.insert(none.end(), {"--gpus", "none"});
+  const Outcome outcome = tune(none);
+  expect_one_message(outcome, {"--gpus none: the config's train.device is \"cuda\""});
+  EXPECT_EQ(occurrences(outcome.err, "measuring"), 0U) << outcome.err;
   // What only running shows: the batch holds fewer samples than an epoch must have.
   expect_one_message(tune(set({"train.global_batch=512"})),
                      {"one rank cannot be measured", "train.global_batch"});

@@ -134,6 +134,9 @@ TEST(SlotEnvironment, NamesGpuDaemonAndShare) {
             (EnvironmentChanges{{"CUDA_VISIBLE_DEVICES", "GPU-a"},
                                 {"CUDA_MPS_PIPE_DIRECTORY", "/nonexistent"}}));
   EXPECT_EQ(slot_environment({}, request, "", ""), EnvironmentChanges());
+  // An empty list, unlike none, shows CUDA no GPU.
+  EXPECT_EQ(slot_environment({}, {.gpus = "none"}, "", ""),
+            (EnvironmentChanges{{"CUDA_VISIBLE_DEVICES", ""}}));
 }
 
 TEST(PlanText, SaysWhatEachProcessGets) {
