@@ -42,7 +42,7 @@ namespace tandem {
 namespace {
 
 struct LaunchArguments {
-  SlotRequest slot;
+  SlotRequest slot{.gpus = ""};  ///< GPUs as requested_gpus() takes them
   std::string ranks_per_gpu = "1";
   std::string colocation = "auto";
   std::string hosts;
@@ -56,12 +56,6 @@ const char* variable(const char* name) { return std::getenv(name); }
 int number_of_variable(const char* name) {
   const char* text = variable(name);
   return text == nullptr ? 0 : parse_number<int>(text).value_or(0);
-}
-
-/// Before anything starts, and of a dry run too. An eval may name a run's folder.
-void check_config(const RankRequest& rank) {
-  static_cast<void>(mpi_start_seconds(variable));  // which the ranks read
-  require_agreeing_gpus(rank.slot.gpus, launched_device(rank.command));
 }
 
 /// Whether this host is one of the job's. Host names count up to their domain.
@@ -78,9 +72,9 @@ bool includes_this_host(const LaunchPlan& plan) {
 
 /// This host's GPUs, a while later where an earlier job's MPS daemon still has some. The user's own
 /// daemon stays there.
-GpuList gpus_of_host(const LaunchArguments& arguments) {
-  if (arguments.dry_run || arguments.slot.reuse_mps) return list_visible_gpus();
-  return list_once_free(arguments.slot, list_visible_gpus, free_seconds);
+GpuList gpus_of_host(const SlotRequest& slot, bool dry_run) {
+  if (dry_run || slot.reuse_mps) return list_visible_gpus();
+  return list_once_free(slot, list_visible_gpus, free_seconds);
 }
 
 void add_override(std::vector<std::string>& command, const std::string& assignment) {
@@ -105,7 +99,10 @@ std::string tune_line(const LaunchPlan& plan) {
     const std::int64_t batch = launched_config(command).global_batch / plan.host_count;
     add_override(words, fmt::format("train.global_batch={}", batch));
   }
-  if (plan.rank.slot.gpus != "all") words.insert(words.end(), {"--gpus", plan.rank.slot.gpus});
+  const std::string& gpus = plan.rank.slot.gpus;
+  if (gpus != requested_gpus("", launched_device(command))) {
+    words.insert(words.end(), {"--gpus", gpus});
+  }
   return shell_line(words) + (share ? " on this host, for its share of the batch" : "");
 }
 
@@ -190,15 +187,6 @@ void choose_hosts(const LaunchArguments& arguments, LaunchPlan& plan) {
   }
 }
 
-void warn_of_backend(const HostSlots& slots) {
-  if (slots.slots.front().gpu.empty()) return;
-  if (!built_with_cuda()) {
-    log_warning(
-        "this Tandem was built without CUDA: the ranks compute on the CPU; --gpus none "
-        "says that it is meant");
-  }
-}
-
 void check_device_memory(const RunConfig& config, const LaunchPlan& plan,
                          const std::vector<GpuInfo>& gpus) {
   // Of a driver that does not say, 0.
@@ -235,6 +223,48 @@ void check_memory(const LaunchPlan& plan, const std::vector<GpuInfo>& gpus) {
   }
 }
 
+/// Settles, of a job of this host too, what each host's ranks get, and checks it before anything
+/// starts, and of a dry run too.
+HostSlots deal_to_this_host(const LaunchArguments& arguments, LaunchPlan& plan) {
+  static_cast<void>(mpi_start_seconds(variable));  // which the ranks read
+  SlotRequest& slot = plan.rank.slot;
+  const DeviceKind device = launched_device(plan.rank.command);
+  slot.gpus = requested_gpus(arguments.slot.gpus, device);
+  const GpuList gpus = gpus_of_host(slot, arguments.dry_run);
+  const std::vector<GpuInfo> used = choose_gpus(slot.gpus, gpus);
+  if (used.empty()) {
+    require_no_gpu_options(slot);
+  } else {
+    warn_of_idle_gpus(slot.gpus, device);
+  }
+  const Placement placement = arguments.ranks_per_gpu == "auto"
+                                  ? tuned(placement_host(used, gpus), plan)
+                                  : requested(arguments);
+  place_ranks(arguments, placement, plan.rank);
+  HostSlots slots = deal_slots(slot, gpus, usable_cores());
+  plan.processes_per_host = static_cast<int>(slots.slots.size());
+  check_batch(plan);
+  check_memory(plan, used);
+  warn_of_other_users(used);
+  if (!used.empty()) warn_of_foreign_mps(slot, variable);
+  return slots;
+}
+
+/// The same of a job of other hosts alone, of which nothing is known here.
+void ask_of_other_hosts(const LaunchArguments& arguments, LaunchPlan& plan) {
+  SlotRequest& slot = plan.rank.slot;
+  if (slot.gpus.empty()) slot.gpus = "all";
+  if (slot.gpus == "none") require_no_gpu_options(slot);
+  if (arguments.ranks_per_gpu == "auto") {
+    input_error(
+        "--ranks-per-gpu auto: what was tuned goes by the devices of the job's hosts, and this "
+        "host is none of them; start tandem launch on one of them, or give a number");
+  }
+  place_ranks(arguments, requested(arguments), plan.rank);
+  plan.processes_per_host = processes_of_other_hosts(slot);
+  if (slot.gpus != "none") warn_of_foreign_mps(slot, variable);
+}
+
 int launch(const LaunchArguments& arguments) {
   if (started_by_mpi(&variable)) {
     input_error("tandem launch starts mpirun itself; start it without mpirun");
@@ -245,39 +275,18 @@ int launch(const LaunchArguments& arguments) {
   choose_hosts(arguments, plan);
   plan.program = own_program();
   plan.rank = {.slot = arguments.slot, .job = new_job_name(), .command = arguments.command};
+  const bool is_here = includes_this_host(plan);
   HostSlots slots;  // none where this host is none of the job's
-  if (includes_this_host(plan)) {
-    check_config(plan.rank);
-    const GpuList gpus = gpus_of_host(arguments);
-    const std::vector<GpuInfo> used = choose_gpus(arguments.slot.gpus, gpus);
-    if (used.empty()) require_no_gpu_options(arguments.slot);
-    const Placement placement = arguments.ranks_per_gpu == "auto"
-                                    ? tuned(placement_host(used, gpus), plan)
-                                    : requested(arguments);
-    place_ranks(arguments, placement, plan.rank);
-    slots = deal_slots(plan.rank.slot, gpus, usable_cores());
-    plan.processes_per_host = static_cast<int>(slots.slots.size());
-    check_batch(plan);
-    check_memory(plan, used);
-    warn_of_other_users(used);
-    warn_of_backend(slots);
-    if (!used.empty()) warn_of_foreign_mps(plan.rank.slot, variable);
+  if (is_here) {
+    slots = deal_to_this_host(arguments, plan);
   } else {
-    if (arguments.slot.gpus == "none") require_no_gpu_options(arguments.slot);
-    if (arguments.ranks_per_gpu == "auto") {
-      input_error(
-          "--ranks-per-gpu auto: what was tuned goes by the devices of the job's hosts, and this "
-          "host is none of them; start tandem launch on one of them, or give a number");
-    }
-    place_ranks(arguments, requested(arguments), plan.rank);
-    plan.processes_per_host = processes_of_other_hosts(plan.rank.slot);
-    if (arguments.slot.gpus != "none") warn_of_foreign_mps(plan.rank.slot, variable);
+    ask_of_other_hosts(arguments, plan);
   }
   if (arguments.dry_run) {
     std::cout << plan_text(plan, slots, ::geteuid() == 0);
     return 0;
   }
-  if (includes_this_host(plan)) {
+  if (is_here) {
     await_rank_files([&] { require_fresh_folder(plan.rank.command); });
   }
   return supervise(plan, {.max_restarts = arguments.max_restarts, .go_on = resumed_command});
@@ -300,9 +309,10 @@ void add_slot_options(CLI::App& command, SlotRequest& slot) {
   command
       .add_option("--gpus", slot.gpus,
                   "GPUs of each host: all, none (the CPU), a number, or a list of indices and "
-                  "UUIDs (\"1,\" is GPU 1 alone)")
+                  "UUIDs (\"1,\" is GPU 1 alone); default: all, but none for a run that computes "
+                  "on CPUs alone")
       ->type_name("all|none|N|LIST")
-      ->capture_default_str();
+      ->check(not_empty("list of GPUs"));
   command
       .add_option("--sm-percent", slot.sm_percent,
                   "Share of a GPU's multiprocessors that each of its processes may use at most")

@@ -6,8 +6,12 @@
 
 namespace tandem {
 
-/// Throws InputError where --gpus says that the ranks are to compute on CPUs, and the config, by
-/// train.device, that they compute on GPUs alone.
-void require_agreeing_gpus(const std::string& gpus, DeviceKind device);
+/// --gpus as `tandem launch` takes it for a run: what was `asked`, or, where that is empty, "none"
+/// for a run that computes on CPUs alone, by train.device or for want of CUDA in this build, else
+/// "all". Throws InputError where none was asked for a run that computes on GPUs alone.
+std::string requested_gpus(const std::string& asked, DeviceKind device);
+
+/// Warns of --gpus that names GPUs for a run that computes on CPUs alone.
+void warn_of_idle_gpus(const std::string& gpus, DeviceKind device);
 
 }  // namespace tandem

@@ -107,6 +107,7 @@ class Tuner {
 
   int run() {
     if (!arguments_.json.empty()) expect_json_can_be_written(arguments_.json);
+    if (!arguments_.gpus.empty()) warn_of_idle_gpus(arguments_.gpus, config_.device);
     log_info("measuring placements of {}, for {:.0f} s in all; first one rank on each device{}",
              config_.model, arguments_.seconds,
              may_use_gpus() ? ", which chooses kernels where none are kept yet" : "");
@@ -140,17 +141,15 @@ class Tuner {
     // Each run measures for two and a half times as long and starts for some seconds: about thirty
     // of them fit.
     constexpr double runs = 150.0;
-    require_agreeing_gpus(arguments.gpus, config.device);
-    const bool on_cpu = arguments.gpus.empty() && config.device == DeviceKind::cpu;
     return {.program = own_program(),
             .config = arguments.config,
             .overrides = arguments.overrides,
-            .gpus = on_cpu ? "none" : arguments.gpus,
+            .gpus = requested_gpus(arguments.gpus, config.device),
             .seconds = std::clamp(arguments.seconds / runs, 0.05, 2.0)};
   }
 
   bool may_use_gpus() const {
-    return built_with_cuda() && config_.device != DeviceKind::cpu && arguments_.gpus != "none";
+    return built_with_cuda() && config_.device != DeviceKind::cpu && call_.gpus != "none";
   }
 
   void write_json(const TuneResult& result, const std::optional<Sweep>& sweep) const {
@@ -185,8 +184,7 @@ class Tuner {
   void save(const TuneResult& result) const {
     const Row& choice = result.rows.at(result.choice);
     const GpuList gpus = list_visible_gpus();
-    const std::string& asked = call_.gpus;
-    const std::vector<GpuInfo> used = choose_gpus(asked.empty() ? "all" : asked, gpus);
+    const std::vector<GpuInfo> used = choose_gpus(call_.gpus, gpus);
     // Inside a Slurm allocation the runs were on all of its hosts.
     const int per_host = result.on_gpus ? std::max(1, static_cast<int>(used.size())) : 1;
     const int hosts = std::max(1, result.devices / per_host);
@@ -239,10 +237,9 @@ void add_tune_command(CLI::App& app, Command& chosen) {
                    "Override a key: --set train.global_batch=512; may be repeated")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  command
-      ->add_option("--gpus", arguments->gpus,
-                   "As of tandem launch: all (default), none, N or a list")
-      ->type_name("all|none|N|LIST");
+  command->add_option("--gpus", arguments->gpus, "As of tandem launch: all, none, N or a list")
+      ->type_name("all|none|N|LIST")
+      ->check(not_empty("list of GPUs"));
   command->add_option("--seconds", arguments->seconds, "To take for all of it")
       ->type_name("SECONDS")
       ->check(within(1.0, 86400.0))

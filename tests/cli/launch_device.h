@@ -12,6 +12,8 @@ namespace tandem::cli {
 /// linked with one of them.
 struct LaunchDevice {
   std::vector<std::pair<std::string, std::string>> environment;  ///< of every command
+  /// Of every `tandem launch` that says nothing of GPUs.
+  std::vector<std::string> options;
   std::vector<std::string> settings;  ///< of every training, as for --set
   std::string gpu;                    ///< the first one's UUID
   std::string next_gpu;               ///< the second one's; empty: there is none

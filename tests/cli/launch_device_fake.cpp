@@ -12,6 +12,7 @@ LaunchDevice launch_device(const std::filesystem::path& folder) {
                           {"LD_LIBRARY_PATH", TANDEM_FAKE_NVML_FOLDER},
                           {"FAKE_GPUS", "GPU-a GPU-b"},
                           {"FAKE_MPS_JOURNAL", (folder / "journal").string()}},
+          .options = {"--gpus", "all"},  // by themselves ranks on the CPU would get none
           .settings = {"train.device=cpu"},
           .gpu = "GPU-a",
           .next_gpu = "GPU-b",

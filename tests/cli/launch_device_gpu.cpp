@@ -12,6 +12,7 @@ LaunchDevice launch_device(const std::filesystem::path& /*folder*/) {
   const std::vector<GpuInfo> gpus = list_visible_gpus().gpus;
   if (gpus.empty()) throw std::runtime_error("no GPU is seen");
   return {.environment = {{"TANDEM_CACHE_DIR", cache.path().string()}},
+          .options = {},
           .settings = {"train.device=cuda", "train.log_every=1000", "data.train_size=32000"},
           .gpu = gpus.front().uuid,
           .next_gpu = gpus.size() > 1 ? gpus[1].uuid : std::string(),

@@ -10,6 +10,7 @@
 
 #include "cli/launched_job.h"
 #include "cli/message_check.h"
+#include "device/open_context.h"
 
 // `tandem launch` with real mpirun. GPUs and the MPS daemon are made up (tests/launch), the ranks
 // compute on the CPU: what they are started with, what becomes of the daemon, and restarts.
@@ -254,6 +255,59 @@ TEST_F(LaunchTest, RefusesNoGpusForAConfigOfThem) {
          "or set train.device = \"cpu\""});
   }
   EXPECT_FALSE(fs::exists(path("out")));
+}
+
+class LaunchOnCpus : public LaunchTest {
+ protected:
+  /// Of a command of which nothing but its config says what it computes on.
+  Launch launch_of(const Words& command, const Words& options) const {
+    Words words{"launch"};
+    words.insert(words.end(), options.begin(), options.end());
+    words.emplace_back("--");
+    words.insert(words.end(), command.begin(), command.end());
+    return with_driver(words);
+  }
+  Launch training(const Words& options, const std::string& device = "cpu") const {
+    const Words train = train_command("out", set({"train.device=" + device, "train.max_steps=1"}));
+    return launch_of({train.begin() + 1, train.end()}, options);
+  }
+};
+
+TEST_F(LaunchOnCpus, GetNoGpusByThemselves) {
+  Words devices{"cpu"};
+  if (!built_with_cuda()) devices.emplace_back("auto");
+  for (const std::string& device : devices) {
+    const Outcome outcome = run(training({"--dry-run", "--ranks-per-gpu", "1"}, device));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    for (const char* part :
+         {"1 process on 1 host", "process 0: CPU, cores ", " CUDA_VISIBLE_DEVICES= "}) {
+      EXPECT_EQ(occurrences(outcome.out, part), 1U) << part << "\n" << outcome.out;
+    }
+    EXPECT_EQ(occurrences(outcome.err, "warning: "), 0U) << outcome.err;
+    // Nor the limits of GPUs.
+    expect_one_message(run(on_one_cpu(training({"--ranks-per-gpu", "61"}, device))),
+                       {"--ranks-per-gpu 61: the ranks compute on the CPU, and this host has 1 "
+                        "CPU for them"});
+  }
+  const Launch eval = launch_of({"eval", "run.toml", "--set", "train.device=cpu"}, {"--dry-run"});
+  EXPECT_EQ(occurrences(run(eval).out, "process 0: CPU, cores "), 1U);
+  const Outcome outcome = run(training({"--ranks-per-gpu", "2", "--oversubscribe"}));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("2 ranks on 1 host"), std::string::npos) << outcome.err;
+  EXPECT_EQ(journal(), "") << "a daemon was started";
+}
+
+TEST_F(LaunchOnCpus, GetGpusThatAreNamedWithAWarning) {
+  const Outcome outcome = run(training({"--dry-run", "--gpus", "2"}));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(occurrences(outcome.out, "2 processes on 1 host"), 1U) << outcome.out;
+  EXPECT_EQ(
+      occurrences(outcome.err,
+                  "warning: --gpus 2: the config's train.device is \"cpu\": the ranks compute "
+                  "on the CPU, and GPUs that are dealt to them stand idle; leave --gpus out, "
+                  "or give --gpus none\n"),
+      1U)
+      << outcome.err;
 }
 
 TEST_F(LaunchTest, ReadsTheTimeForMpisStartBeforeItsRanksDo) {

@@ -88,8 +88,8 @@ TEST_F(LaunchAsTuned, TakesWhatTheTunerChose) {
 TEST_F(LaunchAsTuned, SaysWhatToRunWhereNothingFits) {
   keep(this_host());
   const std::string tune = std::string(not_tuned) + "tandem tune run.toml --set train.device=cpu";
-  expect_told(automatic({"train.global_batch=64"}), tune + " --set train.global_batch=64\n",
-              "2 processes on 1 host");
+  expect_told(automatic({"train.global_batch=64"}),
+              tune + " --set train.global_batch=64 --gpus all\n", "2 processes on 1 host");
   expect_told(automatic({}, {"--gpus", "1"}), tune + " --gpus 1\n", "1 process on 1 host");
 }
 
@@ -118,9 +118,10 @@ TEST_F(LaunchAsTuned, TakesOneHostsChoiceForSeveralThatGetAsMuchEach) {
               "4 processes of 30 %",
               "16 processes on 2 hosts");
   // The whole batch on one host is another run, and so is one with as many devices in all.
-  const std::string tune = std::string(not_tuned) +
-                           "tandem tune run.toml --set train.device=cpu --set "
-                           "train.global_batch=16 on this host, for its share of the batch\n";
+  const std::string tune =
+      std::string(not_tuned) +
+      "tandem tune run.toml --set train.device=cpu --set "
+      "train.global_batch=16 --gpus all on this host, for its share of the batch\n";
   keep(this_host());
   expect_told(automatic({"train.global_batch=32"}, hosts), tune, "4 processes on 2 hosts");
   PlacementHost twice = this_host();
@@ -139,13 +140,13 @@ TEST_F(LaunchAsTuned, TakesWhatWasTunedOnTheHostsOfAnAllocation) {
   // There the tuner's runs are on both hosts, as the job is.
   fs::remove_all(path("cache"));
   expect_told(in_allocation(automatic()),
-              std::string(not_tuned) + "tandem tune run.toml --set train.device=cpu\n",
+              std::string(not_tuned) + "tandem tune run.toml --set train.device=cpu --gpus all\n",
               "4 processes on 2 hosts");
 }
 
 TEST_F(LaunchAsTuned, HasNoChoiceForAnEvaluation) {
-  const Launch eval =
-      with_driver({"launch", "--ranks-per-gpu", "auto", "--dry-run", "--", "eval", "run.toml"});
+  const Launch eval = with_driver({"launch", "--gpus", "all", "--ranks-per-gpu", "auto",
+                                   "--dry-run", "--", "eval", "run.toml"});
   expect_told(eval,
               "--ranks-per-gpu auto: tandem tune chooses for training alone; one rank on each",
               "2 processes on 1 host");

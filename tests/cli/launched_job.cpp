@@ -28,10 +28,13 @@ Launch LaunchedJob::launch(const Words& options, const Words& training,
                            const std::string& out) const {
   Words words{"launch"};
   words.insert(words.end(), options.begin(), options.end());
+  const auto gpus = std::ranges::find(options, "--gpus");
+  if (gpus == options.end()) {
+    words.insert(words.end(), device_.options.begin(), device_.options.end());
+  }
   words.emplace_back("--");
   Words train = set(device_.settings);
   // Ranks without GPUs compute on the CPU, whatever those on the device do.
-  const auto gpus = std::ranges::find(options, "--gpus");
   if (gpus != options.end() && *std::next(gpus) == "none") {
     train = set({"train.device=cpu"}, train);
   }
