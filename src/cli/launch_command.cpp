@@ -169,9 +169,12 @@ void place_ranks(const LaunchArguments& arguments, Placement placement, RankRequ
         "more with --ranks-per-gpu and --colocation processes",
         rank.slot.sm_percent);
   }
-  if (rank.slot.sm_percent == 0) rank.slot.sm_percent = placement.sm_percent;
-  if (folded) {
-    add_override(rank.command, fmt::format("parallel.folded_ranks={}", placement.ranks_per_device));
+  // Of processes alone, as which the tuner measured it.
+  if (rank.slot.sm_percent == 0 && !folded) rank.slot.sm_percent = placement.sm_percent;
+  // The tuner measures as many ranks as it says, whatever the config folds.
+  if (folded || arguments.ranks_per_gpu == "auto") {
+    add_override(rank.command,
+                 fmt::format("parallel.folded_ranks={}", folded ? placement.ranks_per_device : 1));
   }
 }
 

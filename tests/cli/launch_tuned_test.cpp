@@ -72,7 +72,7 @@ TEST_F(LaunchAsTuned, TakesWhatTheTunerChose) {
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.out.find("8 processes on 1 host"), std::string::npos) << outcome.out;
   EXPECT_NE(outcome.out.find(" --sm-percent 30 "), std::string::npos) << outcome.out;
-  EXPECT_NE(outcome.out.find(" --set data.workers=3\n"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find(" --set data.workers=3 "), std::string::npos) << outcome.out;
   EXPECT_NE(outcome.err.find("tuned on 2026-05-06T07:08:09Z: 4 processes of 30 %, 3 loader "
                              "workers each"),
             std::string::npos)
@@ -83,6 +83,24 @@ TEST_F(LaunchAsTuned, TakesWhatTheTunerChose) {
     EXPECT_NE(kept.out.find(one), std::string::npos) << kept.out << kept.err;
     EXPECT_EQ(kept.out.find("data.workers=3"), std::string::npos) << one;
   }
+}
+
+// The tuner measures without what the config folds.
+TEST_F(LaunchAsTuned, StartsAsManyRanksAsTheTunerSaysWhateverTheConfigFolds) {
+  const auto planned = [&](const Words& options, const std::string& processes, int folded) {
+    const Outcome outcome = run(automatic({"parallel.folded_ranks=2"}, options));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(occurrences(outcome.out, processes + " processes on 1 host"), 1U) << outcome.out;
+    // For mpirun and for srun, behind what it overrides.
+    const std::string last = fmt::format(" --set parallel.folded_ranks={}\n", folded);
+    EXPECT_EQ(occurrences(outcome.out, last), 2U) << outcome.out;
+    return outcome.out;
+  };
+  planned({}, "2", 1);  // not tuned
+  keep(this_host());
+  EXPECT_EQ(occurrences(planned({}, "8", 1), " --sm-percent 30 "), 2U);
+  EXPECT_EQ(occurrences(planned({"--colocation", "folded"}, "2", 4), "--sm-percent"), 0U)
+      << "it was measured of processes";
 }
 
 TEST_F(LaunchAsTuned, SaysWhatToRunWhereNothingFits) {
