@@ -9,9 +9,11 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <map>
+#include <limits>
 #include <memory>
 #include <sstream>
+#include <tuple>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -32,11 +34,100 @@ CpuSet cpus_of(hwloc_const_bitmap_t bitmap) {
   return cpus;
 }
 
-bool meet(const CpuSet& a, const CpuSet& b) {
-  return std::ranges::any_of(a, [&](int cpu) { return b.contains(cpu); });
+template <typename Number>
+bool meet(const std::set<Number>& a, const std::set<Number>& b) {
+  return std::ranges::any_of(a, [&](Number each) { return b.contains(each); });
 }
 
-/// What slot `at` of `count` gets of the cores.
+/// Cores, by their places in a host's list of them.
+using Places = std::set<std::size_t>;
+
+/// Processes that deal cores among themselves.
+struct Group {
+  Places cores{};
+  std::vector<std::size_t> processes{};
+
+  bool short_of_cores() const { return processes.size() > cores.size(); }
+};
+
+/// The cores near a process's device.
+Places places_near(const std::vector<CpuSet>& cores, const CpuSet& near) {
+  Places places;
+  for (std::size_t core = 0; core < cores.size(); ++core) {
+    if (meet(cores[core], near)) places.insert(core);
+  }
+  return places;
+}
+
+/// Processes whose devices have cores near several of them are in one group, with all that is near
+/// any of these.
+std::vector<Group> groups_of_neighbours(const std::vector<Places>& near) {
+  std::vector<Group> groups;
+  for (std::size_t process = 0; process < near.size(); ++process) {
+    if (near[process].empty()) continue;
+    Group merged{.cores = near[process], .processes = {process}};
+    std::erase_if(groups, [&](const Group& group) {
+      if (!meet(group.cores, near[process])) return false;
+      merged.cores.insert(group.cores.begin(), group.cores.end());
+      merged.processes.insert(merged.processes.end(), group.processes.begin(),
+                              group.processes.end());
+      return true;
+    });
+    groups.push_back(std::move(merged));
+  }
+  return groups;
+}
+
+/// The processes whose devices have no core nearby, with the cores that the groups leave.
+Group rest_of(const std::vector<Group>& groups, const std::vector<Places>& near,
+              std::size_t cores) {
+  Group rest;
+  for (std::size_t process = 0; process < near.size(); ++process) {
+    if (near[process].empty()) rest.processes.push_back(process);
+  }
+  for (std::size_t core = 0; core < cores; ++core) {
+    const bool taken =
+        std::ranges::any_of(groups, [&](const Group& group) { return group.cores.contains(core); });
+    if (!taken) rest.cores.insert(core);
+  }
+  return rest;
+}
+
+/// Whether a group's processes would have to share cores although there are others: where all
+/// processes can have one of their own, or the groups leave some.
+bool shares_needlessly(const std::vector<Group>& groups, std::size_t processes, std::size_t cores) {
+  std::size_t dealt = 0;
+  for (const Group& group : groups) dealt += group.cores.size();
+  return std::ranges::any_of(groups, &Group::short_of_cores) &&
+         (processes <= cores || dealt < cores);
+}
+
+std::vector<Group> dealing_groups(const std::vector<Places>& near, std::size_t cores) {
+  std::vector<Group> groups = groups_of_neighbours(near);
+  Group rest = rest_of(groups, near, cores);
+  bool at_odds = rest.short_of_cores();
+  if (!rest.processes.empty()) groups.push_back(std::move(rest));
+  at_odds |= shares_needlessly(groups, near.size(), cores);
+  if (!at_odds) return groups;
+  Group all;
+  for (std::size_t core = 0; core < cores; ++core) all.cores.insert(core);
+  for (std::size_t process = 0; process < near.size(); ++process) all.processes.push_back(process);
+  return {all};
+}
+
+/// Has the processes of a group in the order of the cores near them, those without any last, so
+/// that blocks of the group's cores mostly come to lie there.
+void order_by_place(Group& group, const std::vector<Places>& near) {
+  const auto place = [&](std::size_t process) {
+    const Places& cores = near[process];
+    const std::size_t nowhere = std::numeric_limits<std::size_t>::max();
+    return cores.empty() ? std::tuple(nowhere, nowhere, process)
+                         : std::tuple(*cores.begin(), *cores.rbegin(), process);
+  };
+  std::ranges::sort(group.processes, {}, place);
+}
+
+/// What process `at` of `count` gets of the cores.
 CpuSet block(const std::vector<const CpuSet*>& cores, std::size_t at, std::size_t count) {
   CpuSet share;
   const bool enough = cores.size() >= count;
@@ -106,21 +197,15 @@ CpuSet cpus_near(const std::string& bus_id, const std::filesystem::path& root) {
 }
 
 std::vector<CpuSet> share_cores(const std::vector<CpuSet>& cores, const std::vector<CpuSet>& near) {
-  std::map<CpuSet, std::vector<std::size_t>> groups;
-  for (std::size_t process = 0; process < near.size(); ++process) {
-    groups[near[process]].push_back(process);
-  }
+  std::vector<Places> places;
+  for (const CpuSet& cpus : near) places.push_back(places_near(cores, cpus));
   std::vector<CpuSet> shares(near.size());
-  for (const auto& [place, processes] : groups) {
+  for (Group& group : dealing_groups(places, cores.size())) {
+    order_by_place(group, places);
     std::vector<const CpuSet*> here;
-    for (const CpuSet& core : cores) {
-      if (place.empty() || meet(core, place)) here.push_back(&core);
-    }
-    if (here.empty()) {  // this process may use no core near the device
-      for (const CpuSet& core : cores) here.push_back(&core);
-    }
-    for (std::size_t at = 0; at < processes.size(); ++at) {
-      shares[processes[at]] = block(here, at, processes.size());
+    for (const std::size_t core : group.cores) here.push_back(&cores[core]);
+    for (std::size_t at = 0; at < group.processes.size(); ++at) {
+      shares[group.processes[at]] = block(here, at, group.processes.size());
     }
   }
   return shares;

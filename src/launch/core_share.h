@@ -24,9 +24,12 @@ std::vector<CpuSet> usable_cores();
 CpuSet cpus_near(const std::string& bus_id, const std::filesystem::path& root = "/");
 
 /// Deals a host's cores to its processes, whose devices' near CPUs are given in the processes'
-/// order: processes with the same near CPUs share the cores there, in contiguous blocks. An empty
-/// set stands for all cores. Where processes are more than the cores near them, each of them gets
-/// all of these.
+/// order: processes with the same near CPUs, or some in common, share the cores there, in
+/// contiguous blocks. Those with none that may be used (the set is empty, or no core of it is the
+/// job's) share what the others leave. Where that, or what is near, is less than a core for each,
+/// while there are others, all processes share all cores, in the order of what is near them. So no
+/// core is two processes' while another is nobody's; where there are fewer than processes, each of
+/// those that share some gets all of these.
 std::vector<CpuSet> share_cores(const std::vector<CpuSet>& cores, const std::vector<CpuSet>& near);
 
 /// Binds this process, before it starts threads, to the CPUs. Throws SystemError where the system

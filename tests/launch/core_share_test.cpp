@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <random>
 
 #include "support/temporary_folder.h"
 
@@ -68,6 +70,69 @@ TEST(ShareCores, GivesAllOfThemWhereTheyAreTooFew) {
 
 TEST(ShareCores, GivesOthersWhereNoneIsNear) {
   EXPECT_EQ(share_cores(cores(2), {{17, 18}}), (std::vector<CpuSet>{{0, 1, 2, 3}}));
+}
+
+// The system says nothing of the device's place, or the job may not use the cores there.
+TEST(ShareCores, GivesDevicesWithoutCoresNearbyWhatTheOthersLeave) {
+  const CpuSet left{0, 1, 4, 5};
+  const CpuSet right{2, 3, 6, 7};
+  EXPECT_EQ(share_cores(cores(4), {left, {}}), (std::vector<CpuSet>{left, right}));
+  EXPECT_EQ(share_cores(cores(4), {{17}, left}), (std::vector<CpuSet>{right, left}));
+  EXPECT_EQ(share_cores(cores(4), {left, {}, {17}}), (std::vector<CpuSet>{left, {2, 6}, {3, 7}}));
+  // Of two sockets the job has the cores of the first alone, so that nothing is left.
+  const CpuSet first{0, 1, 2, 3};
+  EXPECT_EQ(share_cores(cores(2), {first, {17, 18}}), (std::vector<CpuSet>{{0, 2}, {1, 3}}));
+  EXPECT_EQ(share_cores(cores(2), {{17, 18}, first}), (std::vector<CpuSet>{{1, 3}, {0, 2}}));
+  // Nor enough.
+  EXPECT_EQ(share_cores(cores(3), {{0, 3, 1, 4}, {}, {}}),
+            (std::vector<CpuSet>{{0, 3}, {1, 4}, {2, 5}}));
+}
+
+TEST(ShareCores, DealsToDevicesThatAllHaveNoneNearbyAsOne) {
+  EXPECT_EQ(share_cores(cores(4), {{17}, {}}), (std::vector<CpuSet>{{0, 1, 4, 5}, {2, 3, 6, 7}}));
+  EXPECT_EQ(share_cores(cores(2), {{17}, {18}}), (std::vector<CpuSet>{{0, 2}, {1, 3}}));
+}
+
+TEST(ShareCores, DealsWhatIsNearSeveralDevicesOnce) {
+  const CpuSet lower{0, 4, 1, 5, 2, 6};
+  const CpuSet upper{1, 5, 2, 6, 3, 7};
+  EXPECT_EQ(share_cores(cores(4), {upper, lower}),
+            (std::vector<CpuSet>{{2, 3, 6, 7}, {0, 1, 4, 5}}));
+  EXPECT_EQ(share_cores(cores(4), {lower, upper}),
+            (std::vector<CpuSet>{{0, 1, 4, 5}, {2, 3, 6, 7}}));
+  const CpuSet all{0, 1, 2, 3, 4, 5, 6, 7};
+  EXPECT_EQ(share_cores(cores(4), {all, {0, 4, 1, 5}}),
+            (std::vector<CpuSet>{{2, 3, 6, 7}, {0, 1, 4, 5}}));
+}
+
+TEST(ShareCores, GoesFartherBeforeAnyIsShared) {
+  const CpuSet left{0, 1, 4, 5};
+  const CpuSet right{2, 3, 6, 7};
+  EXPECT_EQ(share_cores(cores(4), {left, left, left}),
+            (std::vector<CpuSet>{{0, 4}, {1, 5}, {2, 3, 6, 7}}));
+  const std::vector<CpuSet> near{left, left, left, right, right, right};
+  EXPECT_EQ(share_cores(cores(4), near), near) << "there are none that would be nobody's";
+}
+
+TEST(ShareCores, SharesNoneWhileAnotherIsFree) {
+  std::mt19937 random(7);
+  const auto below = [&](unsigned int bound) { return static_cast<int>(random() % bound); };
+  for (int trial = 0; trial < 2000; ++trial) {
+    const int count = 1 + below(6);
+    std::vector<CpuSet> near(static_cast<std::size_t>(1 + below(8)));
+    for (CpuSet& each : near) {
+      const int first = below(8);
+      for (int cpu = first; cpu < first + below(6); ++cpu) each.insert(cpu);
+    }
+    std::vector<int> owners(static_cast<std::size_t>(2 * count));
+    for (const CpuSet& share : share_cores(cores(count), near)) {
+      EXPECT_FALSE(share.empty()) << "trial " << trial;
+      for (const int cpu : share) ++owners[static_cast<std::size_t>(cpu)];
+    }
+    if (std::ranges::max(owners) == 1) continue;
+    EXPECT_GT(std::ranges::min(owners), 0) << "trial " << trial;
+    EXPECT_GT(near.size(), static_cast<std::size_t>(count)) << "trial " << trial;
+  }
 }
 
 }  // namespace
