@@ -26,12 +26,12 @@
 #include "cli/tuned_placement.h"
 #include "cli/usage_error.h"
 #include "device/host_memory.h"
-#include "device/machine.h"
 #include "device/open_context.h"
 #include "launch/end_notice.h"
 #include "launch/job_supervisor.h"
 #include "launch/launch_plan.h"
 #include "launch/mps_environment.h"
+#include "launch/this_host.h"
 #include "parallel/mpi/mpi_session.h"
 #include "parallel/mpi/mpi_start_watch.h"
 #include "train/device_memory_need.h"
@@ -58,16 +58,12 @@ int number_of_variable(const char* name) {
   return text == nullptr ? 0 : parse_number<int>(text).value_or(0);
 }
 
-/// Whether this host is one of the job's. Host names count up to their domain.
+/// Whether this host is one of the job's.
 bool includes_this_host(const LaunchPlan& plan) {
   if (plan.hosts.empty()) {
     return plan.starter == Starter::mpirun || variable("SLURMD_NODENAME") != nullptr;
   }
-  const auto short_name = [](const std::string& name) { return name.substr(0, name.find('.')); };
-  const std::string here = short_name(read_machine().hostname);
-  return std::ranges::any_of(plan.hosts, [&](const std::string& host) {
-    return host == "localhost" || short_name(host) == here;
-  });
+  return std::ranges::any_of(plan.hosts, is_this_host);
 }
 
 /// This host's GPUs, a while later where an earlier job's MPS daemon still has some. The user's own

@@ -161,6 +161,15 @@ TEST_F(LaunchTest, DryRunSaysAllAndStartsNothing) {
   EXPECT_FALSE(fs::exists(path("out")));
 }
 
+TEST_F(LaunchTest, KnowsItsHostByAnAddressToo) {
+  const Words options{"--hosts", "192.0.2.1,127.0.0.1", "--dry-run"};
+  const Outcome outcome = run(launch(options));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(occurrences(outcome.out, "4 processes on 2 hosts, 2 on each: "), 1U) << outcome.out;
+  EXPECT_EQ(occurrences(outcome.out, "process 1: Fake GPU (GPU-b), cores "), 1U) << outcome.out;
+  expect_one_message(run(launch(options, set({"train.epochz=2"}))), {"train.epochz: unknown key"});
+}
+
 TEST_F(LaunchTest, RefusesAGpuThatAProcessHoldsAlone) {
   const auto on = [&](Words options) {
     return with(launch(options), "FAKE_GPUS", "GPU-a:exclusive:busy GPU-b:exclusive");
