@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "cli/run_folder.h"
+#include "device/gpu_list.h"
 
 // Four data-parallel ranks are the same training wherever they are placed: the same losses, step by
 // step, and the same weights within rounding, with bit-equal replicas after every step. The
@@ -27,6 +28,7 @@ struct Placement {
   std::string device;   ///< train.device
   std::string sums;     ///< the communicator that is to sum the gradients, as the records name it
   Words settings = {};  ///< further assignments
+  int seen_gpus = 0;    ///< of ranks that mpirun alone starts, without MPS; 0: tandem launch does
 };
 
 void PrintTo(const Placement& placement, std::ostream* out) { *out << placement.name; }
@@ -48,17 +50,40 @@ class PlacementTest : public RunTest {
   void train_placed(const Placement& placement) const {
     Words more{"train.device=" + placement.device};
     more.insert(more.end(), placement.settings.begin(), placement.settings.end());
-    const Words train = train_command("placed", settings(more));
-    Words words{"launch"};
-    words.insert(words.end(), placement.launch.begin(), placement.launch.end());
-    words.emplace_back("--");
-    words.insert(words.end(), train.begin() + 1, train.end());
-    const Outcome outcome = run({.command = tandem(words), .folder = root()});
+    const Outcome outcome =
+        run(placement.seen_gpus > 0 ? started_by_mpirun(placement.seen_gpus, settings(more))
+                                    : launched(placement.launch, settings(more)));
     ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(occurrences(outcome.err,
+                          "warning: several ranks share a GPU without MPS: they take turns on it, "
+                          "which is far slower than one rank alone"),
+              placement.seen_gpus > 0 ? 1U : 0U)
+        << outcome.err;
     const std::vector<Record> starts = read_metrics(path("placed"), "start");
     ASSERT_EQ(starts.size(), 1U);
     EXPECT_EQ(starts[0].texts.at("communicator"), placement.sums);
     EXPECT_EQ(starts[0]["ranks"], ranks);
+  }
+
+  Launch launched(const Words& options, const Words& settings) const {
+    const Words train = train_command("placed", settings);
+    Words words{"launch"};
+    words.insert(words.end(), options.begin(), options.end());
+    words.emplace_back("--");
+    words.insert(words.end(), train.begin() + 1, train.end());
+    return {.command = tandem(words), .folder = root()};
+  }
+
+  /// Without the variable that says an MPS daemon is meant, where none would be an error.
+  Launch started_by_mpirun(int gpus, const Words& settings) const {
+    Words words{"env", "-u", "CUDA_MPS_PIPE_DIRECTORY"};
+    const Words train = train_command("placed", settings, ranks);
+    words.insert(words.end(), train.begin(), train.end());
+    std::string seen;
+    for (const GpuInfo& gpu : list_visible_gpus().gpus) {
+      if (gpus-- > 0) seen += (seen.empty() ? "" : ",") + gpu.uuid;
+    }
+    return {.command = words, .folder = root(), .environment = {{"CUDA_VISIBLE_DEVICES", seen}}};
   }
 
   double loss_difference(const std::string& out) const {
@@ -126,6 +151,12 @@ Placement folded(const std::string& name, const std::string& gpus, int each,
           sums};
 }
 
+/// As many processes as there are ranks, without `tandem launch`, which all see as many GPUs.
+Placement of_mpirun(const std::string& name, int gpus, const std::string& device,
+                    const std::string& sums) {
+  return {.name = name, .launch = {}, .device = device, .sums = sums, .seen_gpus = gpus};
+}
+
 std::string name_of(const testing::TestParamInfo<Placement>& test) {
   std::string name = test.param.name;
   std::ranges::replace_if(
@@ -147,11 +178,12 @@ INSTANTIATE_TEST_SUITE_P(
                     processes("1 GPU, 4 processes under MPS, states of their own", "1", 4, "cuda",
                               "colocated", {"parallel.shared_state=false"})),
     name_of);
-INSTANTIATE_TEST_SUITE_P(All, RanksOnTwoGpus,
-                         testing::Values(processes("2 GPUs, 2 processes each under MPS", "2", 2,
-                                                   "cuda", "hierarchical"),
-                                         folded("2 GPUs, 2 folded each", "2", 2, "cuda", "direct")),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(
+    All, RanksOnTwoGpus,
+    testing::Values(processes("2 GPUs, 2 processes each under MPS", "2", 2, "cuda", "hierarchical"),
+                    folded("2 GPUs, 2 folded each", "2", 2, "cuda", "direct"),
+                    of_mpirun("2 GPUs, 2 processes each in turns", 2, "cuda", "hierarchical")),
+    name_of);
 INSTANTIATE_TEST_SUITE_P(All, RanksOnFourGpus,
                          testing::Values(processes("4 GPUs, 1 each", "4", 1, "cuda", "direct")),
                          name_of);
