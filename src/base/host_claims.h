@@ -9,9 +9,10 @@ namespace tandem {
 
 /// What one process of a host does, or has met, for all of a job.
 enum class HostClaim : std::size_t {
-  error,       ///< tells an error, of those that tell theirs in turn
-  last_words,  ///< speaks last words (base/last_words.h)
-  killed_rank  ///< a signal has ended a rank, and its watcher tells of it
+  error,        ///< tells an error, of those that tell theirs in turn
+  last_words,   ///< speaks last words (base/last_words.h)
+  killed_rank,  ///< a signal has ended a rank, and its watcher tells of it
+  told_error    ///< a line of an error has been written, by whichever process
 };
 
 /// Which of them are taken, in memory that the parents which watch a host's ranks share with them:
@@ -26,7 +27,7 @@ class HostClaims {
  private:
   static_assert(std::atomic<std::int32_t>::is_always_lock_free);
 
-  std::array<std::atomic<std::int32_t>, 3> taken_{};
+  std::array<std::atomic<std::int32_t>, 4> taken_{};
 };
 
 }  // namespace tandem

@@ -14,6 +14,8 @@
 #include "base/error.h"
 #include "base/file_work.h"
 #include "base/heartbeat.h"
+#include "base/host_claims.h"
+#include "base/process_report.h"
 
 namespace tandem {
 namespace {
@@ -118,6 +120,9 @@ void write_log_line(LogPlace place, LogLevel level, const std::string& message) 
     // An error may be that of a process whose heart stands still.
     if (level != LogLevel::error) beat_until_writable(STDERR_FILENO);
     terminal().log(to_spdlog(level), prefix(level) + message);
+    // The launcher then says no more of why the job has ended.
+    HostClaims* const claims = level == LogLevel::error ? host_claims() : nullptr;
+    if (claims != nullptr) claims->claim(HostClaim::told_error);
   }
 }
 

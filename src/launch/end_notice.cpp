@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -10,10 +11,12 @@
 #include <cerrno>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
 #include "base/exit_code.h"
+#include "base/host_claims.h"
 #include "launch/holds_within.h"
 
 namespace tandem {
@@ -39,18 +42,72 @@ Address address_of(const std::string& job) {
 
 int make_socket() { return ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); }
 
-bool is_from_this_user(msghdr& message) {
+/// What comes beside a notice.
+struct Enclosed {
+  pid_t sender = -1;  // -1: not a process of this user's
+  int file = -1;      // -1: none
+};
+
+Enclosed read_enclosed(msghdr& message) {
+  Enclosed found;
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
        part = CMSG_NXTHDR(&message, part)) {
-    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_CREDENTIALS) continue;
-    ucred sender{};
-    std::memcpy(&sender, CMSG_DATA(part), sizeof sender);
-    return sender.uid == ::geteuid();
+    if (part->cmsg_level != SOL_SOCKET) continue;
+    if (part->cmsg_type == SCM_CREDENTIALS) {
+      ucred sender{};
+      std::memcpy(&sender, CMSG_DATA(part), sizeof sender);
+      if (sender.uid == ::geteuid()) found.sender = sender.pid;
+    } else if (part->cmsg_type == SCM_RIGHTS) {
+      // There is room for no second one, and the system closes what finds none.
+      std::memcpy(&found.file, CMSG_DATA(part), sizeof found.file);
+    }
   }
-  return false;
+  return found;
 }
 
 }  // namespace
+
+/// Sent as it is, between processes of one program.
+struct EndNotice {
+  enum class Kind : std::int32_t {
+    begin,   ///< of a process that watches `number`, a rank
+    end,     ///< of a rank, with code `number`
+    failure  ///< the same of a process that has told of an error of its own
+  };
+  Kind kind;
+  std::int32_t number;
+
+  /// `file`: to be enclosed; -1: none. Only a few notices wait to be taken, for which there is
+  /// time. Where nobody listens there is nobody to be told.
+  void send(const std::string& job, double seconds, int file = -1) const;
+};
+
+void EndNotice::send(const std::string& job, double seconds, int file) const {
+  const int socket = make_socket();
+  if (socket < 0) return;
+  const Address address = address_of(job);
+  EndNotice copy = *this;
+  iovec place{&copy, sizeof copy};
+  sockaddr_un name = address.name;
+  msghdr message{};
+  message.msg_name = &name;
+  message.msg_namelen = address.size;
+  message.msg_iov = &place;
+  message.msg_iovlen = 1;
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof file)> control{};
+  if (file >= 0) {
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    cmsghdr* const part = CMSG_FIRSTHDR(&message);
+    part->cmsg_level = SOL_SOCKET;
+    part->cmsg_type = SCM_RIGHTS;
+    part->cmsg_len = CMSG_LEN(sizeof file);
+    std::memcpy(CMSG_DATA(part), &file, sizeof file);
+  }
+  holds_within(seconds, std::chrono::milliseconds(20),
+               [&] { return ::sendmsg(socket, &message, 0) >= 0 || errno != EAGAIN; });
+  ::close(socket);
+}
 
 EndNotices::EndNotices(const std::string& job) : socket_(make_socket()) {
   if (socket_ < 0) return;
@@ -66,47 +123,94 @@ EndNotices::EndNotices(const std::string& job) : socket_(make_socket()) {
 
 EndNotices::~EndNotices() {
   if (socket_ >= 0) ::close(socket_);
+  for (const int each : boards_) ::close(each);
 }
 
-void EndNotices::count(int code) {
+void EndNotices::count_code(int code) {
   if (code == ExitCode::stopped) {
     stopped_ = true;
-  } else if (failure_ == 0 || code == ExitCode::bad_input) {
+  } else if (code != 0 && (failure_ == 0 || code == ExitCode::bad_input)) {
     failure_ = code;
   }
 }
 
-void EndNotices::take() {
-  // Any user of this host can send more, for ever.
-  constexpr int most = 64;
-  for (int taken = 0; socket_ >= 0 && taken < most; ++taken) {
-    unsigned char byte = 0;
-    iovec place{&byte, sizeof byte};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred))> control{};
-    msghdr message{};
-    message.msg_iov = &place;
-    message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    if (::recvmsg(socket_, &message, 0) < 0) {
-      if (errno == EINTR) continue;
-      break;
-    }
-    if (is_from_this_user(message) && byte != 0) count(byte);
+void EndNotices::keep_board(int descriptor) {
+  struct stat facts {};
+  const bool known = ::fstat(descriptor, &facts) == 0;
+  const bool kept = known && std::ranges::any_of(boards_, [&](int each) {
+                      struct stat other {};
+                      return ::fstat(each, &other) == 0 && other.st_dev == facts.st_dev &&
+                             other.st_ino == facts.st_ino;
+                    });
+  if (known && !kept) {
+    boards_.push_back(descriptor);
+  } else {
+    ::close(descriptor);
   }
 }
 
+void EndNotices::count(const EndNotice& notice, pid_t sender) {
+  if (notice.kind == EndNotice::Kind::begin) {
+    watchers_.add(sender, notice.number);
+    return;
+  }
+  watchers_.let_go(sender);
+  count_code(notice.number);
+  if (notice.kind == EndNotice::Kind::failure) told_ = true;
+}
+
+bool EndNotices::take_one() {
+  EndNotice notice{};
+  iovec place{&notice, sizeof notice};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred)) + CMSG_SPACE(sizeof(int))> control{};
+  msghdr message{};
+  message.msg_iov = &place;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  const ssize_t bytes = ::recvmsg(socket_, &message, MSG_CMSG_CLOEXEC);
+  if (bytes < 0) return errno == EINTR;
+  const Enclosed enclosed = read_enclosed(message);
+  const bool ours = enclosed.sender >= 0 && bytes == static_cast<ssize_t>(sizeof notice);
+  if (ours) count(notice, enclosed.sender);
+  if (enclosed.file >= 0)
+    ours ? keep_board(enclosed.file) : static_cast<void>(::close(enclosed.file));
+  return true;
+}
+
+bool EndNotices::take_waiting() {
+  // Any user of this host can send more, for ever.
+  constexpr int most = 64;
+  for (int taken = 0; socket_ >= 0 && taken < most; ++taken) {
+    if (!take_one()) return true;
+  }
+  return false;
+}
+
+void EndNotices::take() {
+  const bool undisturbed = lost_.empty() && failure_ == 0 && !stopped_;
+  // In this order: who has ended by now has said before what it had to.
+  const std::vector<pid_t> ended = watchers_.ended();
+  const bool all = take_waiting();
+  if (undisturbed && all) lost_ = watchers_.lost(ended);
+}
+
+bool EndNotices::told() const {
+  return told_ || std::ranges::any_of(boards_, [](int each) {
+           HostClaims claims;
+           return ::pread(each, static_cast<void*>(&claims), sizeof claims, 0) ==
+                      static_cast<ssize_t>(sizeof claims) &&
+                  claims.is_claimed(HostClaim::told_error);
+         });
+}
+
+void notify_begin(const std::string& job, int rank, int claims) {
+  // No rank is kept from its start by a launcher that is stopped.
+  EndNotice{.kind = EndNotice::Kind::begin, .number = rank}.send(job, 0.5, claims);
+}
+
 void notify_end(const std::string& job, int code) {
-  const int socket = make_socket();
-  if (socket < 0) return;
-  const Address address = address_of(job);
-  const auto byte = static_cast<unsigned char>(code);
-  // Only a few notices wait to be taken. Where nobody listens there is nobody to be told.
-  holds_within(1.0, std::chrono::milliseconds(20), [&] {
-    return ::sendto(socket, &byte, sizeof byte, 0, address.get(), address.size) >= 0 ||
-           errno != EAGAIN;
-  });
-  ::close(socket);
+  EndNotice{.kind = EndNotice::Kind::end, .number = code}.send(job, 1.0);
 }
 
 void notify_end_at_exit(const std::string& job, int code) {
@@ -115,7 +219,7 @@ void notify_end_at_exit(const std::string& job, int code) {
     int code;
 
     Notice(std::string name, int number) : job(std::move(name)), code(number) {}
-    ~Notice() { notify_end(job, code); }
+    ~Notice() { EndNotice{.kind = EndNotice::Kind::failure, .number = code}.send(job, 1.0); }
     Notice(const Notice&) = delete;
     Notice& operator=(const Notice&) = delete;
   };

@@ -1,12 +1,20 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
+#include <vector>
+
+#include "launch/watcher_list.h"
 
 namespace tandem {
 
-/// Where a job's launcher learns that a rank of its own host has ended with another code than 0: a
-/// socket that only this host's processes reach, and only this user's are heard. It has no name in
-/// any file system, so that nothing is left of it however the launcher ends.
+struct EndNotice;
+
+/// Where a job's launcher learns of the ranks of its own host, of those that watch them and with
+/// which code they end: a socket that only this host's processes reach, and only this user's are
+/// heard. It has no name in any file system, so that nothing is left of it however the launcher
+/// ends.
 class EndNotices {
  public:
   /// Without a socket, where there can be none, nobody is heard.
@@ -26,19 +34,45 @@ class EndNotices {
   /// together, so that the others have too, and the checkpoint is written.
   bool stopped() const { return stopped_; }
 
+  /// Whether anything can be heard.
+  bool listens() const { return socket_ >= 0; }
+
+  /// Whether a rank has begun, or what was to start it has told of an error.
+  bool begun() const { return told_ || !watchers_.empty(); }
+
+  /// Whether a line of an error has been written, by a rank, or by what starts and watches it.
+  bool told() const;
+
+  /// The first that have ended without a word, where no rank had failed or stopped before: what
+  /// comes later may be the end that mpirun makes of the others.
+  const std::vector<LostWatcher>& lost() const { return lost_; }
+
  private:
-  void count(int code);
+  /// Whether nothing is left.
+  bool take_waiting();
+  bool take_one();
+  void count(const EndNotice& notice, pid_t sender);
+  void count_code(int code);
+  void keep_board(int descriptor);
 
   int socket_;
   int failure_ = 0;
   bool stopped_ = false;
+  bool told_ = false;
+  WatcherList watchers_;
+  std::vector<LostWatcher> lost_;
+  std::vector<int> boards_;  // files that begin with the HostClaims of ranks
 };
 
-/// Tells the job's launcher with which exit code (1 to 255) a rank ends; on other hosts than the
-/// launcher's nobody hears it.
+/// Tells the job's launcher that this process watches a rank from here on, which is -1 where it is
+/// unknown; `claims`: a file that begins with the HostClaims of what it watches. On other hosts
+/// than the launcher's nobody hears it.
+void notify_begin(const std::string& job, int rank, int claims);
+
+/// Tells it with which exit code (0 to 255) a rank ends; so do the others.
 void notify_end(const std::string& job, int code);
 
-/// The same once this process ends by exit(), behind all that it has to say until then.
+/// The same once this process ends by exit(), behind the error that it has to tell until then.
 void notify_end_at_exit(const std::string& job, int code);
 
 }  // namespace tandem

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/exit_code.h"
+#include "base/host_name.h"
 #include "base/log.h"
 #include "base/subprocess.h"
 #include "base/text.h"
@@ -18,6 +19,7 @@
 #include "launch/rank_board.h"
 #include "launch/shared_memory_folder.h"
 #include "launch/supervised_job.h"
+#include "parallel/gather_text.h"
 
 namespace tandem {
 namespace {
@@ -82,12 +84,47 @@ bool did_not_start(const LaunchPlan& plan, const JobEnd& end) {
          !plan.hosts.empty();
 }
 
+std::string lost_text(const std::vector<LostWatcher>& lost) {
+  std::vector<int> ranks;
+  std::vector<std::string> processes;
+  for (const LostWatcher& each : lost) {
+    if (each.rank >= 0) ranks.push_back(each.rank);
+    processes.push_back(fmt::format("{}", each.process));
+  }
+  const std::string whose = ranks.empty() ? "a rank" : ranks_text(ranks);
+  return fmt::format(
+      "{} on {} ended without a word, and so did what watched {} (tandem launch-rank, process {}): "
+      "killed by somebody, or by the kernel where memory ran out; look at that host's memory and "
+      "kernel log",
+      whose, host_name(), lost.size() == 1 ? "it" : "them", join(processes, ", "));
+}
+
+/// Of mpirun on this host alone, whose words are kept from the terminal (-q), the MPI library's of
+/// ranks among them, and whose ranks are all heard: what is known where it has ended the job and
+/// nobody told of an error.
+void tell_of_silent_end(const LaunchPlan& plan, const JobEnd& end) {
+  const RankWords& words = end.words;
+  if (plan.starter != Starter::mpirun || !plan.hosts.empty() || !words.heard || words.told) return;
+  if (end.stop_signal != 0 || end.killed_by != 0) return;
+  if (!words.lost.empty()) {
+    log_error("{}", lost_text(words.lost));
+  } else {
+    log_error("mpirun ended with code {} {}; {}", end.code,
+              words.begun ? "though no rank told of an error" : "before any rank had started",
+              plan.mpirun_speaks
+                  ? "look at what it says above"
+                  : "start the same command with TANDEM_LOG=debug in the environment, and mpirun "
+                    "says why");
+  }
+}
+
 /// Where no rank could say it.
 void tell_why(const LaunchPlan& plan, const JobEnd& end, const SupervisorOptions& options) {
   const bool told_by_rank = end.rank_code > 0 && end.rank_code < ExitCode::of_signal(0);
   if (end.stop_signal != 0 && end.killed_by == 0 && !told_by_rank) {
     log_warning("the job was ended before its ranks had stopped by themselves");
   }
+  tell_of_silent_end(plan, end);
   if (end.rank_code != 0) return;
   const char* starter = plan.starter == Starter::srun ? "srun" : "mpirun";
   if (end.killed_by != 0) {

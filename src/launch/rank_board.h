@@ -70,6 +70,8 @@ class RankBoard {
   ProcessReport& report();
   /// Of this host's ranks and their watchers, in this job alone.
   HostClaims& claims();
+  /// A file that begins with them, of no lock that matters; -1: none.
+  int claims_descriptor() const { return childs_descriptor_; }
 
   /// What became of this watcher's rank. `signal`: by which it was stopped or killed.
   void set(RankState state, int signal = 0);

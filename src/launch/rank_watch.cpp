@@ -162,6 +162,7 @@ void end_stopped(pid_t rank, RankBoard& board) {
   board.say_once(RankState::stopped, milliseconds(0), [&](const std::vector<SignalledRank>& ranks) {
     log_error("{}, and none of this host's ranks has gone on for {:g} s; the job is ended",
               signalled_text(ranks, "stopped"), longest_standstill(timeout).count());
+    board.claims().claim(HostClaim::told_error);
   });
   static_cast<void>(::kill(rank, SIGKILL));  // fails only where it has ended just now
   while (::waitpid(rank, nullptr, 0) != rank) {
@@ -192,6 +193,7 @@ void tell_of_signal(int number, RankBoard& board) {
   board.claims().claim(HostClaim::killed_rank);
   board.say_once(RankState::killed, others_turn, [&](const std::vector<SignalledRank>& ranks) {
     log_error("{}{}", signalled_text(ranks, "ended"), waiting_text(who_waits(board)));
+    board.claims().claim(HostClaim::told_error);
   });
 }
 
@@ -201,6 +203,7 @@ int watch_rank(const std::vector<std::string>& words, const EnvironmentChanges& 
                const WatchPlace& place) {
   RankBoard board(place, process_rank());
   board.report().set_timeout(timeout_at_start());
+  notify_begin(place.job, process_rank(), board.claims_descriptor());
   EnvironmentChanges all = changes;
   all.push_back(board.report_variable());
   std::vector<std::string> command = words;
@@ -224,7 +227,7 @@ int watch_rank(const std::vector<std::string>& words, const EnvironmentChanges& 
     board.set(RankState::ended);
     exec_report.require_started(command[0]);
     const int code = WEXITSTATUS(*status);
-    if (code != 0) notify_end(place.job, code);
+    notify_end(place.job, code);
     return code;
   }
   tell_of_signal(WTERMSIG(*status), board);

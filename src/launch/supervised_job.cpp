@@ -162,7 +162,11 @@ JobEnd run_job(const std::vector<std::string>& words, const std::string& job,
                                   : own_code,
           .stop_signal = requests.first(),
           .rank_code = ends.failure(),
-          .killed_by = by_others ? WTERMSIG(status) : 0};
+          .killed_by = by_others ? WTERMSIG(status) : 0,
+          .words = {.heard = ends.listens(),
+                    .begun = ends.begun(),
+                    .told = ends.told(),
+                    .lost = ends.lost()}};
 }
 
 }  // namespace tandem

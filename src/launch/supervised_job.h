@@ -5,8 +5,19 @@
 
 #include "base/standstill.h"
 #include "launch/signal_queue.h"
+#include "launch/watcher_list.h"
 
 namespace tandem {
+
+/// What was heard of a job's ranks on this host.
+struct RankWords {
+  bool heard = false;  ///< whether anything could be
+  bool begun = false;  ///< a rank has begun, or what was to start it has told of an error
+  bool told = false;   ///< an error was told
+  /// What watches these has ended without a word, and so have they, before anything else went
+  /// wrong.
+  std::vector<LostWatcher> lost{};
+};
 
 /// How a started job ended.
 struct JobEnd {
@@ -19,6 +30,7 @@ struct JobEnd {
   /// Of this host's ranks that failed: 2 where one ended with that, else the first one's; 0: none.
   int rank_code = 0;
   int killed_by = 0;  ///< the signal that ended mpirun, where that was not this process's; 0: none
+  RankWords words{};
 };
 
 /// Runs mpirun or srun in a session of its own, away from the terminal's signals, and waits for its

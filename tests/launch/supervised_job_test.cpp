@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
-#include <sched.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,7 +13,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <thread>
@@ -81,87 +79,6 @@ TEST(SignalQueue, AreDroppedWhereNobodyTakesThem) {
 /// Of no other run of these tests either.
 std::string job_named(const std::string& name) {
   return fmt::format("tests-{}-{}", ::getpid(), name);
-}
-
-/// Of what has come so far.
-int failure_in(EndNotices& notices) {
-  notices.take();
-  return notices.failure();
-}
-
-TEST(EndNotices, AreHeardOfTheirJobAlone) {
-  EndNotices mine(job_named("mine"));
-  EndNotices other(job_named("other"));
-  EXPECT_EQ(failure_in(mine), 0);
-  notify_end(job_named("mine"), 137);
-  EXPECT_EQ(failure_in(mine), 137);
-  EXPECT_EQ(failure_in(mine), 137) << "it stays so";
-  EXPECT_EQ(failure_in(other), 0);
-  notify_end(job_named("none"), 1);  // of which there is no launcher here
-}
-
-TEST(EndNotices, TellTheFirstCodeAndBadInputBeforeAll) {
-  EndNotices notices(job_named("codes"));
-  notify_end(job_named("codes"), 137);
-  notify_end(job_named("codes"), 1);
-  EXPECT_EQ(failure_in(notices), 137);
-  notify_end(job_named("codes"), 2);
-  notify_end(job_named("codes"), 1);
-  EXPECT_EQ(failure_in(notices), 2);
-}
-
-TEST(EndNotices, TellAStopFromAFailure) {
-  EndNotices notices(job_named("stop"));
-  EXPECT_FALSE(notices.stopped());
-  notify_end(job_named("stop"), 75);
-  EXPECT_EQ(failure_in(notices), 0);
-  EXPECT_TRUE(notices.stopped());
-  notify_end(job_named("stop"), 1);
-  EXPECT_EQ(failure_in(notices), 1);
-}
-
-/// Lets more notices wait than most kernels do, in a network of this process alone. Returns whether
-/// that can be had here.
-bool make_room_for_notices() {
-  if (::unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) return false;
-  std::ofstream room("/proc/sys/net/unix/max_dgram_qlen");
-  room << 1000 << std::flush;
-  return room.good();
-}
-
-// A look at them ends, however fast somebody sends more.
-TEST(EndNotices, AreTakenUpToANumberAtATime) {
-  constexpr int no_room = 3;
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    if (!make_room_for_notices()) std::_Exit(no_room);
-    EndNotices notices(job_named("many"));
-    for (int sent = 0; sent < 64; ++sent) notify_end(job_named("many"), 1);
-    notify_end(job_named("many"), 2);
-    if (failure_in(notices) != 1) std::_Exit(1);
-    std::_Exit(failure_in(notices) == 2 ? 0 : 2);
-  }
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  ASSERT_TRUE(WIFEXITED(status));
-  if (WEXITSTATUS(status) == no_room) GTEST_SKIP() << "no namespaces for this user";
-  EXPECT_EQ(WEXITSTATUS(status), 0);
-}
-
-TEST(EndNotices, CanBeSentAtTheEndOfAProcess) {
-  const std::string job = job_named("exit");
-  EndNotices notices(job);
-  const pid_t rank = ::fork();
-  ASSERT_GE(rank, 0);
-  if (rank == 0) {
-    notify_end_at_exit(job, 2);
-    std::exit(failure_in(notices) == 0 ? 0 : 1);
-  }
-  int status = -1;
-  ASSERT_EQ(::waitpid(rank, &status, 0), rank);
-  EXPECT_EQ(status, 0) << "it came too early";
-  EXPECT_EQ(failure_in(notices), 2);
 }
 
 /// What a starter does that waits for a host that is gone, whatever it is told.

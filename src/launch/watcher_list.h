@@ -1,0 +1,46 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <vector>
+
+namespace tandem {
+
+/// A process that watches a rank (launch/rank_watch.h) and has ended without a word, as by SIGKILL:
+/// its rank has ended with it, and nobody else tells of that.
+struct LostWatcher {
+  int rank = -1;  ///< -1: unknown
+  pid_t process = 0;
+};
+
+/// The processes of this host that watch a job's ranks, as their launcher sees them.
+class WatcherList {
+ public:
+  WatcherList() = default;
+  ~WatcherList();
+  WatcherList(const WatcherList&) = delete;
+  WatcherList& operator=(const WatcherList&) = delete;
+
+  /// One has begun. Of more than 256 nobody asks how they end.
+  void add(pid_t process, int rank);
+  /// It has told its launcher of its end.
+  void let_go(pid_t process);
+  /// Those that have ended so far and were not let go: a word of theirs has come by now, or never
+  /// will where no later one is taken.
+  std::vector<pid_t> ended() const;
+  /// Those of `ended` that have not been let go since.
+  std::vector<LostWatcher> lost(const std::vector<pid_t>& ended) const;
+  /// Whether none has ever begun.
+  bool empty() const { return !any_; }
+
+ private:
+  struct Watcher {
+    LostWatcher facts;
+    int descriptor;  // readable from its end on; -1: it had ended before
+  };
+
+  std::vector<Watcher> watchers_;
+  bool any_ = false;
+};
+
+}  // namespace tandem

@@ -1,0 +1,101 @@
+#include <fmt/format.h>
+
+#include <csignal>
+#include <string>
+#include <vector>
+
+#include "cli/fault_check.h"
+#include "cli/launch_fault.h"
+#include "support/process.h"
+
+// Ends of a job of which no rank tells: what is known is the launcher's to say.
+
+namespace tandem::cli {
+namespace {
+
+class UntoldEnd : public LaunchFault {};
+
+constexpr const char* before_any_rank =
+    "error: mpirun ended with code {} before any rank had started; {}";
+constexpr const char* how_to_see =
+    "start the same command with TANDEM_LOG=debug in the environment, and mpirun says why";
+
+TEST_F(UntoldEnd, OfMpirunBeforeThereAreRanksIsTold) {
+  const Launch job =
+      with_script(launch({"--gpus", "none"}), "mpirun", "#!/bin/sh\necho no place >&2\nexit 3\n");
+  const Outcome quiet = run(job);
+  EXPECT_EQ(quiet.code, 3) << quiet.err;
+  EXPECT_EQ(only_error(quiet), fmt::format(before_any_rank, 3, how_to_see));
+  const Outcome loud = run(with(job, "TANDEM_LOG", "debug"));
+  EXPECT_EQ(only_error(loud), fmt::format(before_any_rank, 3, "look at what it says above"));
+  expect_nothing_left();
+}
+
+// Where Open MPI says why to nobody, since it is to be quiet.
+TEST_F(UntoldEnd, OfMpirunByAValueThatItDoesNotKnowIsTold) {
+  const Launch job = with(launch({"--gpus", "none", "--max-restarts", "1"}),
+                          "OMPI_MCA_rmaps_base_mapping_policy", "no-such-policy");
+  const Outcome quiet = run(job);
+  EXPECT_EQ(quiet.code, 1) << quiet.err;
+  EXPECT_EQ(occurrences(quiet.err, fmt::format(before_any_rank, 1, how_to_see)), 2U) << quiet.err;
+  EXPECT_NE(run(with(job, "TANDEM_LOG", "debug")).err.find("no-such-policy"), std::string::npos);
+  expect_nothing_left();
+}
+
+// Which mpirun has the words for.
+TEST_F(UntoldEnd, OfRanksInTheMpiLibraryIsTold) {
+  const Launch job = with(launch({"--gpus", "none", "--ranks-per-gpu", "2", "--oversubscribe"}),
+                          "OMPI_MCA_btl", "no-such-transport");
+  const Outcome quiet = run(job);
+  EXPECT_EQ(quiet.code, 1) << quiet.err;
+  EXPECT_EQ(only_error(quiet),
+            fmt::format("error: mpirun ended with code 1 though no rank told of an error; {}",
+                        how_to_see));
+  const Outcome loud = run(with(job, "TANDEM_LOG", "debug"));
+  EXPECT_NE(loud.err.find("no-such-transport"), std::string::npos) << loud.err;
+  expect_nothing_left();
+}
+
+// By which its rank is killed too, of whose end nobody else is left to tell.
+TEST_F(UntoldEnd, OfAWatcherIsToldWithItsRank) {
+  const auto job = started(shared_gpu());
+  const std::vector<pid_t> processes = processes_of(*job);
+  const pid_t watcher = parent_of(processes[1]);
+  Program::signal(watcher, SIGKILL);
+  const Outcome outcome = end_after_fault(*job);
+  EXPECT_EQ(outcome.code, 128 + SIGKILL) << outcome.err;
+  EXPECT_EQ(only_error(outcome),
+            fmt::format("error: rank 1 on {} ended without a word, and so did what watched it "
+                        "(tandem launch-rank, process {}): killed by somebody, or by the kernel "
+                        "where memory ran out; look at that host's memory and kernel log",
+                        host_name(), watcher));
+  EXPECT_NE(outcome.err.find("warning: the run can go on from step "), std::string::npos)
+      << outcome.err;
+  expect_clean_end(processes);
+}
+
+// A rank has told of an error before, which is then the job's only line.
+TEST_F(UntoldEnd, OfWatchersIsNotToldBehindAnError) {
+  const auto job =
+      started({"--gpus", "1", "--ranks-per-gpu", "2"}, set({"parallel.timeout_seconds=5"}));
+  const std::vector<pid_t> ranks = processes_of(*job, 2);
+  const std::vector<pid_t> watchers = {parent_of(ranks[0]), parent_of(ranks[1])};
+  const pid_t mpirun = mpirun_of(*job);
+  for (const pid_t watcher : watchers) hold(watcher);
+  hold(mpirun);  // which would wake them in order to end them
+  hold(ranks[1]);
+  wait_until("the other one has told of it", 40.0, [&] {
+    return read_file(path("out/train.log")).find(" error ") != std::string::npos;
+  });
+  for (const pid_t watcher : watchers) Program::signal(watcher, SIGKILL);
+  Program::signal(mpirun, SIGCONT);
+  const Outcome outcome = end_after_fault(*job);
+  EXPECT_NE(outcome.code, 2) << "of which no launcher says more";
+  EXPECT_NE(only_error(outcome).find(" for rank 1, which gives no sign of life"),
+            std::string::npos)
+      << outcome.err;
+  expect_clean_end(ranks);
+}
+
+}  // namespace
+}  // namespace tandem::cli

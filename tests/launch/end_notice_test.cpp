@@ -1,0 +1,170 @@
+#include "launch/end_notice.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <string>
+
+#include "launch/rank_board.h"
+
+namespace tandem {
+namespace {
+
+/// Of no other run of these tests either.
+std::string job_named(const std::string& name) {
+  return fmt::format("tests-{}-{}", ::getpid(), name);
+}
+
+/// Of what has come so far.
+int failure_in(EndNotices& notices) {
+  notices.take();
+  return notices.failure();
+}
+
+TEST(EndNotices, AreHeardOfTheirJobAlone) {
+  EndNotices mine(job_named("mine"));
+  EndNotices other(job_named("other"));
+  EXPECT_EQ(failure_in(mine), 0);
+  notify_end(job_named("mine"), 137);
+  EXPECT_EQ(failure_in(mine), 137);
+  EXPECT_EQ(failure_in(mine), 137) << "it stays so";
+  EXPECT_EQ(failure_in(other), 0);
+  notify_end(job_named("none"), 1);  // of which there is no launcher here
+}
+
+TEST(EndNotices, TellTheFirstCodeAndBadInputBeforeAll) {
+  EndNotices notices(job_named("codes"));
+  notify_end(job_named("codes"), 137);
+  notify_end(job_named("codes"), 1);
+  EXPECT_EQ(failure_in(notices), 137);
+  notify_end(job_named("codes"), 2);
+  notify_end(job_named("codes"), 1);
+  EXPECT_EQ(failure_in(notices), 2);
+}
+
+TEST(EndNotices, TellAStopFromAFailure) {
+  EndNotices notices(job_named("stop"));
+  EXPECT_FALSE(notices.stopped());
+  notify_end(job_named("stop"), 75);
+  EXPECT_EQ(failure_in(notices), 0);
+  EXPECT_TRUE(notices.stopped());
+  notify_end(job_named("stop"), 1);
+  EXPECT_EQ(failure_in(notices), 1);
+}
+
+/// Lets more notices wait than most kernels do, in a network of this process alone. Returns whether
+/// that can be had here.
+bool make_room_for_notices() {
+  if (::unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) return false;
+  std::ofstream room("/proc/sys/net/unix/max_dgram_qlen");
+  room << 1000 << std::flush;
+  return room.good();
+}
+
+// A look at them ends, however fast somebody sends more.
+TEST(EndNotices, AreTakenUpToANumberAtATime) {
+  constexpr int no_room = 3;
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    if (!make_room_for_notices()) std::_Exit(no_room);
+    EndNotices notices(job_named("many"));
+    for (int sent = 0; sent < 64; ++sent) notify_end(job_named("many"), 1);
+    notify_end(job_named("many"), 2);
+    if (failure_in(notices) != 1) std::_Exit(1);
+    std::_Exit(failure_in(notices) == 2 ? 0 : 2);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == no_room) GTEST_SKIP() << "no namespaces for this user";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+TEST(EndNotices, CanBeSentAtTheEndOfAProcess) {
+  const std::string job = job_named("exit");
+  EndNotices notices(job);
+  const pid_t rank = ::fork();
+  ASSERT_GE(rank, 0);
+  if (rank == 0) {
+    notify_end_at_exit(job, 2);
+    std::exit(failure_in(notices) == 0 ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(rank, &status, 0), rank);
+  EXPECT_EQ(status, 0) << "it came too early";
+  EXPECT_EQ(failure_in(notices), 2);
+}
+
+/// Another process of the job, which does `work`; returns its id once it has ended.
+pid_t ended_process(const std::function<void()>& work) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    work();
+    std::_Exit(0);
+  }
+  // Its end is taken notice of later: until then the id is nobody else's.
+  siginfo_t facts{};
+  EXPECT_EQ(::waitid(P_PID, static_cast<id_t>(child), &facts, WEXITED | WNOWAIT), 0);
+  return child;
+}
+
+TEST(EndNotices, NameTheFirstWatcherThatEndsWithoutAWord) {
+  const std::string job = job_named("watchers");
+  EndNotices notices(job);
+  EXPECT_TRUE(notices.listens());
+  EXPECT_FALSE(notices.begun());
+  const auto begin = [&](int rank) { notify_begin(job, rank, -1); };
+  const pid_t good = ended_process([&] {
+    begin(0);
+    notify_end(job, 0);
+  });
+  notices.take();
+  EXPECT_TRUE(notices.begun());
+  EXPECT_TRUE(notices.lost().empty());
+  const pid_t first = ended_process([&] { begin(1); });
+  notices.take();  // which learns of it
+  notices.take();
+  const pid_t later = ended_process([&] { begin(2); });
+  notices.take();
+  notices.take();
+  ASSERT_EQ(notices.lost().size(), 1U) << "the job's end takes the others along";
+  EXPECT_EQ(notices.lost()[0].rank, 1);
+  EXPECT_EQ(notices.lost()[0].process, first);
+  EXPECT_FALSE(notices.told());
+  for (const pid_t each : {good, first, later}) ::waitpid(each, nullptr, 0);
+}
+
+TEST(EndNotices, TakeAnEndBehindAFailureForTheJobs) {
+  const std::string job = job_named("behind");
+  EndNotices notices(job);
+  const pid_t watcher = ended_process([&] {
+    notify_begin(job, 1, -1);
+    notify_end(job, 1);
+    notify_begin(job, 0, -1);
+  });
+  notices.take();
+  notices.take();
+  EXPECT_TRUE(notices.lost().empty());
+  ::waitpid(watcher, nullptr, 0);
+}
+
+TEST(EndNotices, KnowWhetherAnErrorWasTold) {
+  const std::string job = job_named("told");
+  EndNotices notices(job);
+  RankBoard board({.job = job}, 0);
+  notify_begin(job, 0, board.claims_descriptor());
+  notices.take();
+  EXPECT_FALSE(notices.told());
+  board.claims().claim(HostClaim::told_error);
+  EXPECT_TRUE(notices.told());
+}
+
+}  // namespace
+}  // namespace tandem
