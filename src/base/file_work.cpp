@@ -61,8 +61,9 @@ void file_syncs(std::uint64_t bytes) {
   t_work->allowance_ = static_cast<double>(bytes) / least_rate;
 }
 
-FileTimeout::FileTimeout(const std::string& message)
-    : SystemError(message), ends_process_(leave_last_words(what(), std::chrono::milliseconds(0))) {}
+FileTimeout::FileTimeout(const std::string& message, bool last_words)
+    : SystemError(message),
+      ends_process_(last_words && leave_last_words(what(), std::chrono::milliseconds(0))) {}
 
 void await_file_work(const FilePatience& patience, const std::function<void()>& work,
                      const std::function<void()>& meanwhile) {
@@ -96,7 +97,7 @@ void await_file_work(const FilePatience& patience, const std::function<void()>& 
     const bool still = std::exchange(before, now) == now;
     const double seconds = standstill.look(still, Standstill::Clock::now()).count();
     if (patience.seconds == 0.0 || seconds < limit) continue;
-    const FileTimeout error(timeout_text(files->file(), limit, patience));
+    const FileTimeout error(timeout_text(files->file(), limit, patience), patience.last_words);
     // The process ends meanwhile, and until then nothing that `work` uses is given up.
     if (error.ends_process()) done.wait();
     throw error;

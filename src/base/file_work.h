@@ -66,7 +66,8 @@ void file_syncs(std::uint64_t bytes);
 /// never ends, so the message is left as last words (base/last_words.h) that are the end.
 class FileTimeout : public SystemError {
  public:
-  explicit FileTimeout(const std::string& message);
+  /// `last_words`: whether it leaves such.
+  explicit FileTimeout(const std::string& message, bool last_words = true);
   /// Whether the words are the end of the process, since somebody speaks them.
   bool ends_process() const { return ends_process_; }
 
@@ -79,6 +80,9 @@ struct FilePatience {
   double seconds = 0.0;          ///< in which nothing comes or goes; 0: for ever
   std::string_view key;          ///< what sets them, as a key of the config
   std::string_view advice = {};  ///< the end of the line
+  /// Whether to end the process with last words; else FileTimeout is thrown, and `work`, which goes
+  /// on by itself, owns what it uses.
+  bool last_words = true;
 };
 
 /// Runs `work` on files on another thread, and `meanwhile` over and over until it is done; what it

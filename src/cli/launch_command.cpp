@@ -264,6 +264,13 @@ void ask_of_other_hosts(const LaunchArguments& arguments, LaunchPlan& plan) {
   if (slot.gpus != "none") warn_of_foreign_mps(slot, variable);
 }
 
+/// resumed_command(), by a launcher that waits no longer for a disk than for what ranks read first.
+Continuation continuation(const std::vector<std::string>& command) {
+  const auto found = std::make_shared<Continuation>();
+  try_files([found, command] { *found = resumed_command(command); });
+  return *found;
+}
+
 int launch(const LaunchArguments& arguments) {
   if (started_by_mpi(&variable)) {
     input_error("tandem launch starts mpirun itself; start it without mpirun");
@@ -288,7 +295,7 @@ int launch(const LaunchArguments& arguments) {
   if (is_here) {
     await_rank_files([&] { require_fresh_folder(plan.rank.command); });
   }
-  return supervise(plan, {.max_restarts = arguments.max_restarts, .go_on = resumed_command});
+  return supervise(plan, {.max_restarts = arguments.max_restarts, .go_on = continuation});
 }
 
 /// What becomes of it the launcher is told: by what watches the rank, or, where that or what comes

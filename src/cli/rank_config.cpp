@@ -24,6 +24,12 @@ void await_rank_files(const std::function<void()>& read) {
   await_file_work({.seconds = patience_seconds(), .key = "TANDEM_START_SECONDS"}, read, [] {});
 }
 
+void try_files(const std::function<void()>& read) {
+  await_file_work(
+      {.seconds = patience_seconds(), .key = "TANDEM_START_SECONDS", .last_words = false}, read,
+      [] {});
+}
+
 RunConfig read_rank_config(const std::filesystem::path& file,
                            const std::vector<std::string>& overrides) {
   std::optional<RunConfig> config;

@@ -5,8 +5,11 @@
 
 #include <chrono>
 #include <cstring>
+#include <exception>
 #include <filesystem>
+#include <optional>
 #include <random>
+#include <utility>
 
 #include "base/error.h"
 #include "base/exit_code.h"
@@ -119,7 +122,35 @@ void tell_of_silent_end(const LaunchPlan& plan, const JobEnd& end) {
 }
 
 /// Where no rank could say it.
-void tell_why(const LaunchPlan& plan, const JobEnd& end, const SupervisorOptions& options) {
+/// From where a job that failed can go on: looked for once, where somebody asks.
+class WayOn {
+ public:
+  WayOn(const SupervisorOptions& options, const std::vector<std::string>& command)
+      : options_(options), command_(command) {}
+
+  /// Null where nobody knows, which has been said then.
+  const Continuation* find() {
+    if (!std::exchange(looked_, true)) look();
+    return found_ ? &*found_ : nullptr;
+  }
+
+ private:
+  /// Nothing that it meets is what has ended the job.
+  void look() {
+    try {
+      found_ = options_.go_on(command_);
+    } catch (const std::exception& error) {
+      log_warning("from where the run can go on is not known: {}", error.what());
+    }
+  }
+
+  const SupervisorOptions& options_;
+  const std::vector<std::string>& command_;
+  std::optional<Continuation> found_;
+  bool looked_ = false;
+};
+
+void tell_why(const LaunchPlan& plan, const JobEnd& end, WayOn& way_on) {
   const bool told_by_rank = end.rank_code > 0 && end.rank_code < ExitCode::of_signal(0);
   if (end.stop_signal != 0 && end.killed_by == 0 && !told_by_rank) {
     log_warning("the job was ended before its ranks had stopped by themselves");
@@ -128,9 +159,9 @@ void tell_why(const LaunchPlan& plan, const JobEnd& end, const SupervisorOptions
   if (end.rank_code != 0) return;
   const char* starter = plan.starter == Starter::srun ? "srun" : "mpirun";
   if (end.killed_by != 0) {
-    log_error("{} was ended by signal {} ({}), and the ranks with it; the run can go on {}",
-              starter, end.killed_by, strsignal(end.killed_by),
-              options.go_on(plan.rank.command).text);
+    const Continuation* const next = way_on.find();
+    log_error("{} was ended by signal {} ({}), and the ranks with it{}", starter, end.killed_by,
+              strsignal(end.killed_by), next ? "; the run can go on " + next->text : "");
   }
   if (did_not_start(plan, end)) {
     log_error(
@@ -141,10 +172,31 @@ void tell_why(const LaunchPlan& plan, const JobEnd& end, const SupervisorOptions
 }
 
 /// Of a job that has something to go on from.
-void tell_way_on(const LaunchPlan& plan, const SupervisorOptions& options) {
-  const Continuation next = options.go_on(plan.rank.command);
-  if (!next.from_checkpoint) return;
-  log_warning("the run can go on {}: start it again with --resume", next.text);
+void tell_way_on(WayOn& way_on) {
+  const Continuation* const next = way_on.find();
+  if (next == nullptr || !next->from_checkpoint) return;
+  log_warning("the run can go on {}: start it again with --resume", next->text);
+}
+
+/// How a job that has failed goes on, which a line says; null where it ends with its code.
+const Continuation* next_start(const SupervisorOptions& options, int restarts, int code,
+                               const JobEnd& end, WayOn& way_on) {
+  if (restarts >= options.max_restarts) {
+    if (options.max_restarts > 0) {
+      log_error("the job ended with code {}, and all {} restarts are used up", code,
+                options.max_restarts);
+    }
+    if (end.killed_by == 0) tell_way_on(way_on);
+    return nullptr;
+  }
+  const Continuation* const next = way_on.find();
+  if (next == nullptr) {
+    log_warning("the job ended with code {}, and is not started again", code);
+  } else {
+    log_warning("the job ended with code {}; restart {} of {}, {}", code, restarts + 1,
+                options.max_restarts, next->text);
+  }
+  return next;
 }
 
 }  // namespace
@@ -159,28 +211,20 @@ int supervise(LaunchPlan plan, const SupervisorOptions& options) {
     if (end.code == 0 || end.code == ExitCode::stopped || end.code == ExitCode::bad_input) {
       return end.code;
     }
-    tell_why(plan, end, options);
+    WayOn way_on(options, plan.rank.command);
+    tell_why(plan, end, way_on);
     const int code = did_not_start(plan, end) ? ExitCode::failure : end.code;
     if (end.stop_signal != 0) return 128 + end.stop_signal;
-    if (restarts >= options.max_restarts) {
-      if (options.max_restarts > 0) {
-        log_error("the job ended with code {}, and all {} restarts are used up", code,
-                  options.max_restarts);
-      }
-      if (end.killed_by == 0) tell_way_on(plan, options);
-      return code;
-    }
-    const Continuation next = options.go_on(plan.rank.command);
-    log_warning("the job ended with code {}; restart {} of {}, {}", code, restarts + 1,
-                options.max_restarts, next.text);
-    plan.rank.command = next.command;
+    const Continuation* const next = next_start(options, restarts, code, end, way_on);
+    if (next == nullptr) return code;
     if (stop == 0) stop = pause_before_restart(signals);
     if (stop != 0) {
       log_warning("stopped by signal {} ({}), the restart is called off; the run can go on {}",
-                  stop, strsignal(stop), next.text);
+                  stop, strsignal(stop), next->text);
       return ExitCode::stopped;
     }
   }
+    plan.rank.command = next->command;
 }
 
 std::string new_job_name() {

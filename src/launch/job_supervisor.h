@@ -18,7 +18,9 @@ struct Continuation {
 
 struct SupervisorOptions {
   int max_restarts = 0;
-  /// What to start instead of a command that failed. Only called once a job has failed.
+  /// What to start instead of a command that failed. Only called once a job has failed. Where it
+  /// throws, as of checkpoints that are all damaged or a disk that does not answer, a warning says
+  /// so, and the job, which keeps its code, is not started again.
   std::function<Continuation(const std::vector<std::string>& command)> go_on;
 };
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <csignal>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,8 @@
 
 namespace tandem::cli {
 namespace {
+
+namespace fs = std::filesystem;
 
 class UntoldEnd : public LaunchFault {};
 
@@ -84,17 +87,55 @@ TEST_F(UntoldEnd, OfWatchersIsNotToldBehindAnError) {
   for (const pid_t watcher : watchers) hold(watcher);
   hold(mpirun);  // which would wake them in order to end them
   hold(ranks[1]);
-  wait_until("the other one has told of it", 40.0, [&] {
-    return read_file(path("out/train.log")).find(" error ") != std::string::npos;
-  });
+  wait_until("the other one has told of it", 40.0,
+             [&] { return read_file(path("out/train.log")).find(" error ") != std::string::npos; });
   for (const pid_t watcher : watchers) Program::signal(watcher, SIGKILL);
   Program::signal(mpirun, SIGCONT);
   const Outcome outcome = end_after_fault(*job);
   EXPECT_NE(outcome.code, 2) << "of which no launcher says more";
-  EXPECT_NE(only_error(outcome).find(" for rank 1, which gives no sign of life"),
-            std::string::npos)
+  EXPECT_NE(only_error(outcome).find(" for rank 1, which gives no sign of life"), std::string::npos)
       << outcome.err;
   expect_clean_end(ranks);
+}
+
+/// A job whose ranks leave a single checkpoint, of which nothing can be read.
+class DamagedCheckpoints : public LaunchFault {
+ protected:
+  Outcome run_damaged(const Words& options, const std::string& end) const {
+    const std::string script =
+        "#!/bin/sh\nmkdir -p out/checkpoints\n"
+        "echo none >out/checkpoints/step-00000004.safetensors\n";
+    return run(with_script(launch(options), "mpirun", script + end));
+  }
+  static constexpr const char* not_known =
+      "warning: from where the run can go on is not known: none of the 1 checkpoints in "
+      "'out/checkpoints' is sound; ";
+};
+
+TEST_F(DamagedCheckpoints, AreWarnedOfAndLeaveTheJobsCode) {
+  for (const bool restarts : {false, true}) {
+    const Words options =
+        restarts ? Words{"--gpus", "none", "--max-restarts", "2"} : Words{"--gpus", "none"};
+    const Outcome outcome = run_damaged(options, "exit 3\n");
+    EXPECT_EQ(outcome.code, 3) << outcome.err;
+    only_error(outcome);
+    EXPECT_EQ(occurrences(outcome.err, not_known), 1U) << outcome.err;
+    EXPECT_EQ(
+        occurrences(outcome.err, "warning: the job ended with code 3, and is not started again\n"),
+        restarts ? 1U : 0U)
+        << outcome.err;
+    fs::remove_all(path("out"));
+  }
+  expect_nothing_left();
+}
+
+TEST_F(DamagedCheckpoints, LeaveTheLineOfAnMpirunThatIsKilled) {
+  const Outcome outcome = run_damaged({"--gpus", "none"}, "kill -KILL $$\n");
+  EXPECT_EQ(outcome.code, 128 + SIGKILL) << outcome.err;
+  EXPECT_EQ(only_error(outcome),
+            "error: mpirun was ended by signal 9 (Killed), and the ranks with it");
+  EXPECT_EQ(occurrences(outcome.err, not_known), 1U) << outcome.err;
+  expect_nothing_left();
 }
 
 }  // namespace

@@ -114,6 +114,27 @@ TEST_P(KilledStart, WhileDataAreOpenedIsNamed) {
   expect_named(job, GetParam(), "photos/train");
 }
 
+// The launcher looks then from where the run can go on.
+TEST_F(KilledStart, WhereCheckpointsDoNotAnswerLeavesTheJobsCode) {
+  for (const bool restarts : {false, true}) {
+    const Words options =
+        restarts ? Words{"--gpus", "none", "--max-restarts", "2"} : Words{"--gpus", "none"};
+    const Launch job = with_script(launch(options), "mpirun",
+                                   "#!/bin/sh\nmkdir -p out/checkpoints\n"
+                                   "echo >out/checkpoints/step-00000004.safetensors\nexit 3\n");
+    const Outcome outcome = run(with(hanging(job, "map"), "TANDEM_START_SECONDS", "5"));
+    EXPECT_EQ(outcome.code, 3) << outcome.err;
+    only_error(outcome);
+    EXPECT_EQ(occurrences(outcome.err,
+                          "warning: from where the run can go on is not known: "
+                          "out/checkpoints/step-00000004.safetensors: waited 4 s for it; "),
+              1U)
+        << outcome.err;
+    EXPECT_LT(outcome.seconds, 15.0);
+    std::filesystem::remove_all(path("out"));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Ranks, KilledStart, testing::Values(0, 1));
 
 }  // namespace
