@@ -113,12 +113,13 @@ class StuckStarter {
     const auto waited = since_failure_.look(failed, Standstill::Clock::now());
     if (ended_ || !failed || waited < patience_) return;
     ended_ = true;
+    // Open MPI 4.1 crashes at a SIGTERM then.
+    kill_all(process_);
+    if (!can_speak()) return;
     log_warning(
         "{} has not ended the job {:g} s after a rank failed, as where a host is gone; it is "
         "killed",
         name_, patience_.count());
-    // Open MPI 4.1 crashes at a SIGTERM then.
-    kill_all(process_);
   }
   bool ended() const { return ended_; }
 

@@ -81,6 +81,8 @@ std::string job_named(const std::string& name) {
   return fmt::format("tests-{}-{}", ::getpid(), name);
 }
 
+constexpr std::chrono::seconds patience_of_test(10);
+
 /// What a starter does that waits for a host that is gone, whatever it is told.
 const std::vector<std::string> stuck_starter{"sh", "-c", "trap '' TERM; sleep 60 & wait; wait"};
 
@@ -182,45 +184,71 @@ TEST(RunJob, HasNotStoppedWhereItsRanksHaveNot) {
   EXPECT_EQ(job.end.killed_by, 0);
 }
 
-/// Standard error of this process, while it lives: what `open` makes.
+/// Standard error of this process, while it lives: a pipe that takes nothing, since it is full, or
+/// since it has lost its reader.
 class OtherStandardError {
  public:
-  explicit OtherStandardError(int descriptor) : before_(::dup(STDERR_FILENO)) {
-    ::dup2(descriptor, STDERR_FILENO);
+  explicit OtherStandardError(bool is_full) : before_(::dup(STDERR_FILENO)) {
+    EXPECT_EQ(::pipe2(ends_, O_CLOEXEC), 0);
+    ::dup2(ends_[1], STDERR_FILENO);
+    is_full ? fill() : close_reader();
   }
   ~OtherStandardError() {
     ::dup2(before_, STDERR_FILENO);
-    ::close(before_);
+    for (const int each : {before_, ends_[0], ends_[1]}) {
+      if (each >= 0) ::close(each);
+    }
   }
   OtherStandardError(const OtherStandardError&) = delete;
   OtherStandardError& operator=(const OtherStandardError&) = delete;
 
+  void close_reader() { ::close(std::exchange(ends_[0], -1)); }
+
  private:
+  void fill() const {
+    ASSERT_EQ(::fcntl(ends_[1], F_SETFL, O_NONBLOCK), 0);
+    while (::write(ends_[1], "full", 4) > 0) {
+    }
+    ASSERT_EQ(::fcntl(ends_[1], F_SETFL, 0), 0);
+  }
+
   int before_;
+  int ends_[2] = {-1, -1};
 };
 
 // As tee ends at the same Ctrl-C, or a terminal is held by Ctrl-S.
 TEST(RunJob, HandsAStopOnWhereNothingCanBeSaid) {
   for (const bool is_full : {true, false}) {
-    int ends[2];
-    ASSERT_EQ(::pipe(ends), 0);
-    if (is_full) {
-      ASSERT_EQ(::fcntl(ends[1], F_SETFL, O_NONBLOCK), 0);
-      while (::write(ends[1], "full", 4) > 0) {
-      }
-      ASSERT_EQ(::fcntl(ends[1], F_SETFL, 0), 0);
-    } else {
-      ::close(ends[0]);
-    }
     int code = 0;
     {
-      const OtherStandardError other(ends[1]);
+      const OtherStandardError other(is_full);
       code = StoppedJob(job_named(is_full ? "full" : "gone"), {{SIGINT, 75}}, 1).end.code;
     }
     EXPECT_EQ(code, 75);
-    ::close(ends[1]);
-    if (is_full) ::close(ends[0]);
   }
+}
+
+TEST(RunJob, EndsAStarterThatIsStuckWhereNothingCanBeSaid) {
+  const SignalQueue signals;
+  const std::string job = job_named("unsaid");
+  const FailedRanks ranks(job, {1});
+  const Disposition broken_pipe(SIGPIPE, SIG_IGN);
+  const auto begin = std::chrono::steady_clock::now();
+  JobEnd end;
+  {
+    OtherStandardError other(true);
+    // So that this test ends where the launcher waits for somebody to read.
+    const std::jthread later([&](const std::stop_token& over) {
+      while (!over.stop_requested() &&
+             std::chrono::steady_clock::now() - begin < patience_of_test) {
+        std::this_thread::sleep_for(milliseconds(20));
+      }
+      other.close_reader();
+    });
+    end = run_job(stuck_starter, job, milliseconds(500), signals);
+  }
+  EXPECT_EQ(end.code, 1);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, patience_of_test);
 }
 
 /// Of this process and its children, while it lives.
