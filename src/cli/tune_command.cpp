@@ -204,7 +204,7 @@ class Tuner {
   const TuneArguments& arguments_;
   RunConfig config_;
   SearchLimits limits_;
-  StopSignal stop_;
+  StopSignal stop_{StopSignal::Hangup::stops};
   ScratchFolder folder_;
   Teller teller_;
   BenchCall call_;

@@ -73,6 +73,7 @@ void require_starter(Starter starter) {
 
 /// Nothing in memory is left of the job on this host afterwards.
 JobEnd run_plan(const LaunchPlan& plan, const SignalQueue& signals) {
+  remove_abandoned_boards();
   const SharedMemoryFolder shared_memory_folder(plan.rank.job);
   const JobEnd end = run_job(start_command(plan, plan.starter, ::geteuid() == 0), plan.rank.job,
                              ending_patience(plan), signals);
@@ -121,7 +122,6 @@ void tell_of_silent_end(const LaunchPlan& plan, const JobEnd& end) {
   }
 }
 
-/// Where no rank could say it.
 /// From where a job that failed can go on: looked for once, where somebody asks.
 class WayOn {
  public:
@@ -150,6 +150,7 @@ class WayOn {
   bool looked_ = false;
 };
 
+/// Where no rank could say it.
 void tell_why(const LaunchPlan& plan, const JobEnd& end, WayOn& way_on) {
   const bool told_by_rank = end.rank_code > 0 && end.rank_code < ExitCode::of_signal(0);
   if (end.stop_signal != 0 && end.killed_by == 0 && !told_by_rank) {
@@ -223,8 +224,8 @@ int supervise(LaunchPlan plan, const SupervisorOptions& options) {
                   stop, strsignal(stop), next->text);
       return ExitCode::stopped;
     }
-  }
     plan.rank.command = next->command;
+  }
 }
 
 std::string new_job_name() {

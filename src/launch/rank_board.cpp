@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <limits>
 #include <system_error>
@@ -69,6 +70,23 @@ int open_shared(const std::string& name, std::size_t bytes) {
   static_cast<void>(::shm_unlink(name.c_str()));
   errno = error;
   return -1;
+}
+
+/// The lock by which a board is somebody's: of the open file as well, but another kind than
+/// FileLock's, so that the two do not meet.
+bool take_hold(int descriptor, short type) {
+  struct flock lock {};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  return ::fcntl(descriptor, F_OFD_SETLK, &lock) == 0;
+}
+
+/// Whether it is a file of this user's in which nothing has been made for a minute: a younger one
+/// may not be held yet.
+bool is_old_board(const fs::path& path) {
+  struct stat facts {};
+  return ::lstat(path.c_str(), &facts) == 0 && S_ISREG(facts.st_mode) &&
+         facts.st_uid == ::geteuid() && std::time(nullptr) - facts.st_mtime > 60;
 }
 
 /// This watcher's alone where there is no memory to share: it then speaks of its own rank.
@@ -164,6 +182,8 @@ RankBoard::RankBoard(const WatchPlace& place, int rank)
     descriptor_ = open_own(bytes());
   }
   childs_descriptor_ = ::open(fmt::format("/proc/self/fd/{}", descriptor_).c_str(), O_RDWR);
+  // Nobody else asks for it but who removes what nobody holds.
+  if (childs_descriptor_ >= 0) static_cast<void>(take_hold(childs_descriptor_, F_RDLCK));
   memory_ = ::mmap(nullptr, bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
   if (memory_ == MAP_FAILED) system_error("no shared memory: {}", std::strerror(errno));
   Entry& own = entry(place_);
@@ -248,6 +268,18 @@ void remove_rank_boards(const std::string& job) {
   for (const fs::directory_entry& each : fs::directory_iterator("/dev/shm", code)) {
     if (!each.path().filename().string().starts_with(name_start(job))) continue;
     fs::remove(each.path(), code);
+  }
+}
+
+void remove_abandoned_boards() {
+  const std::string start = fmt::format("{}-", report_file_start);
+  std::error_code code;
+  for (const fs::directory_entry& each : fs::directory_iterator("/dev/shm", code)) {
+    if (!each.path().filename().string().starts_with(start) || !is_old_board(each.path())) continue;
+    const int board = ::open(each.path().c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (board < 0) continue;
+    if (take_hold(board, F_WRLCK)) fs::remove(each.path(), code);
+    static_cast<void>(::close(board));
   }
 }
 

@@ -107,4 +107,8 @@ class RankBoard {
 /// Removes what watchers of the job left on this host that were killed before all had come.
 void remove_rank_boards(const std::string& job);
 
+/// Removes what those left of this user's jobs whose launcher was killed too: that nobody holds,
+/// for a minute at least.
+void remove_abandoned_boards();
+
 }  // namespace tandem

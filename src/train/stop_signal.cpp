@@ -52,7 +52,7 @@ void catch_unless_ignored(int number, const struct sigaction& action, struct sig
 
 }  // namespace
 
-StopSignal::StopSignal() {
+StopSignal::StopSignal(Hangup hangup) : hangup_(hangup) {
   TANDEM_CHECK(!g_installed.exchange(true), "two StopSignals live at the same time");
   g_first_time = 0;
   g_signal = 0;
@@ -62,6 +62,7 @@ StopSignal::StopSignal() {
   sigemptyset(&action.sa_mask);
   catch_unless_ignored(SIGINT, action, previous_interrupt_);
   catch_unless_ignored(SIGTERM, action, previous_terminate_);
+  if (hangup_ == Hangup::stops) catch_unless_ignored(SIGHUP, action, previous_hangup_);
   TANDEM_CHECK(::sigaction(SIGUSR1, &action, nullptr) == 0, "cannot catch SIGUSR1");
 }
 
@@ -69,6 +70,9 @@ StopSignal::~StopSignal() {
   // Fails for wrong arguments only, and these came from the same call.
   static_cast<void>(::sigaction(SIGINT, &previous_interrupt_, nullptr));
   static_cast<void>(::sigaction(SIGTERM, &previous_terminate_, nullptr));
+  if (hangup_ == Hangup::stops) {
+    static_cast<void>(::sigaction(SIGHUP, &previous_hangup_, nullptr));
+  }
   struct sigaction ignore {};
   ignore.sa_handler = SIG_IGN;
   static_cast<void>(::sigaction(SIGUSR1, &ignore, nullptr));
@@ -85,6 +89,8 @@ std::string_view StopSignal::signal_name() const {
       return "SIGINT";
     case SIGTERM:
       return "SIGTERM";
+    case SIGHUP:
+      return "SIGHUP";
     case SIGUSR1:
       return "SIGUSR1";
     default:

@@ -20,13 +20,19 @@ namespace tandem {
 /// for its own copy or for that of another rank.
 class StopSignal {
  public:
-  StopSignal();
+  /// What a terminal that is lost (SIGHUP) does.
+  enum class Hangup {
+    ends,  ///< what it does by default, where nobody has changed that
+    stops  ///< the same as SIGTERM: for who has something to clear away
+  };
+
+  explicit StopSignal(Hangup hangup = Hangup::ends);
   ~StopSignal();
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
 
   bool requested() const;
-  /// "SIGINT", "SIGTERM" or "SIGUSR1", whichever came first; "" before.
+  /// "SIGINT", "SIGTERM", "SIGHUP" or "SIGUSR1", whichever came first; "" before.
   std::string_view signal_name() const;
   /// The number of that signal; 0 before.
   int signal_number() const;
@@ -34,6 +40,8 @@ class StopSignal {
  private:
   struct sigaction previous_interrupt_ {};
   struct sigaction previous_terminate_ {};
+  struct sigaction previous_hangup_ {};
+  Hangup hangup_;
 };
 
 }  // namespace tandem

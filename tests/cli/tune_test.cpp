@@ -119,7 +119,7 @@ TEST_F(Tune, WhereNothingCanBeKeptItIsToldAndWrittenNevertheless) {
 }
 
 TEST_F(Tune, ASignalEndsEverything) {
-  for (const int number : {SIGINT, SIGTERM}) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     Program program(launch({"--seconds", "100"}));
     wait_until("a candidate runs", 30.0, [&] { return processes_left() >= 2; });
     program.signal(number);

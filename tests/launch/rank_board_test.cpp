@@ -172,30 +172,63 @@ TEST(RankBoard, SpeaksOfItsOwnRankWhereNothingCanBeShared) {
   EXPECT_EQ(told[0].step, 7);
 }
 
+/// Of the job in /dev/shm.
+std::vector<std::filesystem::path> files_of(const std::string& job) {
+  std::vector<std::filesystem::path> found;
+  for (const auto& each : std::filesystem::directory_iterator("/dev/shm")) {
+    if (each.path().filename().string().find(job) != std::string::npos) {
+      found.push_back(each.path());
+    }
+  }
+  return found;
+}
+
 TEST(RankBoard, LeavesNoNameOnceAllHaveIt) {
   const std::string job = new_job_name();
-  const auto names = [&] {
-    int count = 0;
-    for (const auto& each : std::filesystem::directory_iterator("/dev/shm")) {
-      count += each.path().filename().string().find(job) != std::string::npos ? 1 : 0;
-    }
-    return count;
-  };
+  const auto names = [&] { return files_of(job).size(); };
   const RankBoard first({.job = job, .local_rank = 0, .local_size = 2}, 0);
-  EXPECT_EQ(names(), 1);
+  EXPECT_EQ(names(), 1U);
   EXPECT_TRUE(first.any(RankState::unknown));
   {
     const RankBoard second({.job = job, .local_rank = 1, .local_size = 2}, 1);
-    EXPECT_EQ(names(), 0);
+    EXPECT_EQ(names(), 0U);
     EXPECT_FALSE(first.any(RankState::unknown));
   }
   const std::string other = new_job_name();
   const RankBoard lonely({.job = job, .local_rank = 0, .local_size = 2}, 0);
-  EXPECT_EQ(names(), 1);
+  EXPECT_EQ(names(), 1U);
   remove_rank_boards(other);
-  EXPECT_EQ(names(), 1);
+  EXPECT_EQ(names(), 1U);
   remove_rank_boards(job);
-  EXPECT_EQ(names(), 0);
+  EXPECT_EQ(names(), 0U);
+}
+
+/// The first of two watchers that are killed, and their launcher too, before the second has come.
+void leave_board(const std::string& job) {
+  const pid_t watcher = ::fork();
+  if (watcher == 0) {
+    const RankBoard board({.job = job, .local_rank = 0, .local_size = 2}, 0);
+    ::raise(SIGKILL);
+  }
+  EXPECT_EQ(::waitpid(watcher, nullptr, 0), watcher);
+}
+
+TEST(RankBoard, ThatADeadJobLeftIsRemovedByTheNextLauncher) {
+  const std::string dead = new_job_name();
+  const std::string living = new_job_name();
+  const std::string young = new_job_name();
+  leave_board(dead);
+  leave_board(young);
+  const RankBoard board({.job = living, .local_rank = 0, .local_size = 2}, 0);
+  const auto long_ago = std::filesystem::file_time_type::clock::now() - std::chrono::minutes(10);
+  for (const std::string& job : {dead, living}) {
+    std::filesystem::last_write_time(files_of(job).at(0), long_ago);
+  }
+  remove_abandoned_boards();
+  EXPECT_TRUE(files_of(dead).empty());
+  EXPECT_EQ(files_of(living).size(), 1U);
+  EXPECT_EQ(files_of(young).size(), 1U);
+  remove_rank_boards(young);
 }
 
 TEST(Standstill, CountsOnlyWhatItSaw) {
