@@ -31,6 +31,7 @@
 #include "launch/job_supervisor.h"
 #include "launch/launch_plan.h"
 #include "launch/mps_environment.h"
+#include "launch/reused_mps.h"
 #include "launch/this_host.h"
 #include "parallel/mpi/mpi_session.h"
 #include "parallel/mpi/mpi_start_watch.h"
@@ -222,6 +223,17 @@ void check_memory(const LaunchPlan& plan, const std::vector<GpuInfo>& gpus) {
   }
 }
 
+void check_mps_environment(const SlotRequest& slot) {
+  require_mps_share(slot, variable);
+  warn_of_foreign_mps(slot, variable);
+}
+
+/// On this host; whether the others' daemons take the ranks their GPUs' server says.
+void check_mps(const SlotRequest& slot, const std::vector<GpuInfo>& used, const GpuList& gpus) {
+  check_mps_environment(slot);
+  if (slot.reuse_mps) require_free_clients(slot, gpus, used, MpsControl::of_environment());
+}
+
 /// Settles, of a job of this host too, what each host's ranks get, and checks it before anything
 /// starts, and of a dry run too.
 HostSlots deal_to_this_host(const LaunchArguments& arguments, LaunchPlan& plan) {
@@ -245,7 +257,7 @@ HostSlots deal_to_this_host(const LaunchArguments& arguments, LaunchPlan& plan) 
   check_batch(plan);
   check_memory(plan, used);
   warn_of_other_users(used);
-  if (!used.empty()) warn_of_foreign_mps(slot, variable);
+  if (!used.empty()) check_mps(slot, used, gpus);
   return slots;
 }
 
@@ -261,7 +273,7 @@ void ask_of_other_hosts(const LaunchArguments& arguments, LaunchPlan& plan) {
   }
   place_ranks(arguments, requested(arguments), plan.rank);
   plan.processes_per_host = processes_of_other_hosts(slot);
-  if (slot.gpus != "none") warn_of_foreign_mps(slot, variable);
+  if (slot.gpus != "none") check_mps_environment(slot);
 }
 
 /// resumed_command(), by a launcher that waits no longer for a disk than for what ranks read first.

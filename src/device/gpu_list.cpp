@@ -116,8 +116,9 @@ GpuInfo describe(const Functions& nvml, DeviceHandle* device) {
   if (nvml.processes != nullptr) {
     unsigned int none = 0;
     gpu.busy = nvml.processes(device, &none, nullptr) == nvml::insufficient_size;
+    gpu.processes = processes_on(nvml, device);
     gpu.processes_of_others =
-        static_cast<int>(std::ranges::count_if(processes_on(nvml, device), is_of_another_user));
+        static_cast<int>(std::ranges::count_if(gpu.processes, is_of_another_user));
   }
   return gpu;
 }

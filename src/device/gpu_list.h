@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -16,6 +18,8 @@ struct GpuInfo {
   bool prohibited = false;  ///< compute mode: no process may use it
   bool exclusive = false;   ///< compute mode: one process at a time
   bool busy = false;        ///< some process computes on it
+  /// Those that do; none where NVML does not tell. Their ids hold outside of a container.
+  std::vector<pid_t> processes{};
   /// Processes of other users that compute on it; without those of which /proc tells no owner, as
   /// from within a container.
   int processes_of_others = 0;

@@ -411,7 +411,8 @@ TEST_F(LaunchFault, RunningDaemonIsUsedOnRequestAndLeftAlone) {
       << none.err;
   fs::create_directories(pipes);
   ASSERT_EQ(on_daemon({"nvidia-cuda-mps-control", "-d"}), 0);
-  write_file(pipes / "busy", "");  // so that the stand-in's first answer fails
+  write_file(pipes / "busy",
+             "2");  // so that neither launcher nor first rank gets an answer at once
   const Outcome outcome = run(reusing);
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(on_daemon({"sh", "-c", "echo get_server_list | nvidia-cuda-mps-control"}), 0);

@@ -97,6 +97,35 @@ TEST_F(RanksBesideAnotherDaemon, UseItOnRequestWithAGpuEachToo) {
   EXPECT_EQ(outcome.err.find("ignored"), std::string::npos) << outcome.err;
 }
 
+TEST_F(RanksBesideAnotherDaemon, AreRefusedWhereItDoesNotTakeThemToo) {
+  std::string clients;
+  std::string processes;
+  for (int client = 100001; client <= 100046; ++client) {
+    clients += fmt::format("{}\n", client);
+    processes += fmt::format("{}{}", processes.empty() ? ":processes=" : ",", client);
+  }
+  write_file(fs::path(pipes_) / "clients", clients);
+  const auto told = [&](const Words& options) {
+    return run(with(among_variables(launch(options, set({"train.max_steps=1"}))), "FAKE_GPUS",
+                    fmt::format("GPU-a GPU-b{}", processes)));
+  };
+  const Outcome refused = told({"--reuse-mps", "--ranks-per-gpu", "4", "--oversubscribe"});
+  expect_one_message(
+      refused, {fmt::format("--reuse-mps: CUDA MPS takes 48 processes a GPU with this driver, and "
+                            "the daemon in '{}' has 46 clients on GPU-b (",
+                            pipes_),
+                ") already, so that 4 more do not fit; "});
+  EXPECT_FALSE(fs::exists(path("out")));
+  EXPECT_EQ(told({"--reuse-mps", "--ranks-per-gpu", "4", "--gpus", "1"}).code, 0);
+}
+
+TEST_F(RanksBesideAnotherDaemon, AreRefusedWhereItsShareOfTheEnvironmentIsNone) {
+  const Outcome refused =
+      run(with(among_variables(launch({"--reuse-mps"})), share_variable, "150"));
+  expect_one_message(refused, {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE='150' is no share of a GPU"});
+  EXPECT_FALSE(fs::exists(path("out")));
+}
+
 TEST_F(RanksBesideAnotherDaemon, HaveItsVariablesAsTheyAreWithoutGpus) {
   const Outcome outcome =
       job({"--gpus", "none", "--ranks-per-gpu", "2", "--oversubscribe"}, [&](pid_t rank) {
