@@ -82,7 +82,10 @@ class Teller {
 
   void end(const Candidate& candidate, const Measurement& found) const {
     if (live_) fmt::print(stderr, "\r\x1b[K");
-    Row row{.candidate = candidate, .problem = found.problem, .does_not_fit = found.does_not_fit};
+    Row row{.candidate = candidate,
+            .problem = found.problem,
+            .does_not_fit = found.does_not_fit,
+            .timed_out = found.timed_out};
     if (found.rates) row.runs.push_back(*found.rates);
     log_info("{:>4.0f} s  {}", elapsed(), row_text(row));
   }

@@ -54,6 +54,7 @@ struct Row {
   std::vector<Rates> final_runs{};
   std::string problem{};
   bool does_not_fit = false;
+  bool timed_out = false;
 
   bool measured() const { return !runs.empty() || !final_runs.empty(); }
   const std::vector<Rates>& counted() const { return final_runs.empty() ? runs : final_runs; }

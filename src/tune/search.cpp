@@ -100,6 +100,7 @@ class Search {
     if (!found.rates) {
       row.problem = found.problem;
       row.does_not_fit = found.does_not_fit;
+      row.timed_out = found.timed_out;
       return found;
     }
     runs_.push_back({candidate.placement, elapsed_() - before});

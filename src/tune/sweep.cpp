@@ -27,7 +27,10 @@ std::vector<Placement> placements(const SearchLimits& limits, const TuneResult& 
 
 Row measure_once(const Candidate& candidate, const Measure& measure) {
   const Measurement found = measure(candidate, patience_seconds);
-  Row row{.candidate = candidate, .problem = found.problem, .does_not_fit = found.does_not_fit};
+  Row row{.candidate = candidate,
+          .problem = found.problem,
+          .does_not_fit = found.does_not_fit,
+          .timed_out = found.timed_out};
   if (found.rates) row.runs.push_back(*found.rates);
   return row;
 }

@@ -33,6 +33,7 @@ Json row_json(const Row& row) {
   json["final_runs"] = runs_json(row.final_runs);
   if (!row.problem.empty()) json["problem"] = row.problem;
   if (row.does_not_fit) json["does_not_fit"] = true;
+  if (row.timed_out) json["timed_out"] = true;
   return json;
 }
 

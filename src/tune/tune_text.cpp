@@ -48,8 +48,12 @@ std::string row_heading() {
 std::string row_text(const Row& row) {
   const std::string name = text_of(row.candidate);
   if (!row.measured()) {
+    // One that took too long may have been choosing kernels all the time: no fault of its own.
     return fmt::format("{:<36} {}{}", name,
-                       row.does_not_fit ? "does not fit: " : "failed: ", row.problem);
+                       row.does_not_fit ? "does not fit: "
+                       : row.timed_out  ? "not done in time: "
+                                        : "failed: ",
+                       row.problem);
   }
   const std::optional<double> bytes = row.counted().back().device_bytes;
   return fmt::format("{:<36} {:>12.1f} {:>25} {:>12.1f} {:>10} {:>5}", name, row.training(),

@@ -51,6 +51,21 @@ TEST(TuneText, ARowHasMedianAndRange) {
   EXPECT_EQ(text.size(), row_heading().size()) << "columns lie below their heads";
 }
 
+TEST(TuneText, ARunThatWasCutOffHasNotFailed) {
+  MadeUpMachine machine;
+  machine.more_seconds = [](const Candidate& candidate) {
+    return candidate == folded(4) ? 1e6 : 0.0;
+  };
+  machine.problem = [](const Candidate& candidate) {
+    return candidate == processes(8) ? "no such luck" : "";
+  };
+  const TuneResult result = machine.search(ample_limits);
+  expect_part(tune_text(result), "not done in time: took too long\n");
+  expect_part(tune_text(result), "failed: no such luck\n");
+  const std::string json = tune_json(ample_limits, result, std::nullopt);
+  expect_part(json, "\"timed_out\": true");
+}
+
 TEST(TuneText, WhereNothingWasMeasuredAgainItSaysWhatIsCompared) {
   TuneResult result = example(false);
   for (Row& row : result.rows) row.final_runs.clear();
