@@ -198,6 +198,7 @@ CpuSet cpus_near(const std::string& bus_id, const std::filesystem::path& root) {
 
 std::vector<CpuSet> share_cores(const std::vector<CpuSet>& cores, const std::vector<CpuSet>& near) {
   std::vector<Places> places;
+  places.reserve(near.size());
   for (const CpuSet& cpus : near) places.push_back(places_near(cores, cpus));
   std::vector<CpuSet> shares(near.size());
   for (Group& group : dealing_groups(places, cores.size())) {

@@ -75,8 +75,8 @@ void require_starter(Starter starter) {
 JobEnd run_plan(const LaunchPlan& plan, const SignalQueue& signals) {
   remove_abandoned_boards();
   const SharedMemoryFolder shared_memory_folder(plan.rank.job);
-  const JobEnd end = run_job(start_command(plan, plan.starter, ::geteuid() == 0), plan.rank.job,
-                             ending_patience(plan), signals);
+  JobEnd end = run_job(start_command(plan, plan.starter, ::geteuid() == 0), plan.rank.job,
+                       ending_patience(plan), signals);
   remove_rank_boards(plan.rank.job);
   return end;
 }
