@@ -100,6 +100,9 @@ ProcessReport& own_report() {
 
 bool has_watching_parent() { return shared().report != nullptr; }
 
-HostClaims* host_claims() { return shared().claims; }
+HostClaims* host_claims() {
+  // Whatever writes an error line asks: that alone does not settle what own_report() is.
+  return std::getenv(variable_name) == nullptr ? nullptr : shared().claims;
+}
 
 }  // namespace tandem
