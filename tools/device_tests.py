@@ -179,6 +179,8 @@ def wait_for(shard: Shard, process: subprocess.Popen, mark: str, output: pathlib
 
 def run_program(options: argparse.Namespace, program: str) -> tuple[bool, str]:
     tests = tests_of(options, program)
+    # A shard without a test would have no verdict.
+    options = argparse.Namespace(**vars(options) | {"shards": max(1, min(options.shards, len(tests)))})
     begin = time.monotonic()
     deadline = begin + (math.inf if options.limit is None else options.limit)
     with ThreadPoolExecutor(options.jobs) as pool:
@@ -210,7 +212,7 @@ def main() -> int:
     parser.add_argument("programs", nargs="+", metavar="PROGRAM")
     parser.add_argument("--tool", choices=TOOLS, default="none")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="shards at a time")
-    parser.add_argument("--shards", type=int, help="of a program; default: as many as jobs")
+    parser.add_argument("--shards", type=int, help="of a program, at most one for each test; default: as many as jobs")
     parser.add_argument("--filter", default="*", help="as of --gtest_filter")
     parser.add_argument("--limit", type=float, default=None, metavar="SECONDS",
                         help="for a program, from where its first shards begin")

@@ -107,6 +107,9 @@ HANGS=Each/Sum.Of/0 expect 1 "shard 0: 1 passed, 0 failed, T" "shard 1: 1 passed
   "not run: Each/Sum.Of/0" "not run: Each/Sum.Of/1" \
   "test_a, *: 2 of 4 passed, 0 failed, in T; NOT ALL WELL" -- --jobs 1 --shards 4 --limit 20
 none_goes_on 2
+# No shard is without a test.
+expect 0 "shard 0: 1 passed, 0 failed, T" "shard 1: 1 passed, 0 failed, T" "shard 2: 1 passed, 0 failed, T" \
+  "shard 3: 1 passed, 0 failed, T" "test_a, *: 4 of 4 passed, 0 failed, in T" -- --shards 9
 LEAVES=Sum.OfMany expect 1 "shard 0: 2 passed, 0 failed, T" \
   "shard 1: 2 passed, 0 failed, T; 2 processes left behind" \
   "left behind of shard 1: PID sleep 3600" "left behind of shard 1: PID sleep 3601" \
