@@ -72,8 +72,17 @@ CudaDevice read_device(int index) {
           .l2_bytes = static_cast<std::size_t>(properties.l2CacheSize)};
 }
 
+/// Ampere's, whose tensor cores multiply bf16; cmake/Cuda.cmake leaves out older cards.
+constexpr int least_capability = 80;
+
 /// Else the first kernel fails, with words that name neither.
 void require_kernels(const CudaDevice& device) {
+  if (device.capability < least_capability) {
+    input_error(
+        "{} has compute capability {}.{}, and Tandem takes 8.0 or later: choose other GPUs by "
+        "CUDA_VISIBLE_DEVICES, or set train.device = \"cpu\"",
+        device.name, device.capability / 10, device.capability % 10);
+  }
   if (has_kernel_image()) return;
   input_error(
       "{} has compute capability {}.{}, and Tandem was built for {}: build it where that GPU is "

@@ -241,14 +241,20 @@ TEST_F(RunTest, MoreThreadsThanCoresAreWarnedOf) {
 }
 
 TEST_F(RunTest, MilestonesBehindTheEndAreWarnedOf) {
-  const std::string warning = "schedule.milestones: 2 of 3 not before the run's end, epoch 1";
+  const auto warning = [](const char* end) {
+    return std::string("schedule.milestones: 2 of 3 not before the run's end, epoch ") + end + "\n";
+  };
   const std::vector<std::string> options = set({"train.epochs=1", "schedule.kind=step"});
   const auto said = [&](const char* out, const std::string& milestones) {
     const Outcome outcome = train(out, set({"schedule.milestones=" + milestones}, options));
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     return outcome.err;
   };
-  EXPECT_NE(said("late", "[0.5, 1, 2]").find(warning), std::string::npos);
+  EXPECT_NE(said("late", "[0.5, 1, 2]").find(warning("1")), std::string::npos);
+  const Outcome outcome =
+      train("ended",
+            set({"schedule.kind=step", "train.max_steps=4", "schedule.milestones=[0.25, 0.5, 1]"}));
+  EXPECT_NE(outcome.err.find(warning("0.5")), std::string::npos) << outcome.err;
   EXPECT_EQ(said("early", "[0.5]").find("milestones"), std::string::npos);
 }
 

@@ -71,6 +71,14 @@ TEST_F(CudaVersions, AGpuOfAnotherArchitectureIsToldBeforeTraining) {
   }
 }
 
+TEST_F(CudaVersions, AGpuBeforeAmpereIsToldBeforeTraining) {
+  expect_one_message(
+      train_on("auto", 1, {"TANDEM_CAPABILITY", "75"}),
+      {"Made-up GPU has compute capability 7.5, and Tandem takes 8.0 or later: choose "
+       "other GPUs by CUDA_VISIBLE_DEVICES, or set train.device = \"cpu\""});
+  EXPECT_FALSE(run_began());
+}
+
 class MoreRanksThanGpus : public CudaVersions, public testing::WithParamInterface<std::string> {};
 
 TEST_P(MoreRanksThanGpus, AreToldBeforeTrainingWhereTheyCannotBeDealtEvenly) {

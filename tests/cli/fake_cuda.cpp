@@ -13,6 +13,7 @@
 //   $TANDEM_GPUS              how many GPUs every rank sees; where it is not set, one
 //   $TANDEM_DRIVER_VERSION    the CUDA that the driver supports, as CUDA writes it: 12040; where it
 //                             is not set, the toolkit's
+//   $TANDEM_CAPABILITY        the GPUs' compute capability, 75 for 7.5; where it is not set, 9.0
 //   $TANDEM_KERNEL_IMAGE      "none": the GPUs are of a kind that the program was not built for
 //   $TANDEM_NEWER_ON_RANK_1   what rank 1 has a newer version of: "CUDA", "cuDNN", "cuBLASLt",
 //                             "NCCL" or "capability"
@@ -79,8 +80,10 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   *properties = {};
   properties->uuid.bytes[0] = static_cast<char>(device);
   std::snprintf(properties->name, sizeof properties->name, "Made-up GPU");
-  properties->major = 9;
-  properties->minor = is_newer("capability") ? 1 : 0;
+  const char* const capability = std::getenv("TANDEM_CAPABILITY");
+  const int number = capability == nullptr ? 90 : std::atoi(capability);
+  properties->major = number / 10;
+  properties->minor = number % 10 + (is_newer("capability") ? 1 : 0);
   properties->multiProcessorCount = 4;
   properties->totalGlobalMem = 1U << 30U;
   return cudaSuccess;

@@ -29,15 +29,19 @@ void log_recipe(const RunConfig& config, const ParameterStore& store) {
 }
 
 /// A run that is made shorter, for a trial, may never come to them.
-void warn_of_late_milestones(const RunConfig& config) {
+void warn_of_late_milestones(const RunConfig& config, std::int64_t steps_per_epoch) {
   const auto* const schedule = std::get_if<StepSchedule>(&config.schedule);
   if (schedule == nullptr) return;
-  const auto end = static_cast<double>(config.epochs);
+  auto end = static_cast<double>(config.epochs);
+  if (config.max_steps > 0) {
+    end =
+        std::min(end, static_cast<double>(config.max_steps) / static_cast<double>(steps_per_epoch));
+  }
   const auto late = std::ranges::count_if(schedule->milestones,
                                           [end](double milestone) { return milestone >= end; });
   if (late == 0) return;
-  log_warning("schedule.milestones: {} of {} not before the run's end, epoch {}", late,
-              schedule->milestones.size(), config.epochs);
+  log_warning("schedule.milestones: {} of {} not before the run's end, epoch {:.3g}", late,
+              schedule->milestones.size(), end);
 }
 
 /// Of each epoch's end, that makes no whole batch.
@@ -78,7 +82,7 @@ void log_description(const RunDescription& run) {
   }
   if (run.replica.updates_shares()) log_info("each rank updates its share of the weights");
   log_recipe(run.config, run.replica.store());
-  warn_of_late_milestones(run.config);
+  warn_of_late_milestones(run.config, steps);
 }
 
 JsonLine start_record(const RunDescription& run) {
