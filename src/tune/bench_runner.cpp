@@ -66,6 +66,7 @@ Measurement read_measurement(const std::string& json) {
     const nlohmann::json all = nlohmann::json::parse(json);
     const bool on_gpus = all.at("threads_per_rank").get<int>() == 0;
     return {.rates = read_rates(all),
+            .plan_seconds = all.at("start").at("model_seconds").get<double>(),
             .device = on_gpus ? all.at("device").get<std::string>() : read_machine().cpu_model,
             .devices = all.at("devices").get<int>(),
             .on_gpus = on_gpus};

@@ -38,6 +38,9 @@ struct Measurement {
   std::string problem{};         ///< why, in one line
   bool does_not_fit = false;     ///< the problem is memory
   bool timed_out = false;        ///< the problem is that it was ended for taking too long
+  /// Of the time that it took, for the model and its plan; most of it for choosing kernels, where
+  /// they are not kept yet.
+  double plan_seconds = 0.0;
 
   // Facts of the run, the same for all candidates; meant where there are rates.
   std::string device{};  ///< "NVIDIA H200", or the CPU's model

@@ -25,6 +25,9 @@ constexpr double longest_share = 0.25;
 /// Of the whole time, for a run that takes too long to end once it is told to.
 constexpr double ending_share = 0.03;
 
+/// A model and its plan take about so long where kernels are chosen already.
+constexpr double usual_plan_seconds = 1.5;
+
 class Search {
  public:
   Search(const SearchLimits& limits, const Measure& measure, const Elapsed& elapsed)
@@ -41,20 +44,26 @@ class Search {
     add_workers(finalists);
     leave_out_what_is_too_long(finalists);
     repeat(finalists);
+    // More runs may show what one did not: a loader that does not keep up.
+    reserved_rounds_ = 1.0;
+    const std::vector<Candidate> before = finalists;
+    add_workers(finalists);
+    if (finalists != before) repeat(finalists);
     decide(finalists);
     return std::move(result_);
   }
 
  private:
-  /// What a run of the placement took last; of one that has not run, what most take. The first run
-  /// of all chooses kernels and fills caches, so its time says little; before there are two others,
-  /// a thirtieth of the budget.
+  /// What a run of the placement took last, but for choosing its kernels, which it would not do
+  /// again; of one that has not run, what most take with that. The first run of all fills caches,
+  /// so its time says little; before there are two others, a thirtieth of the budget.
   double expected_seconds(const Placement& placement) const {
+    const bool has_run = std::ranges::find(runs_, placement, &Run::placement) != runs_.end();
     std::vector<double> all;
     double own = 0.0;
     for (std::size_t i = 1; i < runs_.size(); ++i) {
-      all.push_back(runs_[i].seconds);
-      if (runs_[i].placement == placement) own = runs_[i].seconds;
+      all.push_back(has_run ? runs_[i].again : runs_[i].seconds);
+      if (runs_[i].placement == placement) own = runs_[i].again;
     }
     if (own > 0.0) return own;
     return all.size() < 2 ? limits_.seconds / 30.0 : median(std::move(all));
@@ -67,7 +76,7 @@ class Search {
 
   /// For runs to go on.
   double left() const { return (1.0 - ending_share) * limits_.seconds - elapsed_(); }
-  /// For two rounds of one rank and whichever other is left of those that would come last by what
+  /// For some rounds of one rank and whichever other is left of those that would come last by what
   /// is known now.
   double reserved() const {
     const double one = expected_seconds(Placement{});
@@ -75,7 +84,7 @@ class Search {
     for (const Candidate& each : last_others()) {
       other = std::max(other, expected_seconds(each.placement));
     }
-    return 2.0 * (one + other);
+    return reserved_rounds_ * (one + other);
   }
 
   Row& row_of(const Candidate& candidate) {
@@ -103,7 +112,9 @@ class Search {
       row.timed_out = found.timed_out;
       return found;
     }
-    runs_.push_back({candidate.placement, elapsed_() - before});
+    const double took = elapsed_() - before;
+    const double choosing = std::max(found.plan_seconds - usual_plan_seconds, 0.0);
+    runs_.push_back({candidate.placement, took, std::max(took - choosing, 0.0)});
     result_.device = found.device;
     result_.devices = found.devices;
     result_.on_gpus = found.on_gpus;
@@ -336,8 +347,10 @@ class Search {
   struct Run {
     Placement placement;
     double seconds;
+    double again;  ///< that it would take with its kernels chosen
   };
   std::vector<Run> runs_;
+  double reserved_rounds_ = 2.0;
   TuneResult result_;
 };
 

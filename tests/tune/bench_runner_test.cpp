@@ -12,6 +12,7 @@ namespace tandem {
 namespace {
 
 constexpr const char* gpu_json = R"({"device": "NVIDIA H200", "threads_per_rank": 0, "devices": 2,
+ "start": {"model_seconds": 12.5},
  "step": {"images_per_second": 2000.0},
  "with_loader": {"images_per_second": 1500.0, "step_seconds": 0.2,
                  "step_seconds_range": [0.19, 0.21]},
@@ -45,6 +46,7 @@ TEST(ReadMeasurement, TakesRatesAndFacts) {
   EXPECT_EQ(found.rates->device_bytes, 1024.0);
   EXPECT_EQ(found.device, "NVIDIA H200");
   EXPECT_EQ(found.devices, 2);
+  EXPECT_EQ(found.plan_seconds, 12.5);
   EXPECT_TRUE(found.on_gpus);
 
   std::string cpu = gpu_json;

@@ -259,6 +259,41 @@ TEST(Search, FeedsOneRankBeforeItComparesOthersWithIt) {
   EXPECT_LE(now, limits.seconds);
 }
 
+/// What a search measured of ShuffleNetV2 on an H100 at 32 px, global batch 512, bf16: processes
+/// choose kernels for 17 s at first, and the loader kept up in one rank's first run alone.
+TEST(Search, ExpectsNoKernelsToBeChosenTwiceAndFeedsWhatTheFinalsShowToStarve) {
+  double now = 0.0;
+  std::vector<Candidate> runs;
+  const auto measure = [&](const Candidate& candidate, double) {
+    const auto same = [&](const Candidate& each) { return each.placement == candidate.placement; };
+    const bool processes = processes_of(candidate.placement) > 1;
+    const double choosing = std::ranges::any_of(runs, same) ? 1.0 : processes ? 17.0 : 2.0;
+    runs.push_back(candidate);
+    now += (runs.size() == 1 ? 20.0 : 4.0) + choosing;
+    const double one_batch = processes                                  ? 315e3
+                             : candidate.placement.ranks_per_device > 1 ? 390e3
+                                                                        : 386e3;
+    const bool starves = candidate.workers < 16 && runs.size() > 1;
+    const double training = starves ? 0.83 * one_batch : 0.98 * one_batch;
+    return Measurement{
+        .rates = Rates{.training = training, .one_batch = one_batch, .loader = training},
+        .plan_seconds = choosing,
+        .device = "H100",
+        .on_gpus = true};
+  };
+  for (const double seconds : {120.0, 240.0}) {
+    now = 0.0;
+    runs.clear();
+    const SearchLimits limits{.global_batch = 512, .workers = 8, .cores = 16, .seconds = seconds};
+    const TuneResult result = search_placement(limits, measure, [&] { return now; });
+    EXPECT_NE(std::ranges::find(runs, folded(4, 8)), runs.end()) << seconds;
+    EXPECT_LE(now, seconds);
+    if (seconds < 240.0) continue;  // else there is no time for more workers
+    EXPECT_EQ(choice_of(result).workers, 16) << text_of(choice_of(result));
+    EXPECT_EQ(result.rows.at(result.one_rank.value()).candidate.workers, 16);
+  }
+}
+
 TEST(Search, TakesWhatTrainsFastestAmongTheFinalists) {
   // However many workers one process has, it is fed by one at a time; processes take long.
   for (const double seconds : {110.0, 120.0, 240.0}) {
