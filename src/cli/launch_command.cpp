@@ -229,9 +229,10 @@ void check_mps_environment(const SlotRequest& slot) {
 }
 
 /// On this host; whether the others' daemons take the ranks their GPUs' server says.
-void check_mps(const SlotRequest& slot, const std::vector<GpuInfo>& used, const GpuList& gpus) {
+void check_mps(const SlotRequest& slot, const std::vector<GpuInfo>& used) {
   check_mps_environment(slot);
-  if (slot.reuse_mps) require_free_clients(slot, gpus, used, MpsControl::of_environment());
+  // The daemon has clients on GPUs too that CUDA_VISIBLE_DEVICES hides from this job.
+  if (slot.reuse_mps) require_free_clients(slot, list_gpus(), used, MpsControl::of_environment());
 }
 
 /// Settles, of a job of this host too, what each host's ranks get, and checks it before anything
@@ -257,7 +258,7 @@ HostSlots deal_to_this_host(const LaunchArguments& arguments, LaunchPlan& plan) 
   check_batch(plan);
   check_memory(plan, used);
   warn_of_other_users(used);
-  if (!used.empty()) check_mps(slot, used, gpus);
+  if (!used.empty()) check_mps(slot, used);
   return slots;
 }
 

@@ -26,13 +26,13 @@ void require_free_clients(const SlotRequest& request, const GpuList& host,
   if (!request.reuse_mps) return;
   const std::optional<std::vector<pid_t>> clients = daemon.clients();
   if (!clients) return;
-  const bool only_gpu = host.gpus.size() == 1;
   const int limit = mps_client_limit(host.cuda_version);
   for (const GpuInfo& gpu : used) {
-    const auto on_gpu = [&](pid_t client) {
-      return only_gpu || std::ranges::find(gpu.processes, client) != gpu.processes.end();
-    };
-    const auto there = static_cast<int>(std::ranges::count_if(*clients, on_gpu));
+    const auto named = static_cast<int>(std::ranges::count_if(*clients, [&](pid_t client) {
+      return std::ranges::find(gpu.processes, client) != gpu.processes.end();
+    }));
+    const bool all = named == 0 && host.gpus.size() == 1;
+    const int there = all ? static_cast<int>(clients->size()) : named;
     if (there + request.processes_per_gpu <= limit) continue;
     input_error(
         "--reuse-mps: CUDA MPS takes {} processes a GPU with this driver, and the daemon in '{}' "

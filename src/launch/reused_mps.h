@@ -17,9 +17,10 @@ namespace tandem {
 void require_mps_share(const SlotRequest& request, const ReadEnvironment& environment);
 
 /// Throws InputError where the daemon has so many clients already on one of the GPUs that `used`
-/// names that its server does not take the ranks too. Where NVML does not name a GPU's processes,
-/// as from within a container, they are not counted, unless it is this host's only one: there all
-/// clients are. A daemon that does not answer is the ranks' to tell.
+/// names that its server does not take the ranks too. `host`: all of this host's GPUs, whatever
+/// CUDA_VISIBLE_DEVICES leaves of them. Where NVML names none of the clients, as from within a
+/// container, they are not counted, unless the GPU is this host's only one: there all clients are.
+/// A daemon that does not answer is the ranks' to tell.
 void require_free_clients(const SlotRequest& request, const GpuList& host,
                           const std::vector<GpuInfo>& used, const MpsControl& daemon);
 

@@ -105,18 +105,22 @@ TEST_F(RanksBesideAnotherDaemon, AreRefusedWhereItDoesNotTakeThemToo) {
     processes += fmt::format("{}{}", processes.empty() ? ":processes=" : ",", client);
   }
   write_file(fs::path(pipes_) / "clients", clients);
-  const auto told = [&](const Words& options) {
-    return run(with(among_variables(launch(options, set({"train.max_steps=1"}))), "FAKE_GPUS",
-                    fmt::format("GPU-a GPU-b{}", processes)));
+  const auto job = [&](const Words& options) {
+    return with(among_variables(launch(options, set({"train.max_steps=1"}))), "FAKE_GPUS",
+                fmt::format("GPU-a:processes=4711 GPU-b{}", processes));
   };
-  const Outcome refused = told({"--reuse-mps", "--ranks-per-gpu", "4", "--oversubscribe"});
+  const Outcome refused = run(job({"--reuse-mps", "--ranks-per-gpu", "4", "--oversubscribe"}));
   expect_one_message(
       refused, {fmt::format("--reuse-mps: CUDA MPS takes 48 processes a GPU with this driver, and "
                             "the daemon in '{}' has 46 clients on GPU-b (",
                             pipes_),
                 ") already, so that 4 more do not fit; "});
   EXPECT_FALSE(fs::exists(path("out")));
-  EXPECT_EQ(told({"--reuse-mps", "--ranks-per-gpu", "4", "--gpus", "1"}).code, 0);
+  EXPECT_EQ(run(job({"--reuse-mps", "--ranks-per-gpu", "4", "--gpus", "1"})).code, 0);
+  // Its clients stay on the GPU that this job does not see.
+  const Outcome beside = run(with(job({"--reuse-mps", "--ranks-per-gpu", "4", "--dry-run"}),
+                                  "CUDA_VISIBLE_DEVICES", "GPU-a"));
+  EXPECT_EQ(beside.code, 0) << beside.err;
 }
 
 TEST_F(RanksBesideAnotherDaemon, AreRefusedWhereItsShareOfTheEnvironmentIsNone) {

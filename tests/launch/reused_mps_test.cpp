@@ -45,9 +45,13 @@ class ReusedDaemon : public testing::Test {
   ~ReusedDaemon() override { ::setenv("PATH", path_.c_str(), 1); }
 
   std::string message(int ranks, const std::vector<GpuInfo>& gpus, int cuda_version = 13000) const {
+    return message_of_some(ranks, gpus, gpus, cuda_version);
+  }
+  std::string message_of_some(int ranks, const std::vector<GpuInfo>& used,
+                              const std::vector<GpuInfo>& host, int cuda_version = 13000) const {
     return message_of<InputError>([&] {
       require_free_clients({.processes_per_gpu = ranks, .reuse_mps = true},
-                           {.gpus = gpus, .cuda_version = cuda_version}, gpus,
+                           {.gpus = host, .cuda_version = cuda_version}, used,
                            MpsControl(folder_.path()));
     });
   }
@@ -69,6 +73,17 @@ TEST_F(ReusedDaemon, HasItsClientsCountedOnTheirGpu) {
 TEST_F(ReusedDaemon, HasAllOfThemOnAHostsOnlyGpu) {
   EXPECT_EQ(message(8, {{.uuid = "GPU-a"}}), nothing);
   EXPECT_NE(message(9, {{.uuid = "GPU-a"}}).find(" has 40 clients on GPU-a "), std::string::npos);
+}
+
+TEST_F(ReusedDaemon, HasThoseThatAreNamedOnAHostsOnlyGpu) {
+  const GpuInfo gpu{.uuid = "GPU-a", .processes = {1, 2, 50}};
+  EXPECT_EQ(message(46, {gpu}), nothing);
+  EXPECT_NE(message(47, {gpu}).find(" has 2 clients on GPU-a "), std::string::npos);
+}
+
+TEST_F(ReusedDaemon, HasNotAllOfThemOnTheOnlyOneOfSeveralGpusThatIsUsed) {
+  const GpuInfo used{.uuid = "GPU-a", .processes = {50}};
+  EXPECT_EQ(message_of_some(48, {used}, {used, {.uuid = "GPU-b"}}), nothing);
 }
 
 TEST_F(ReusedDaemon, ThatDoesNotAnswerIsLeftToTheRanks) {
