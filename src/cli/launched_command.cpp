@@ -7,10 +7,11 @@
 #include <filesystem>
 #include <system_error>
 
-#include "base/config_table.h"
 #include "base/error.h"
+#include "base/file_work.h"
 #include "cli/command_words.h"
 #include "cli/commands.h"
+#include "cli/rank_config.h"
 #include "cli/usage_error.h"
 
 namespace tandem {
@@ -56,19 +57,18 @@ void require_launched_command(const std::vector<std::string>& command) {
 }
 
 RunConfig launched_config(const std::vector<std::string>& command) {
-  ConfigTable table = ConfigTable::from_file(command.at(1));
-  for (const std::string& assignment : values_of(command, "--set")) {
-    table.override_key(assignment);
-  }
-  return read_run_config(table);
+  return read_rank_config(command.at(1), values_of(command, "--set"));
 }
 
 DeviceKind launched_device(const std::vector<std::string>& command) {
   if (command.at(0) != "eval") return launched_config(command).device;
   std::vector<std::string> of_config = command;
-  std::error_code code;
   const std::filesystem::path inside = std::filesystem::path(command.at(1)) / "config.toml";
-  if (std::filesystem::is_regular_file(inside, code)) of_config[1] = inside.string();
+  await_rank_files([&] {
+    file_in_hand(inside);
+    std::error_code code;
+    if (std::filesystem::is_regular_file(inside, code)) of_config[1] = inside.string();
+  });
   try {
     return launched_config(of_config).device;
   } catch (const InputError&) {

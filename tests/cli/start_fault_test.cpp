@@ -135,6 +135,21 @@ TEST_F(KilledStart, WhereCheckpointsDoNotAnswerLeavesTheJobsCode) {
   }
 }
 
+// Which a launcher of an evaluation looks at before there are ranks to wait for it.
+TEST_F(KilledStart, WhereTheConfigOfAnEvaluationDoesNotAnswerIsNamed) {
+  std::filesystem::create_directories(path("out"));
+  std::filesystem::copy_file(path("run.toml"), path("out/config.toml"));
+  for (const char* call : {"stat", "open"}) {
+    const Launch eval = with_driver({"launch", "--gpus", "none", "--", "eval", "out"});
+    Program job(with(hanging(eval, call), "TANDEM_START_SECONDS", "5"));
+    const Outcome outcome = end_after_fault(job);
+    EXPECT_EQ(outcome.code, 1) << outcome.err;
+    EXPECT_NE(only_error(outcome).find("out/config.toml: waited 4 s for it; "), std::string::npos)
+        << call << ": " << outcome.err;
+    expect_nothing_left();
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Ranks, KilledStart, testing::Values(0, 1));
 
 }  // namespace
