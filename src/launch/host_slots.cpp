@@ -132,8 +132,7 @@ std::vector<GpuInfo> choose_gpus(const std::string& gpus, const GpuList& host) {
     }
     chosen.push_back(gpu);
   }
-  if (chosen.empty())
-    input_error("--gpus '{}' names none; give all, none, a number or a list", gpus);
+  if (chosen.empty()) names_none(gpus);
   return chosen;
 }
 

@@ -59,6 +59,8 @@ TEST(ChooseGpus, SaysWhatIsThere) {
   EXPECT_EQ(refusal([&] { choose_gpus("0,2", host); }),
             "--gpus: no GPU '2' here; there are 0 (GPU-a), 1 (GPU-b)");
   EXPECT_EQ(refusal([&] { choose_gpus("0,GPU-a", host); }), "--gpus 0,GPU-a: GPU-a is named twice");
+  EXPECT_EQ(refusal([&] { choose_gpus(",", host); }),
+            "--gpus ',' names none; give all, none, a number or a list");
   GpuList none;
   none.trouble = "NVML does not start";
   EXPECT_EQ(refusal([&] { choose_gpus("1", none); }),
