@@ -262,11 +262,26 @@ HostSlots deal_to_this_host(const LaunchArguments& arguments, LaunchPlan& plan) 
   return slots;
 }
 
-/// The same of a job of other hosts alone, of which nothing is known here.
+/// launched_device(), "auto" where the config does not read here: other hosts' may.
+DeviceKind device_of_other_hosts(const std::vector<std::string>& command) {
+  try {
+    return launched_device(command);
+  } catch (const InputError&) {
+    return DeviceKind::automatic;
+  }
+}
+
+/// The same of a job of other hosts alone, of which nothing is known here but what they compute on.
 void ask_of_other_hosts(const LaunchArguments& arguments, LaunchPlan& plan) {
+  static_cast<void>(mpi_start_seconds(variable));  // which the ranks read
   SlotRequest& slot = plan.rank.slot;
-  if (slot.gpus.empty()) slot.gpus = "all";
-  if (slot.gpus == "none") require_no_gpu_options(slot);
+  const DeviceKind device = device_of_other_hosts(plan.rank.command);
+  slot.gpus = requested_gpus(arguments.slot.gpus, device);
+  if (slot.gpus == "none") {
+    require_no_gpu_options(slot);
+  } else {
+    warn_of_idle_gpus(slot.gpus, device);
+  }
   if (arguments.ranks_per_gpu == "auto") {
     input_error(
         "--ranks-per-gpu auto: what was tuned goes by the devices of the job's hosts, and this "

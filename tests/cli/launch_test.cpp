@@ -306,6 +306,21 @@ TEST_F(LaunchOnCpus, GetNoGpusByThemselves) {
   EXPECT_EQ(journal(), "") << "a daemon was started";
 }
 
+// By the config, where the launcher can read it.
+TEST_F(LaunchOnCpus, OfOtherHostsGetNoGpusByThemselves) {
+  const Words there{"--hosts", "node-a,node-b", "--dry-run"};
+  const Outcome outcome = run(training(there));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(occurrences(outcome.out, "2 processes on 2 hosts"), 1U) << outcome.out;
+  EXPECT_EQ(occurrences(outcome.out, "--gpus none"), 2U) << outcome.out;  // of mpirun and srun
+  EXPECT_EQ(outcome.err, "");
+  Words none = there;
+  none.insert(none.end(), {"--gpus", "none"});
+  expect_one_message(run(training(none, "cuda")),
+                     {"--gpus none: the config's train.device is \"cuda\"; "});
+  EXPECT_EQ(run(launch_of({"train", "nosuch.toml"}, none)).code, 0) << "it is theirs to read";
+}
+
 TEST_F(LaunchOnCpus, GetGpusThatAreNamedWithAWarning) {
   const Outcome outcome = run(training({"--dry-run", "--gpus", "2"}));
   EXPECT_EQ(outcome.code, 0) << outcome.err;
