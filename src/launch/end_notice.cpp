@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -70,9 +71,10 @@ Enclosed read_enclosed(msghdr& message) {
 /// Sent as it is, between processes of one program.
 struct EndNotice {
   enum class Kind : std::int32_t {
-    begin,   ///< of a process that watches `number`, a rank
-    end,     ///< of a rank, with code `number`
-    failure  ///< the same of a process that has told of an error of its own
+    begin,    ///< of a process that watches `number`, a rank
+    end,      ///< of a rank, with code `number`
+    failure,  ///< the same of a process that has told of an error of its own
+    asked     ///< of a process that watches a rank and was asked to end
   };
   Kind kind;
   std::int32_t number;
@@ -155,6 +157,11 @@ void EndNotices::count(const EndNotice& notice, pid_t sender) {
     return;
   }
   watchers_.let_go(sender);
+  if (notice.kind == EndNotice::Kind::asked) {
+    if (!any_ended_) asked_first_ = true;
+    return;
+  }
+  any_ended_ = true;
   count_code(notice.number);
   if (notice.kind == EndNotice::Kind::failure) told_ = true;
 }
@@ -207,6 +214,30 @@ bool EndNotices::told() const {
 void notify_begin(const std::string& job, int rank, int claims) {
   // No rank is kept from its start by a launcher that is stopped.
   EndNotice{.kind = EndNotice::Kind::begin, .number = rank}.send(job, 0.5, claims);
+}
+
+AskedToEndNotice::AskedToEndNotice(const std::string& job)
+    : socket_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
+  if (socket_ < 0) return;
+  // Only a few notices wait to be taken, and all watchers of a host send this one together.
+  const timeval patience{.tv_sec = 1, .tv_usec = 0};
+  const Address address = address_of(job);
+  if (::setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) == 0 &&
+      ::connect(socket_, address.get(), address.size) == 0) {
+    return;
+  }
+  ::close(socket_);
+  socket_ = -1;
+}
+
+AskedToEndNotice::~AskedToEndNotice() {
+  if (socket_ >= 0) ::close(socket_);
+}
+
+void AskedToEndNotice::send(int socket) {
+  const EndNotice notice{.kind = EndNotice::Kind::asked, .number = 0};
+  // Where nobody listens any more there is nobody to be told.
+  static_cast<void>(::send(socket, &notice, sizeof notice, MSG_NOSIGNAL));
 }
 
 void notify_end(const std::string& job, int code) {

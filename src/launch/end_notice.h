@@ -47,6 +47,9 @@ class EndNotices {
   /// comes later may be the end that mpirun makes of the others.
   const std::vector<LostWatcher>& lost() const { return lost_; }
 
+  /// Whether watchers were asked to end before any rank had ended, as where somebody ends mpirun.
+  bool ended_from_outside() const { return asked_first_ && lost_.empty(); }
+
  private:
   /// Whether nothing is left.
   bool take_waiting();
@@ -59,6 +62,8 @@ class EndNotices {
   int failure_ = 0;
   bool stopped_ = false;
   bool told_ = false;
+  bool any_ended_ = false;
+  bool asked_first_ = false;
   WatcherList watchers_;
   std::vector<LostWatcher> lost_;
   std::vector<int> boards_;  // files that begin with the HostClaims of ranks
@@ -68,6 +73,24 @@ class EndNotices {
 /// unknown; `claims`: a file that begins with the HostClaims of what it watches. On other hosts
 /// than the launcher's nobody hears it.
 void notify_begin(const std::string& job, int rank, int claims);
+
+/// A way to tell it from a signal handler that this process was asked to end: what kills it later
+/// then ends the job, and is no loss of this one.
+class AskedToEndNotice {
+ public:
+  explicit AskedToEndNotice(const std::string& job);
+  ~AskedToEndNotice();
+  AskedToEndNotice(const AskedToEndNotice&) = delete;
+  AskedToEndNotice& operator=(const AskedToEndNotice&) = delete;
+
+  /// -1: nobody listens.
+  int socket() const { return socket_; }
+  /// Safe in a signal handler; waits for a second at most.
+  static void send(int socket);
+
+ private:
+  int socket_;
+};
 
 /// Tells it with which exit code (0 to 255) a rank ends; so do the others.
 void notify_end(const std::string& job, int code);

@@ -97,10 +97,11 @@ std::string lost_text(const std::vector<LostWatcher>& lost) {
   }
   const std::string whose = ranks.empty() ? "a rank" : ranks_text(ranks);
   return fmt::format(
-      "{} on {} ended without a word, and so did what watched {} (tandem launch-rank, process {}): "
+      "{} on {} ended without a word, and so did what watched {} (tandem launch-rank, {} {}): "
       "killed by somebody, or by the kernel where memory ran out; look at that host's memory and "
       "kernel log",
-      whose, host_name(), lost.size() == 1 ? "it" : "them", join(processes, ", "));
+      whose, host_name(), lost.size() == 1 ? "it" : "them",
+      lost.size() == 1 ? "process" : "processes", join(processes, ", "));
 }
 
 /// Of mpirun on this host alone, whose words are kept from the terminal (-q), the MPI library's of
@@ -112,6 +113,8 @@ void tell_of_silent_end(const LaunchPlan& plan, const JobEnd& end) {
   if (end.stop_signal != 0 || end.killed_by != 0) return;
   if (!words.lost.empty()) {
     log_error("{}", lost_text(words.lost));
+  } else if (words.ended_from_outside) {
+    log_error("mpirun was ended from outside (code {}), and its ranks with it", end.code);
   } else {
     log_error("mpirun ended with code {} {}; {}", end.code,
               words.begun ? "though no rank told of an error" : "before any rank had started",

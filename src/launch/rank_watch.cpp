@@ -35,7 +35,29 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
 std::uint64_t bit_of(int number) { return std::uint64_t{1} << static_cast<unsigned>(number); }
 
-void handle(int number) { g_received |= bit_of(number); }
+/// To this process's launcher; -1: none.
+std::atomic<int> g_launcher{-1};
+static_assert(std::atomic<int>::is_always_lock_free);
+
+/// mpirun sends SIGTERM before SIGKILL, which leaves no time for a word.
+void handle(int number) {
+  const int error = errno;
+  const bool is_first = (g_received.fetch_or(bit_of(number)) & bit_of(number)) == 0;
+  if (number == SIGTERM && is_first && g_launcher >= 0) AskedToEndNotice::send(g_launcher);
+  errno = error;
+}
+
+/// Has the launcher hear of SIGTERM while it lives.
+class HeardEnd {
+ public:
+  explicit HeardEnd(const std::string& job) : notice_(job) { g_launcher = notice_.socket(); }
+  ~HeardEnd() { g_launcher = -1; }
+  HeardEnd(const HeardEnd&) = delete;
+  HeardEnd& operator=(const HeardEnd&) = delete;
+
+ private:
+  AskedToEndNotice notice_;
+};
 
 /// Whether the signal was sent to this process too, as all are by which a job is stopped.
 bool was_received(int number) { return (g_received & bit_of(number)) != 0; }
@@ -211,6 +233,7 @@ int watch_rank(const std::vector<std::string>& words, const EnvironmentChanges& 
   const std::vector<char*> arguments = exec_array(command);
   const std::vector<char*> variables = exec_array(environment);
   ExecReport exec_report;
+  const HeardEnd heard_end(place.job);
   const PassedSignals signals;
   const pid_t parent = ::getpid();
   const pid_t rank = ::fork();

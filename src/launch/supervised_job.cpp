@@ -167,7 +167,8 @@ JobEnd run_job(const std::vector<std::string>& words, const std::string& job,
           .words = {.heard = ends.listens(),
                     .begun = ends.begun(),
                     .told = ends.told(),
-                    .lost = ends.lost()}};
+                    .lost = ends.lost(),
+                    .ended_from_outside = ends.ended_from_outside()}};
 }
 
 }  // namespace tandem

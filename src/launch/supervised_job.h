@@ -17,6 +17,7 @@ struct RankWords {
   /// What watches these has ended without a word, and so have they, before anything else went
   /// wrong.
   std::vector<LostWatcher> lost{};
+  bool ended_from_outside = false;  ///< mpirun ended the ranks before any of them had ended
 };
 
 /// How a started job ended.

@@ -77,6 +77,23 @@ TEST_F(UntoldEnd, OfAWatcherIsToldWithItsRank) {
   expect_clean_end(processes);
 }
 
+// By a person, or a batch system: mpirun kills the watchers then, at whatever its ranks are.
+TEST_F(UntoldEnd, OfAnMpirunThatIsAskedToEndIsNoLossOfItsRanks) {
+  const auto job = started({"--gpus", "none", "--ranks-per-gpu", "2", "--oversubscribe"});
+  const std::vector<pid_t> processes = processes_of(*job, 2);
+  Program::signal(mpirun_of(*job), SIGTERM);
+  const Outcome outcome = end_after_fault(*job);
+  EXPECT_EQ(outcome.err.find("ended without a word"), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.err.find("no rank told of an error"), std::string::npos) << outcome.err;
+  if (outcome.code != stopped) {
+    EXPECT_EQ(only_error(outcome),
+              "error: mpirun was ended from outside (code 1), and its ranks "
+              "with it");
+  }
+  EXPECT_NE(outcome.err.find("--resume"), std::string::npos) << outcome.err;
+  expect_clean_end(processes);
+}
+
 // A rank has told of an error before, which is then the job's only line.
 TEST_F(UntoldEnd, OfWatchersIsNotToldBehindAnError) {
   const auto job =

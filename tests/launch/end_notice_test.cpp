@@ -155,6 +155,52 @@ TEST(EndNotices, TakeAnEndBehindAFailureForTheJobs) {
   ::waitpid(watcher, nullptr, 0);
 }
 
+/// A watcher that is killed behind being asked to end.
+pid_t asked_process(const std::string& job, int rank) {
+  return ended_process([&] {
+    notify_begin(job, rank, -1);
+    AskedToEndNotice::send(AskedToEndNotice(job).socket());
+  });
+}
+
+TEST(EndNotices, NameNoWatcherThatWasAskedToEnd) {
+  const std::string job = job_named("asked");
+  EndNotices notices(job);
+  const pid_t first = asked_process(job, 0);
+  const pid_t second = asked_process(job, 1);
+  notices.take();
+  notices.take();
+  EXPECT_TRUE(notices.lost().empty());
+  EXPECT_TRUE(notices.ended_from_outside());
+  for (const pid_t each : {first, second}) ::waitpid(each, nullptr, 0);
+}
+
+// As mpirun ends the others where a rank has left without MPI_Finalize, with code 0.
+TEST(EndNotices, TakeWatchersAskedToEndBehindARanksEndForTheJobs) {
+  const std::string job = job_named("left");
+  EndNotices notices(job);
+  notify_end(job, 0);
+  const pid_t other = asked_process(job, 1);
+  notices.take();
+  notices.take();
+  EXPECT_TRUE(notices.lost().empty());
+  EXPECT_FALSE(notices.ended_from_outside());
+  ::waitpid(other, nullptr, 0);
+}
+
+TEST(EndNotices, NameTheWatcherForWhichOthersWereAskedToEnd) {
+  const std::string job = job_named("for_one");
+  EndNotices notices(job);
+  const pid_t lost = ended_process([&] { notify_begin(job, 0, -1); });
+  const pid_t other = asked_process(job, 1);
+  notices.take();
+  notices.take();
+  ASSERT_EQ(notices.lost().size(), 1U);
+  EXPECT_EQ(notices.lost()[0].process, lost);
+  EXPECT_FALSE(notices.ended_from_outside());
+  for (const pid_t each : {lost, other}) ::waitpid(each, nullptr, 0);
+}
+
 TEST(EndNotices, KnowWhetherAnErrorWasTold) {
   const std::string job = job_named("told");
   EndNotices notices(job);
