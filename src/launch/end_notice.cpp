@@ -46,8 +46,23 @@ int make_socket() { return ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NO
 /// What comes beside a notice.
 struct Enclosed {
   pid_t sender = -1;  // -1: not a process of this user's
-  int file = -1;      // -1: none
+  std::vector<int> files{};
+
+  void close_files() {
+    for (const int each : files) ::close(each);
+    files.clear();
+  }
 };
+
+/// All of them are this process's by now: any user of this host can send some.
+void add_files(cmsghdr* part, std::vector<int>& files) {
+  const std::size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+  for (std::size_t i = 0; i < count; ++i) {
+    int file = -1;
+    std::memcpy(&file, CMSG_DATA(part) + i * sizeof file, sizeof file);
+    files.push_back(file);
+  }
+}
 
 Enclosed read_enclosed(msghdr& message) {
   Enclosed found;
@@ -59,8 +74,7 @@ Enclosed read_enclosed(msghdr& message) {
       std::memcpy(&sender, CMSG_DATA(part), sizeof sender);
       if (sender.uid == ::geteuid()) found.sender = sender.pid;
     } else if (part->cmsg_type == SCM_RIGHTS) {
-      // There is room for no second one, and the system closes what finds none.
-      std::memcpy(&found.file, CMSG_DATA(part), sizeof found.file);
+      add_files(part, found.files);
     }
   }
   return found;
@@ -177,11 +191,15 @@ bool EndNotices::take_one() {
   message.msg_controllen = control.size();
   const ssize_t bytes = ::recvmsg(socket_, &message, MSG_CMSG_CLOEXEC);
   if (bytes < 0) return errno == EINTR;
-  const Enclosed enclosed = read_enclosed(message);
-  const bool ours = enclosed.sender >= 0 && bytes == static_cast<ssize_t>(sizeof notice);
-  if (ours) count(notice, enclosed.sender);
-  if (enclosed.file >= 0)
-    ours ? keep_board(enclosed.file) : static_cast<void>(::close(enclosed.file));
+  Enclosed enclosed = read_enclosed(message);
+  const bool whole = bytes == static_cast<ssize_t>(sizeof notice) &&
+                     (message.msg_flags & MSG_CTRUNC) == 0 && enclosed.files.size() <= 1;
+  if (enclosed.sender < 0 || !whole) {
+    enclosed.close_files();
+    return true;
+  }
+  count(notice, enclosed.sender);
+  if (!enclosed.files.empty()) keep_board(enclosed.files.front());
   return true;
 }
 

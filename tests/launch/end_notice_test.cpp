@@ -3,13 +3,23 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <string>
+#include <vector>
 
 #include "launch/rank_board.h"
 
@@ -56,6 +66,64 @@ TEST(EndNotices, TellAStopFromAFailure) {
   EXPECT_TRUE(notices.stopped());
   notify_end(job_named("stop"), 1);
   EXPECT_EQ(failure_in(notices), 1);
+}
+
+/// As an EndNotice is sent.
+struct RawNotice {
+  std::int32_t kind;  // 0: begin, 1: end
+  std::int32_t number;
+};
+
+/// Any process's, of whatever user, to the launcher of user `owner`'s job, with these files beside
+/// it.
+void send_raw(uid_t owner, const std::string& job, RawNotice notice,
+              const std::vector<int>& files = {}) {
+  const int socket = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  ASSERT_GE(socket, 0);
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  const std::string text = fmt::format("tandem-launch-{}-{}", owner, job);
+  text.copy(name.sun_path + 1, sizeof name.sun_path - 1);
+  iovec place{&notice, sizeof notice};
+  std::vector<char> control(CMSG_SPACE(files.size() * sizeof(int)));
+  msghdr message{};
+  message.msg_name = &name;
+  message.msg_namelen = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
+  message.msg_iov = &place;
+  message.msg_iovlen = 1;
+  if (!files.empty()) {
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    cmsghdr* const part = CMSG_FIRSTHDR(&message);
+    part->cmsg_level = SOL_SOCKET;
+    part->cmsg_type = SCM_RIGHTS;
+    part->cmsg_len = CMSG_LEN(files.size() * sizeof(int));
+    std::memcpy(CMSG_DATA(part), files.data(), files.size() * sizeof(int));
+  }
+  EXPECT_EQ(::sendmsg(socket, &message, 0), static_cast<ssize_t>(sizeof notice))
+      << std::strerror(errno);
+  ::close(socket);
+}
+
+std::ptrdiff_t open_descriptors() {
+  const std::filesystem::directory_iterator entries("/proc/self/fd");
+  return std::distance(begin(entries), end(entries));
+}
+
+TEST(EndNotices, KeepNoFileButASoleOne) {
+  const std::string job = job_named("files");
+  EndNotices notices(job);
+  const int file = ::memfd_create("file", MFD_CLOEXEC);
+  const std::ptrdiff_t before = open_descriptors();
+  for (const std::size_t count : {2, 3, 8}) {
+    send_raw(::geteuid(), job, {.kind = 1, .number = 1}, std::vector<int>(count, file));
+    EXPECT_EQ(failure_in(notices), 0) << count;
+    EXPECT_EQ(open_descriptors(), before) << count;
+  }
+  send_raw(::geteuid(), job, {.kind = 1, .number = 1}, {file});
+  EXPECT_EQ(failure_in(notices), 1);
+  EXPECT_EQ(open_descriptors(), before + 1);
+  ::close(file);
 }
 
 /// Lets more notices wait than most kernels do, in a network of this process alone. Returns whether
