@@ -180,7 +180,7 @@ void EndNotices::count(const EndNotice& notice, pid_t sender) {
   if (notice.kind == EndNotice::Kind::failure) told_ = true;
 }
 
-bool EndNotices::take_one() {
+EndNotices::Taken EndNotices::take_one() {
   EndNotice notice{};
   iovec place{&notice, sizeof notice};
   alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(ucred)) + CMSG_SPACE(sizeof(int))> control{};
@@ -190,33 +190,43 @@ bool EndNotices::take_one() {
   message.msg_control = control.data();
   message.msg_controllen = control.size();
   const ssize_t bytes = ::recvmsg(socket_, &message, MSG_CMSG_CLOEXEC);
-  if (bytes < 0) return errno == EINTR;
+  if (bytes < 0) return errno == EINTR ? Taken::others : Taken::nothing;
   Enclosed enclosed = read_enclosed(message);
   const bool whole = bytes == static_cast<ssize_t>(sizeof notice) &&
                      (message.msg_flags & MSG_CTRUNC) == 0 && enclosed.files.size() <= 1;
   if (enclosed.sender < 0 || !whole) {
     enclosed.close_files();
-    return true;
+    return enclosed.sender < 0 ? Taken::others : Taken::own;
   }
   count(notice, enclosed.sender);
   if (!enclosed.files.empty()) keep_board(enclosed.files.front());
-  return true;
+  return Taken::own;
 }
 
-bool EndNotices::take_waiting() {
-  // Any user of this host can send more, for ever.
-  constexpr int most = 64;
-  for (int taken = 0; socket_ >= 0 && taken < most; ++taken) {
-    if (!take_one()) return true;
+bool EndNotices::take_waiting(bool is_rest) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::size_t at_a_time = 64;
+  constexpr std::size_t of_a_process =
+      4;  // it begins, is asked to end, ends, and tells of an error
+  const auto end = Clock::now() + std::chrono::milliseconds(is_rest ? 1000 : 50);
+  for (std::size_t taken = 0; socket_ >= 0 && Clock::now() < end;) {
+    if (taken >= at_a_time + (is_rest ? of_a_process * watchers_.begun() : 0)) return false;
+    const Taken one = take_one();
+    if (one == Taken::nothing) return true;
+    if (one == Taken::own) ++taken;
   }
   return false;
 }
 
-void EndNotices::take() {
+void EndNotices::take() { take_all(false); }
+
+void EndNotices::take_rest() { take_all(true); }
+
+void EndNotices::take_all(bool is_rest) {
   const bool undisturbed = lost_.empty() && failure_ == 0 && !stopped_;
   // In this order: who has ended by now has said before what it had to.
   const std::vector<pid_t> ended = watchers_.ended();
-  const bool all = take_waiting();
+  const bool all = take_waiting(is_rest);
   if (undisturbed && all) lost_ = watchers_.lost(ended);
 }
 

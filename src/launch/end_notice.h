@@ -23,8 +23,12 @@ class EndNotices {
   EndNotices(const EndNotices&) = delete;
   EndNotices& operator=(const EndNotices&) = delete;
 
-  /// Takes what has come, up to a number that nobody can make last.
+  /// Takes what has come, for a moment at most: any user of this host can send more, for ever.
   void take();
+
+  /// Takes all that has come, once the job has ended, of however many processes; for a second at
+  /// most.
+  void take_rest();
 
   /// The exit code of the ranks that have failed, of what was taken: 2 (bad input) where one of
   /// them ended with that, else the first one's; 0 where none has failed.
@@ -51,9 +55,12 @@ class EndNotices {
   bool ended_from_outside() const { return asked_first_ && lost_.empty(); }
 
  private:
+  enum class Taken { nothing, others, own };
+
+  void take_all(bool is_rest);
   /// Whether nothing is left.
-  bool take_waiting();
-  bool take_one();
+  bool take_waiting(bool is_rest);
+  Taken take_one();
   void count(const EndNotice& notice, pid_t sender);
   void count_code(int code);
   void keep_board(int descriptor);

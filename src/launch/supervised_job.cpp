@@ -152,7 +152,7 @@ JobEnd run_job(const std::vector<std::string>& words, const std::string& job,
     if (number != 0) requests.add(number, ends.stopped());
     stuck.look(ends.failure() != 0);
   }
-  ends.take();
+  ends.take_rest();
   report.require_started(command[0]);
   if (WIFSIGNALED(status)) remove_mpirun_folder(process);
   const int own_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

@@ -17,7 +17,7 @@ WatcherList::~WatcherList() {
 
 void WatcherList::add(pid_t process, int rank) {
   constexpr std::size_t most = 256;  // each takes a descriptor, of which there are 1,024 as a rule
-  any_ = true;
+  ++begun_;
   if (watchers_.size() >= most) return;
   const int descriptor = static_cast<int>(::syscall(SYS_pidfd_open, process, 0U));
   if (descriptor < 0 && errno != ESRCH) return;  // as on an old kernel: nothing is known of its end

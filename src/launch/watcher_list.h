@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <vector>
 
 namespace tandem {
@@ -31,7 +32,9 @@ class WatcherList {
   /// Those of `ended` that have not been let go since.
   std::vector<LostWatcher> lost(const std::vector<pid_t>& ended) const;
   /// Whether none has ever begun.
-  bool empty() const { return !any_; }
+  bool empty() const { return begun_ == 0; }
+  /// How many have begun so far, those of which nobody asks among them.
+  std::size_t begun() const { return begun_; }
 
  private:
   struct Watcher {
@@ -40,7 +43,7 @@ class WatcherList {
   };
 
   std::vector<Watcher> watchers_;
-  bool any_ = false;
+  std::size_t begun_ = 0;
 };
 
 }  // namespace tandem
