@@ -78,6 +78,7 @@ JobEnd run_plan(const LaunchPlan& plan, const SignalQueue& signals) {
   JobEnd end = run_job(start_command(plan, plan.starter, ::geteuid() == 0), plan.rank.job,
                        ending_patience(plan), signals);
   remove_rank_boards(plan.rank.job);
+  if (!end.unsaid.empty()) log_warning("{}", end.unsaid);  // it may wait: nothing is left to end
   return end;
 }
 

@@ -1,6 +1,7 @@
 #include "launch/supervised_job.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -115,13 +116,19 @@ class StuckStarter {
     ended_ = true;
     // Open MPI 4.1 crashes at a SIGTERM then.
     kill_all(process_);
-    if (!can_speak()) return;
-    log_warning(
+    std::string line = fmt::format(
         "{} has not ended the job {:g} s after a rank failed, as where a host is gone; it is "
         "killed",
         name_, patience_.count());
+    if (can_speak()) {
+      log_warning("{}", line);
+    } else {
+      unsaid_ = std::move(line);
+    }
   }
   bool ended() const { return ended_; }
+  /// The line that nobody took then; empty: none.
+  const std::string& unsaid() const { return unsaid_; }
 
  private:
   pid_t process_;
@@ -129,6 +136,7 @@ class StuckStarter {
   Standstill::Seconds patience_;
   Standstill since_failure_;
   bool ended_ = false;
+  std::string unsaid_;
 };
 
 }  // namespace
@@ -164,6 +172,7 @@ JobEnd run_job(const std::vector<std::string>& words, const std::string& job,
           .stop_signal = requests.first(),
           .rank_code = ends.failure(),
           .killed_by = by_others ? WTERMSIG(status) : 0,
+          .unsaid = stuck.unsaid(),
           .words = {.heard = ends.listens(),
                     .begun = ends.begun(),
                     .told = ends.told(),

@@ -31,6 +31,7 @@ struct JobEnd {
   /// Of this host's ranks that failed: 2 where one ended with that, else the first one's; 0: none.
   int rank_code = 0;
   int killed_by = 0;  ///< the signal that ended mpirun, where that was not this process's; 0: none
+  std::string unsaid{};  ///< a warning for which there was no room when it was due; empty: none
   RankWords words{};
 };
 
@@ -46,8 +47,8 @@ struct JobEnd {
 ///
 /// Where a rank of this host has failed (launch/end_notice.h, by the job's name) and mpirun has
 /// not ended the job after `patience`, since it waits for ever for a host that is gone, a warning
-/// says so, and mpirun and the ranks of this host are killed. Time in which this process was
-/// stopped does not count.
+/// says so, at once or, where it could not be written, as JobEnd::unsaid, and mpirun and the ranks
+/// of this host are killed. Time in which this process was stopped does not count.
 ///
 /// Call it from the thread that runs main(). Throws SystemError where the command cannot be
 /// started.

@@ -115,6 +115,25 @@ TEST_F(UntoldEnd, OfWatchersIsNotToldBehindAnError) {
   expect_clean_end(ranks);
 }
 
+// As a terminal is held by Ctrl-S, and let go later.
+TEST_F(UntoldEnd, OfAStuckMpirunIsToldOnceThereIsRoomForIt) {
+  Launch job = with_script(launch({"--gpus", "none"}, {"--resume", "nowhere"}), "mpirun",
+                           R"(#!/bin/bash
+PATH=${PATH//"${0%/*}":/}
+yes full >&2 &
+mpirun "$@" 2>/dev/null
+sleep 60
+)");
+  job.command.insert(
+      job.command.begin(),
+      {"bash", "-c", R"({ "$@" >/dev/null; } 2>&1 | { sleep 12; grep -avx full; } >&2)", "bash"});
+  const Outcome outcome = run(job);
+  EXPECT_EQ(occurrences(outcome.err, "warning: mpirun has not ended the job 5 s "), 1U)
+      << outcome.err;
+  EXPECT_LT(outcome.seconds, 40.0);
+  expect_nothing_left();
+}
+
 /// A job whose ranks leave a single checkpoint, of which nothing can be read.
 class DamagedCheckpoints : public LaunchFault {
  protected:

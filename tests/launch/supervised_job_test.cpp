@@ -249,6 +249,9 @@ TEST(RunJob, EndsAStarterThatIsStuckWhereNothingCanBeSaid) {
   }
   EXPECT_EQ(end.code, 1);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, patience_of_test);
+  EXPECT_EQ(end.unsaid,
+            "sh has not ended the job 0.5 s after a rank failed, as where a host is gone; it is "
+            "killed");
 }
 
 /// Of this process and its children, while it lives.
