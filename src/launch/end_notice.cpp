@@ -151,8 +151,10 @@ void EndNotices::count_code(int code) {
 }
 
 void EndNotices::keep_board(int descriptor) {
+  // One of all watchers as a rule, or one of each; of as many as there are WatcherList looks after.
+  constexpr std::size_t most = 256;
   struct stat facts {};
-  const bool known = ::fstat(descriptor, &facts) == 0;
+  const bool known = boards_.size() < most && ::fstat(descriptor, &facts) == 0;
   const bool kept = known && std::ranges::any_of(boards_, [&](int each) {
                       struct stat other {};
                       return ::fstat(each, &other) == 0 && other.st_dev == facts.st_dev &&

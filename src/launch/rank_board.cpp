@@ -14,6 +14,7 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <system_error>
 #include <thread>
@@ -87,6 +88,15 @@ bool is_old_board(const fs::path& path) {
   struct stat facts {};
   return ::lstat(path.c_str(), &facts) == 0 && S_ISREG(facts.st_mode) &&
          facts.st_uid == ::geteuid() && std::time(nullptr) - facts.st_mtime > 60;
+}
+
+/// A folder that cannot be read, or no longer, keeps no job from its start.
+void for_each_shared_file(const std::function<void(const fs::path&)>& visit) {
+  std::error_code code;
+  for (fs::directory_iterator each("/dev/shm", code); each != fs::directory_iterator();
+       each.increment(code)) {
+    visit(each->path());
+  }
 }
 
 /// This watcher's alone where there is no memory to share: it then speaks of its own rank.
@@ -264,23 +274,22 @@ void RankBoard::say_once(RankState state, std::chrono::milliseconds patience,
 }
 
 void remove_rank_boards(const std::string& job) {
-  std::error_code code;
-  for (const fs::directory_entry& each : fs::directory_iterator("/dev/shm", code)) {
-    if (!each.path().filename().string().starts_with(name_start(job))) continue;
-    fs::remove(each.path(), code);
-  }
+  for_each_shared_file([start = name_start(job)](const fs::path& path) {
+    std::error_code code;
+    if (path.filename().string().starts_with(start)) fs::remove(path, code);
+  });
 }
 
 void remove_abandoned_boards() {
   const std::string start = fmt::format("{}-", report_file_start);
-  std::error_code code;
-  for (const fs::directory_entry& each : fs::directory_iterator("/dev/shm", code)) {
-    if (!each.path().filename().string().starts_with(start) || !is_old_board(each.path())) continue;
-    const int board = ::open(each.path().c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    if (board < 0) continue;
-    if (take_hold(board, F_WRLCK)) fs::remove(each.path(), code);
+  for_each_shared_file([&](const fs::path& path) {
+    if (!path.filename().string().starts_with(start) || !is_old_board(path)) return;
+    const int board = ::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (board < 0) return;
+    std::error_code code;
+    if (take_hold(board, F_WRLCK)) fs::remove(path, code);
     static_cast<void>(::close(board));
-  }
+  });
 }
 
 }  // namespace tandem

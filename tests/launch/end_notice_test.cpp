@@ -127,6 +127,19 @@ TEST(EndNotices, KeepNoFileButASoleOne) {
   ::close(file);
 }
 
+TEST(EndNotices, KeepUpToANumberOfFiles) {
+  const std::string job = job_named("boards");
+  EndNotices notices(job);
+  const std::ptrdiff_t before = open_descriptors();
+  for (int sent = 0; sent < 300; ++sent) {
+    const int file = ::memfd_create("file", MFD_CLOEXEC);
+    send_raw(::geteuid(), job, {.kind = 1, .number = 0}, {file});
+    ::close(file);
+    notices.take();
+  }
+  EXPECT_EQ(open_descriptors(), before + 256);
+}
+
 /// Lets more notices wait than most kernels do, in a network of this process alone. Returns whether
 /// that can be had here.
 bool make_room_for_notices() {

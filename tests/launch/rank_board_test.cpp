@@ -1,5 +1,7 @@
 #include "launch/rank_board.h"
 
+#include <dirent.h>
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -8,13 +10,39 @@
 #include <array>
 #include <atomic>
 #include <barrier>
+#include <cerrno>
 #include <csignal>
 #include <filesystem>
 #include <thread>
+#include <utility>
 
 #include "base/process_place.h"
 #include "base/standstill.h"
 #include "launch/job_supervisor.h"
+
+namespace {
+
+bool g_reads_fail = false;
+int g_failed_reads = 0;
+
+}  // namespace
+
+/// In front of the C library's: behind a folder's first file nothing can be read, where that is
+/// wished.
+extern "C" dirent* readdir(DIR* folder) {
+  using Function = dirent* (*)(DIR*);
+  static const auto next = reinterpret_cast<Function>(::dlsym(RTLD_NEXT, "readdir"));
+  static bool is_behind = false;
+  if (!g_reads_fail) is_behind = false;
+  if (g_reads_fail && std::exchange(is_behind, false)) {
+    ++g_failed_reads;
+    errno = EIO;
+    return nullptr;
+  }
+  dirent* const entry = next(folder);
+  is_behind = g_reads_fail && entry != nullptr && entry->d_name[0] != '.';
+  return entry;
+}
 
 namespace tandem {
 namespace {
@@ -88,6 +116,17 @@ TEST(RankBoard, HasTheClaimsOfOneJobAlone) {
     RankBoard board({.job = name, .local_rank = 0, .local_size = 2}, 0);
     EXPECT_FALSE(board.claims().is_claimed(HostClaim::killed_rank));
   }
+}
+
+TEST(RankBoard, IsLeftWhereItsFolderCannotBeReadToTheEnd) {
+  const std::string job = new_job_name();
+  const RankBoard board({.job = job, .local_rank = 0, .local_size = 2}, 0);  // a file that is there
+  g_failed_reads = 0;
+  g_reads_fail = true;
+  EXPECT_NO_THROW(remove_abandoned_boards());
+  EXPECT_NO_THROW(remove_rank_boards(job));
+  g_reads_fail = false;
+  EXPECT_EQ(g_failed_reads, 2);
 }
 
 TEST(RankBoard, HasOneSpeakForAll) {
