@@ -175,6 +175,7 @@ void EndNotices::count(const EndNotice& notice, pid_t sender) {
   watchers_.let_go(sender);
   if (notice.kind == EndNotice::Kind::asked) {
     if (!any_ended_) asked_first_ = true;
+    ++asked_;
     return;
   }
   any_ended_ = true;
@@ -194,8 +195,9 @@ EndNotices::Taken EndNotices::take_one() {
   const ssize_t bytes = ::recvmsg(socket_, &message, MSG_CMSG_CLOEXEC);
   if (bytes < 0) return errno == EINTR ? Taken::others : Taken::nothing;
   Enclosed enclosed = read_enclosed(message);
-  const bool whole = bytes == static_cast<ssize_t>(sizeof notice) &&
-                     (message.msg_flags & MSG_CTRUNC) == 0 && enclosed.files.size() <= 1;
+  // A file of its own may not have arrived, as where this process may open no more: the words
+  // count.
+  const bool whole = bytes == static_cast<ssize_t>(sizeof notice) && enclosed.files.size() <= 1;
   if (enclosed.sender < 0 || !whole) {
     enclosed.close_files();
     return enclosed.sender < 0 ? Taken::others : Taken::own;

@@ -51,8 +51,11 @@ class EndNotices {
   /// comes later may be the end that mpirun makes of the others.
   const std::vector<LostWatcher>& lost() const { return lost_; }
 
-  /// Whether watchers were asked to end before any rank had ended, as where somebody ends mpirun.
-  bool ended_from_outside() const { return asked_first_ && lost_.empty(); }
+  /// Whether all watchers were asked to end, the first before any rank had ended, as where somebody
+  /// ends mpirun.
+  bool ended_from_outside() const {
+    return asked_first_ && asked_ >= watchers_.begun() && lost_.empty();
+  }
 
  private:
   enum class Taken { nothing, others, own };
@@ -71,6 +74,7 @@ class EndNotices {
   bool told_ = false;
   bool any_ended_ = false;
   bool asked_first_ = false;
+  std::size_t asked_ = 0;  // watchers, to end
   WatcherList watchers_;
   std::vector<LostWatcher> lost_;
   std::vector<int> boards_;  // files that begin with the HostClaims of ranks

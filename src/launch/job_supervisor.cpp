@@ -78,7 +78,6 @@ JobEnd run_plan(const LaunchPlan& plan, const SignalQueue& signals) {
   JobEnd end = run_job(start_command(plan, plan.starter, ::geteuid() == 0), plan.rank.job,
                        ending_patience(plan), signals);
   remove_rank_boards(plan.rank.job);
-  if (!end.unsaid.empty()) log_warning("{}", end.unsaid);  // it may wait: nothing is left to end
   return end;
 }
 
@@ -112,17 +111,20 @@ void tell_of_silent_end(const LaunchPlan& plan, const JobEnd& end) {
   const RankWords& words = end.words;
   if (plan.starter != Starter::mpirun || !plan.hosts.empty() || !words.heard || words.told) return;
   if (end.stop_signal != 0 || end.killed_by != 0) return;
+  const char* const how_to_see =
+      plan.mpirun_speaks ? "look at what it says above"
+                         : "start the same command with TANDEM_LOG=debug in the environment, and "
+                           "mpirun says why";
   if (!words.lost.empty()) {
     log_error("{}", lost_text(words.lost));
   } else if (words.ended_from_outside) {
-    log_error("mpirun was ended from outside (code {}), and its ranks with it", end.code);
+    log_error(
+        "mpirun was ended from outside (code {}), and its ranks with it; where nobody did that, {}",
+        end.code, how_to_see);
   } else {
     log_error("mpirun ended with code {} {}; {}", end.code,
               words.begun ? "though no rank told of an error" : "before any rank had started",
-              plan.mpirun_speaks
-                  ? "look at what it says above"
-                  : "start the same command with TANDEM_LOG=debug in the environment, and mpirun "
-                    "says why");
+              how_to_see);
   }
 }
 
@@ -213,6 +215,7 @@ int supervise(LaunchPlan plan, const SupervisorOptions& options) {
     plan.rank.job = new_job_name();
     const JobEnd end = run_plan(plan, signals);
     int stop = wait_for_cleanup(plan.rank.job, signals);
+    if (!end.unsaid.empty()) log_warning("{}", end.unsaid);  // it may wait: nothing is left to end
     if (end.code == 0 || end.code == ExitCode::stopped || end.code == ExitCode::bad_input) {
       return end.code;
     }

@@ -43,12 +43,13 @@ class Search {
     std::ranges::copy(last_others(), std::back_inserter(finalists));
     add_workers(finalists);
     leave_out_what_is_too_long(finalists);
-    repeat(finalists);
+    static_cast<void>(repeat(finalists));
     // More runs may show what one did not: a loader that does not keep up.
-    reserved_rounds_ = 1.0;
-    const std::vector<Candidate> before = finalists;
-    add_workers(finalists);
-    if (finalists != before) repeat(finalists);
+    reserved_seconds_ = expected_seconds(finalists);
+    std::vector<Candidate> fed = finalists;
+    add_workers(fed);
+    // Unless all could be measured once more, some would be compared by runs that others never had.
+    if (fed != finalists && repeat(fed) > 0) finalists = fed;
     decide(finalists);
     return std::move(result_);
   }
@@ -76,15 +77,16 @@ class Search {
 
   /// For runs to go on.
   double left() const { return (1.0 - ending_share) * limits_.seconds - elapsed_(); }
-  /// For some rounds of one rank and whichever other is left of those that would come last by what
+  /// For two rounds of one rank and whichever other is left of those that would come last by what
   /// is known now.
   double reserved() const {
+    if (reserved_seconds_ > 0.0) return reserved_seconds_;
     const double one = expected_seconds(Placement{});
     double other = one;
     for (const Candidate& each : last_others()) {
       other = std::max(other, expected_seconds(each.placement));
     }
-    return reserved_rounds_ * (one + other);
+    return 2.0 * (one + other);
   }
 
   Row& row_of(const Candidate& candidate) {
@@ -113,7 +115,10 @@ class Search {
       return found;
     }
     const double took = elapsed_() - before;
-    const double choosing = std::max(found.plan_seconds - usual_plan_seconds, 0.0);
+    const bool has_run =
+        std::ranges::find(runs_, candidate.placement, &Run::placement) != runs_.end();
+    const double choosing =
+        found.on_gpus && !has_run ? std::max(found.plan_seconds - usual_plan_seconds, 0.0) : 0.0;
     runs_.push_back({candidate.placement, took, std::max(took - choosing, 0.0)});
     result_.device = found.device;
     result_.devices = found.devices;
@@ -310,15 +315,17 @@ class Search {
     }
   }
 
-  /// Whole rounds alone, so that all are measured equally often.
-  void repeat(const std::vector<Candidate>& finalists) {
-    for (int round = 0; round < final_rounds && expected_seconds(finalists) <= left(); ++round) {
+  /// Whole rounds alone, so that all are measured equally often. Returns how many.
+  int repeat(const std::vector<Candidate>& finalists) {
+    int round = 0;
+    for (; round < final_rounds && expected_seconds(finalists) <= left(); ++round) {
       for (const Candidate& candidate : finalists) {
         if (!row_of(candidate).measured()) continue;
         const Measurement found = measure(candidate, left());
         if (found.rates) row_of(candidate).final_runs.push_back(*found.rates);
       }
     }
+    return round;
   }
 
   void decide(const std::vector<Candidate>& finalists) {
@@ -350,7 +357,7 @@ class Search {
     double again;  ///< that it would take with its kernels chosen
   };
   std::vector<Run> runs_;
-  double reserved_rounds_ = 2.0;
+  double reserved_seconds_ = 0.0;  // once the finals have run: for a round of them
   TuneResult result_;
 };
 

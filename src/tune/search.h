@@ -65,7 +65,9 @@ std::vector<int> sm_shares(int processes);
 /// 4. more workers, in the same way, for the fastest of all; then for one rank and the two fastest
 ///    others as many as that one has in all, and more as far as they help;
 /// 5. one rank, those two, and what trained faster than both by more than its spread, in turns:
-///    their medians decide. Where not even two rounds fit, the slowest others are left out.
+///    their medians decide. Where not even two rounds fit, the slowest others are left out. Where
+///    these runs show loaders that do not keep up, as in 4, and as far as another round fits, in
+///    turns again.
 ///
 /// Another placement is chosen only where it beats one rank by more than the spread. Throws
 /// InputError where one rank fails for another reason than memory or is not done within the time,

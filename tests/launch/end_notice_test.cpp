@@ -17,8 +17,8 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <iostream>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -150,9 +150,9 @@ bool make_room_for_notices() {
   return room.good();
 }
 
-/// What the test says in a process of its own for which more notices wait; true where that cannot
-/// be had.
-bool holds_with_room_for_notices(const std::function<bool()>& test) {
+/// What the test says in a process of its own for which more notices wait; nothing where that
+/// cannot be had.
+std::optional<bool> holds_with_room_for_notices(const std::function<bool()>& test) {
   constexpr int no_room = 3;
   const pid_t child = ::fork();
   if (child == 0) {
@@ -161,10 +161,10 @@ bool holds_with_room_for_notices(const std::function<bool()>& test) {
   }
   int status = -1;
   EXPECT_EQ(::waitpid(child, &status, 0), child);
-  const bool left_out = WIFEXITED(status) && WEXITSTATUS(status) == no_room;
-  if (left_out) std::cout << "left out: no namespaces for this user\n";
-  return left_out || status == 0;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == no_room) return std::nullopt;
+  return status == 0;
 }
+constexpr const char* no_namespaces = "no namespaces for this user";
 
 // A look at them ends, however fast somebody sends more.
 TEST(EndNotices, AreTakenUpToANumberAtATime) {
@@ -174,7 +174,9 @@ TEST(EndNotices, AreTakenUpToANumberAtATime) {
     notify_end(job_named("many"), 2);
     return failure_in(notices) == 1 && failure_in(notices) == 2;
   };
-  EXPECT_TRUE(holds_with_room_for_notices(test));
+  const std::optional<bool> holds = holds_with_room_for_notices(test);
+  if (!holds) GTEST_SKIP() << no_namespaces;
+  EXPECT_TRUE(*holds);
 }
 
 // However many processes have told of their end since the last look.
@@ -188,7 +190,9 @@ TEST(EndNotices, AreTakenToTheLastOnceTheJobHasEnded) {
     notices.take_rest();
     return notices.failure() == 2;
   };
-  EXPECT_TRUE(holds_with_room_for_notices(test));
+  const std::optional<bool> holds = holds_with_room_for_notices(test);
+  if (!holds) GTEST_SKIP() << no_namespaces;
+  EXPECT_TRUE(*holds);
 }
 
 /// Another user's process, which sends so many datagrams to the job of user `owner`.
@@ -200,7 +204,7 @@ pid_t other_user(uid_t owner, const std::string& job, int times) {
   for (int sent = 0; sent < times; ++sent) {
     send_raw(owner, job, {.kind = 1, .number = 2});
   }
-  std::_Exit(0);
+  std::_Exit(testing::Test::HasFailure() ? 1 : 0);
 }
 
 TEST(EndNotices, ComeBehindAnyNumberOfOtherUsersDatagrams) {
@@ -208,11 +212,14 @@ TEST(EndNotices, ComeBehindAnyNumberOfOtherUsersDatagrams) {
   const auto test = [] {
     const std::string job = job_named("others");
     EndNotices notices(job);
-    ::waitpid(other_user(::geteuid(), job, 500), nullptr, 0);
+    int sent = -1;
+    if (::waitpid(other_user(::geteuid(), job, 500), &sent, 0) < 0 || sent != 0) return false;
     notify_end(job, 1);
     return failure_in(notices) == 1;
   };
-  EXPECT_TRUE(holds_with_room_for_notices(test));
+  const std::optional<bool> holds = holds_with_room_for_notices(test);
+  if (!holds) GTEST_SKIP() << no_namespaces;
+  EXPECT_TRUE(*holds);
 }
 
 TEST(EndNotices, CanBeSentAtTheEndOfAProcess) {

@@ -40,7 +40,7 @@ void warn_of_late_milestones(const RunConfig& config, std::int64_t steps_per_epo
   const auto late = std::ranges::count_if(schedule->milestones,
                                           [end](double milestone) { return milestone >= end; });
   if (late == 0) return;
-  log_warning("schedule.milestones: {} of {} not before the run's end, epoch {:.3g}", late,
+  log_warning("schedule.milestones: {} of {} not before the run's end, epoch {:.6g}", late,
               schedule->milestones.size(), end);
 }
 
