@@ -258,6 +258,13 @@ TEST_F(RunTest, MilestonesBehindTheEndAreWarnedOf) {
   EXPECT_EQ(said("early", "[0.5]").find("milestones"), std::string::npos);
 }
 
+TEST_F(RunTest, OneClassIsWarnedOf) {
+  const std::string warning = "warning: the data has one class: there is nothing to tell apart";
+  EXPECT_NE(train("one", set({"data.classes=1", "train.max_steps=1"})).err.find(warning),
+            std::string::npos);
+  EXPECT_EQ(train("some", set({"train.max_steps=1"})).err.find(warning), std::string::npos);
+}
+
 TEST_P(TrainAndEval, LeaveTheDocumentedRecord) {
   const int ranks = GetParam();
   const Outcome outcome = train("out", {}, ranks);

@@ -44,6 +44,11 @@ void warn_of_late_milestones(const RunConfig& config, std::int64_t steps_per_epo
               schedule->milestones.size(), end);
 }
 
+/// As of a folder that lies one level too deep: every guess is right.
+void warn_of_one_class(std::int64_t classes) {
+  if (classes == 1) log_warning("the data has one class: there is nothing to tell apart");
+}
+
 /// Of each epoch's end, that makes no whole batch.
 std::string dropped_text(std::int64_t samples) {
   if (samples == 0) return "";
@@ -81,6 +86,7 @@ void log_description(const RunDescription& run) {
     log_info("gradients travel as bf16");
   }
   if (run.replica.updates_shares()) log_info("each rank updates its share of the weights");
+  warn_of_one_class(graph.output()[1]);
   log_recipe(run.config, run.replica.store());
   warn_of_late_milestones(run.config, steps);
 }
