@@ -30,8 +30,10 @@ namespace {
 
 constexpr nvml::Status not_supported = 3;
 constexpr nvml::Status not_found = 6;
-nvml::DeviceHandle devices[] = {
-    {"GPU-whole", true, false}, {"MIG-part", true, true}, {"GPU-old", false, false}};
+nvml::DeviceHandle devices[] = {{"GPU-whole", true, false},
+                                {"MIG-part", true, true},
+                                {"GPU-old", false, false},
+                                {"GPU-still", false, false}};
 unsigned long long now = 0;
 
 std::mutex running;
@@ -85,11 +87,12 @@ nvml::Status nvmlDeviceGetGpuInstanceId(nvml::DeviceHandle* device, unsigned int
   *id = 5;
   return device->mig ? 0 : not_supported;
 }
-/// 2.5 J more at each reading.
-nvml::Status nvmlDeviceGetTotalEnergyConsumption(nvml::DeviceHandle* /*device*/,
+/// 2.5 J more at each reading, but of one whose counter stands still.
+nvml::Status nvmlDeviceGetTotalEnergyConsumption(nvml::DeviceHandle* device,
                                                  unsigned long long* millijoules) {
   static unsigned long long total = 7000;
-  *millijoules = total += 2500;
+  if (std::strcmp(device->uuid, "GPU-still") != 0) total += 2500;
+  *millijoules = total;
   return 0;
 }
 nvml::Status nvmlGpmQueryDeviceSupport(nvml::DeviceHandle* device, nvml::GpmSupport* support) {

@@ -91,6 +91,12 @@ TEST(GpuMonitorTest, AnOlderGpuTellsItsEnergyAlone) {
   EXPECT_EQ(monitor.trouble(), "the GPU's activity cannot be read (NVML's GPM metrics)");
 }
 
+TEST(GpuMonitorTest, ACounterThatHasNotMovedTellsNothing) {
+  GpuMonitor monitor("GPU-still", fake);
+  monitor.begin();
+  expect_nothing(monitor.end());
+}
+
 TEST(GpuMonitorTest, WithoutTheDeviceOrTheLibraryThereIsNothing) {
   GpuMonitor unknown("GPU-other", fake);
   unknown.begin();
