@@ -9,6 +9,7 @@
 #include <string>
 #include <system_error>
 
+#include "base/folder_entries.h"
 #include "base/text.h"
 
 namespace tandem {
@@ -63,9 +64,8 @@ bool descends(const std::map<pid_t, pid_t>& parents, pid_t process, pid_t ancest
 
 std::vector<pid_t> all_processes() {
   std::vector<pid_t> found;
-  std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator("/proc", error)) {
-    if (const auto process = parse_number<pid_t>(entry.path().filename().string())) {
+  for (const fs::path& entry : entries_of("/proc").paths) {
+    if (const auto process = parse_number<pid_t>(entry.filename().string())) {
       found.push_back(*process);
     }
   }
@@ -105,10 +105,8 @@ std::vector<std::string> environment_of(pid_t process) {
 }
 
 bool has_thread(pid_t process, std::string_view name) {
-  std::error_code error;
-  for (const fs::directory_entry& entry :
-       fs::directory_iterator(folder_of(process) / "task", error)) {
-    std::ifstream file(entry.path() / "comm");
+  for (const fs::path& thread : entries_of(folder_of(process) / "task").paths) {
+    std::ifstream file(thread / "comm");
     std::string its;
     if (std::getline(file, its) && its == name) return true;
   }

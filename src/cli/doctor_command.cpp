@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/subprocess.h"
+#include "base/folder_entries.h"
 #include "base/text.h"
 #include "cli/commands.h"
 #include "device/cudnn_parts.h"
@@ -37,11 +38,9 @@ Function* symbol(const Library& library, const char* name) {
 }
 
 void report_gpus() {
-  std::error_code code;
   int gpus = 0;
-  for (const fs::directory_entry& entry :
-       fs::directory_iterator("/proc/driver/nvidia/gpus", code)) {
-    std::ifstream file(entry.path() / "information");
+  for (const fs::path& gpu : entries_of("/proc/driver/nvidia/gpus").paths) {
+    std::ifstream file(gpu / "information");
     for (std::string line; std::getline(file, line);) {
       if (line.starts_with("Model:")) report("GPU", true, line.substr(6));
     }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/atomic_file.h"
+#include "base/folder_entries.h"
 #include "base/log.h"
 #include "cli/commands.h"
 #include "cli/file_kind.h"
@@ -35,10 +36,9 @@ std::vector<fs::path> runs_below(const fs::path& folder) {
   std::vector<fs::path> runs;
   std::error_code code;
   if (fs::exists(folder / "metrics.jsonl", code)) return runs;
-  for (fs::directory_iterator each(folder, code), end; !code && each != end; each.increment(code)) {
-    std::error_code none;
-    const auto bytes = fs::file_size(each->path() / "metrics.jsonl", none);
-    if (!none && bytes > 0) runs.push_back(each->path());  // without any it has not begun
+  for (const fs::path& path : entries_of(folder).paths) {
+    const auto bytes = fs::file_size(path / "metrics.jsonl", code);
+    if (!code && bytes > 0) runs.push_back(path);  // without any it has not begun
   }
   std::ranges::sort(runs);
   return runs;

@@ -2,6 +2,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "base/folder_entries.h"
 #include "base/text.h"
 #include "graph/model_file.h"
 
@@ -28,8 +29,10 @@ fs::path model_zoo() {
 std::vector<std::string> zoo_models() {
   std::vector<std::string> names;
   const fs::path zoo = model_zoo();
-  for (const fs::directory_entry& entry : fs::directory_iterator(zoo)) {
-    if (entry.path().extension() == ".toml") names.push_back(entry.path().stem().string());
+  const FolderEntries entries = entries_of(zoo);
+  if (entries.error) input_error("{}: cannot be listed ({})", zoo.string(), entries.error.message());
+  for (const fs::path& path : entries.paths) {
+    if (path.extension() == ".toml") names.push_back(path.stem().string());
   }
   if (names.empty()) input_error("no *.toml model in {}; set TANDEM_MODELS", zoo.string());
   std::ranges::sort(names);

@@ -4,15 +4,15 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
-#include <sstream>
 #include <vector>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/process_table.h"
 #include "base/subprocess.h"
-#include "base/text.h"
 #include "launch/holds_within.h"
 #include "parallel/placement/mps_control.h"
 
@@ -33,20 +33,15 @@ bool holds_in_time(const Condition& condition) {
 /// with the servers that it started.
 std::vector<pid_t> processes_of(const fs::path& pipe_directory) {
   std::vector<pid_t> found;
-  std::string wanted = "CUDA_MPS_PIPE_DIRECTORY=" + pipe_directory.string();
-  wanted += '\0';
-  std::error_code code;
-  for (const fs::directory_entry& entry : fs::directory_iterator("/proc", code)) {
-    const auto id = parse_number<pid_t>(entry.path().filename().string());
-    if (!id) continue;
-    std::ifstream name_file(entry.path() / "comm");
+  const std::string wanted = "CUDA_MPS_PIPE_DIRECTORY=" + pipe_directory.string();
+  for (const pid_t process : all_processes()) {
+    const fs::path facts = fs::path("/proc") / fmt::format("{}", process);
+    std::ifstream name_file(facts / "comm");
     std::string name;
     std::getline(name_file, name);
     if (!name.starts_with("nvidia-cuda-mps")) continue;
-    std::ifstream environment_file(entry.path() / "environ");
-    std::stringstream environment;
-    environment << '\0' << environment_file.rdbuf();
-    if (environment.str().find('\0' + wanted) != std::string::npos) found.push_back(*id);
+    const std::vector<std::string> environment = environment_of(process);
+    if (std::ranges::find(environment, wanted) != environment.end()) found.push_back(process);
   }
   return found;
 }

@@ -14,6 +14,7 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "base/folder_entries.h"
 #include "base/remove_folder.h"
 #include "launch/holds_within.h"
 #include "launch/host_tag.h"
@@ -132,12 +133,10 @@ bool MpsFolder::is_deserted() const {
 
 std::vector<fs::path> MpsFolder::abandoned() const {
   std::vector<fs::path> found;
-  std::error_code code;
-  for (const fs::directory_entry& entry : fs::directory_iterator(path_.parent_path(), code)) {
-    const bool ours = entry.path().filename().string().starts_with(name_start());
-    if (!ours || entry.path() == path_ || !is_own_folder(entry.path()) || !is_old(entry.path()))
-      continue;
-    if (MpsFolder(entry.path()).is_deserted()) found.push_back(entry.path());
+  for (const fs::path& path : entries_of(path_.parent_path()).paths) {
+    const bool ours = path.filename().string().starts_with(name_start());
+    if (!ours || path == path_ || !is_own_folder(path) || !is_old(path)) continue;
+    if (MpsFolder(path).is_deserted()) found.push_back(path);
   }
   return found;
 }

@@ -14,12 +14,12 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
-#include <functional>
 #include <limits>
 #include <system_error>
 #include <thread>
 
 #include "base/error.h"
+#include "base/folder_entries.h"
 #include "base/log.h"
 #include "base/process_place.h"
 #include "base/process_report.h"
@@ -32,6 +32,9 @@ namespace tandem {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// POSIX shared memory's folder.
+constexpr const char* shared_memory = "/dev/shm";
 
 std::string name_start(const std::string& job) {
   return fmt::format("{}-{}-", report_file_start, job);
@@ -88,15 +91,6 @@ bool is_old_board(const fs::path& path) {
   struct stat facts {};
   return ::lstat(path.c_str(), &facts) == 0 && S_ISREG(facts.st_mode) &&
          facts.st_uid == ::geteuid() && std::time(nullptr) - facts.st_mtime > 60;
-}
-
-/// A folder that cannot be read, or no longer, keeps no job from its start.
-void for_each_shared_file(const std::function<void(const fs::path&)>& visit) {
-  std::error_code code;
-  for (fs::directory_iterator each("/dev/shm", code); each != fs::directory_iterator();
-       each.increment(code)) {
-    visit(each->path());
-  }
 }
 
 /// This watcher's alone where there is no memory to share: it then speaks of its own rank.
@@ -274,22 +268,23 @@ void RankBoard::say_once(RankState state, std::chrono::milliseconds patience,
 }
 
 void remove_rank_boards(const std::string& job) {
-  for_each_shared_file([start = name_start(job)](const fs::path& path) {
+  const std::string start = name_start(job);
+  for (const fs::path& path : entries_of(shared_memory).paths) {
     std::error_code code;
     if (path.filename().string().starts_with(start)) fs::remove(path, code);
-  });
+  }
 }
 
 void remove_abandoned_boards() {
   const std::string start = fmt::format("{}-", report_file_start);
-  for_each_shared_file([&](const fs::path& path) {
-    if (!path.filename().string().starts_with(start) || !is_old_board(path)) return;
+  for (const fs::path& path : entries_of(shared_memory).paths) {
+    if (!path.filename().string().starts_with(start) || !is_old_board(path)) continue;
     const int board = ::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    if (board < 0) return;
+    if (board < 0) continue;
     std::error_code code;
     if (take_hold(board, F_WRLCK)) fs::remove(path, code);
     static_cast<void>(::close(board));
-  });
+  }
 }
 
 }  // namespace tandem

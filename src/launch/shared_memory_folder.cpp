@@ -12,6 +12,7 @@
 #include <cstring>
 #include <system_error>
 
+#include "base/folder_entries.h"
 #include "base/log.h"
 #include "base/remove_folder.h"
 #include "launch/detach.h"
@@ -56,13 +57,12 @@ bool is_old(const fs::path& path) {
 }
 
 void remove_abandoned() {
-  std::error_code code;
-  for (const fs::directory_entry& entry : fs::directory_iterator(base, code)) {
-    const bool ours = entry.path().filename().string().starts_with(name_start());
-    if (!ours || !is_own_folder(entry.path()) || !is_old(entry.path())) continue;
-    const int folder = open_folder(entry.path());
+  for (const fs::path& path : entries_of(base).paths) {
+    const bool ours = path.filename().string().starts_with(name_start());
+    if (!ours || !is_own_folder(path) || !is_old(path)) continue;
+    const int folder = open_folder(path);
     if (folder < 0) continue;
-    if (::flock(folder, LOCK_EX | LOCK_NB) == 0) static_cast<void>(remove_folder(entry.path()));
+    if (::flock(folder, LOCK_EX | LOCK_NB) == 0) static_cast<void>(remove_folder(path));
     ::close(folder);
   }
 }

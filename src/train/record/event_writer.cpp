@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/folder_entries.h"
 #include "train/environment.h"
 
 namespace tandem {
@@ -37,12 +38,13 @@ std::int64_t seconds_in(std::string_view name) {
 
 std::filesystem::path new_path(const std::filesystem::path& folder) {
   auto seconds = static_cast<std::int64_t>(wall_time());
-  std::error_code code;
-  for (std::filesystem::directory_iterator each(folder, code), end; !code && each != end;
-       each.increment(code)) {
-    seconds = std::max(seconds, seconds_in(each->path().filename().string()) + 1);
+  const FolderEntries entries = entries_of(folder);
+  for (const std::filesystem::path& path : entries.paths) {
+    seconds = std::max(seconds, seconds_in(path.filename().string()) + 1);
   }
-  if (code) system_error("cannot list '{}': {}", folder.string(), code.message());
+  if (entries.error) {
+    system_error("cannot list '{}': {}", folder.string(), entries.error.message());
+  }
   return folder / fmt::format("{}{:010}.{}.{}", prefix, seconds, host_name(), ::getpid());
 }
 
