@@ -24,9 +24,6 @@ namespace {
 
 std::atomic<std::uint64_t> g_beats{0};
 
-/// By which a silence may exceed the longest one before it.
-constexpr double factor = 10.0;
-
 }  // namespace
 
 void heartbeat() noexcept { g_beats.fetch_add(1, std::memory_order_relaxed); }
@@ -58,7 +55,7 @@ struct HeartbeatWatch::State {
   /// Whichever rule it comes from, it is this rank's turn then: what all ranks stand still in, they
   /// mostly came to by the same silences. `longest`: of those before in the phase.
   double limit(int phase, double longest) const {
-    return in_turn(std::max(phase == 0 ? start_seconds : least_seconds, factor * longest), rank);
+    return in_turn(silence_limit(phase == 0 ? start_seconds : least_seconds, longest), rank);
   }
   void set_advice(std::string text) {
     const std::scoped_lock lock(mutex_);

@@ -34,13 +34,21 @@ class Standstill {
   Seconds total_{0.0};
 };
 
+/// For how long something may stand still that has done so for up to `longest` before, as a busy
+/// host's slow layer, where it may for `least` in any case. Such that a job whose longest silence
+/// took 8 s still ends within 30 s by default, the ranks' turns included.
+inline double silence_limit(double least, double longest) {
+  constexpr double factor = 3.0;
+  return std::max(least, factor * longest);
+}
+
 /// When it is a rank's turn to end the job over something that several may meet at once and that
 /// may last `seconds`, as a network's disk that hangs: rank 0's first, then the others' one after
 /// the other, so that one says so, and has ended the job before the next one does. 0: never.
 inline double in_turn(double seconds, int rank) {
-  constexpr double first_turn = 2.0;
-  constexpr double turn = 0.25;
-  constexpr int turns = 24;
+  constexpr double first_turn = 1.5;
+  constexpr double turn = 0.125;
+  constexpr int turns = 20;
   if (seconds == 0.0 || rank == 0) return seconds;
   return seconds + first_turn + turn * std::min(rank - 1, turns);
 }

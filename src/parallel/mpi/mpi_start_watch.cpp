@@ -178,10 +178,11 @@ void MpiStartWatch::look(const std::stop_token& started) {
   static_cast<void>(::pthread_setname_np(::pthread_self(), thread_name));
   // Those who see whom they wait for speak before others do. On a host the first speaks, after all
   // have found out that they are not; its end is theirs, but for a launcher that does not end them.
-  constexpr Seconds those_who_see(3.0);
+  // Together they end the last rank within 30 s by default.
+  constexpr Seconds those_who_see(1.5);
   constexpr Seconds first(0.5);
-  constexpr Seconds others(3.0);
-  constexpr Seconds turn(0.3);  // longer than a launcher takes to end the others
+  constexpr Seconds others(1.5);
+  constexpr Seconds turn(0.2);
   while (!starts_in_time(started)) {
     const bool sees = ranks_of_this_host().hold_up();
     if (!sees && rest(started, those_who_see)) return;
