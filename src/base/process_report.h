@@ -25,8 +25,8 @@ class ProcessReport {
   void set_timeout(double seconds) { timeout_seconds_ = seconds; }
   double timeout_seconds() const { return timeout_seconds_; }
 
-  /// What this process has been waiting for other ranks in for some time, cut to what there is room
-  /// for; empty: it does not wait, or not for long.
+  /// What this process has been waiting for other ranks in for some time, or failed in, cut to what
+  /// there is room for; empty: it does not wait, or not for long.
   void set_wait(std::string_view operation);
   std::string wait() const;
 

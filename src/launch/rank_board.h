@@ -50,6 +50,7 @@ struct WatchPlace {
   int local_rank = 0;  ///< among the host's processes of the job
   int local_size = 1;
   std::string device{};  ///< UUID of its GPU; empty: none
+  int others = 0;        ///< the job's processes on other hosts
 };
 
 /// Shared memory by which the processes that watch the ranks of one host know of each other's, so

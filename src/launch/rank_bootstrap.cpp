@@ -16,6 +16,7 @@
 #include "launch/mps_guard.h"
 #include "launch/rank_watch.h"
 #include "launch/shared_memory_folder.h"
+#include "parallel/placement/launched_job.h"
 #include "parallel/placement/mps_control.h"
 
 namespace tandem {
@@ -193,9 +194,13 @@ int run_rank(const RankRequest& request) {
   bind_to(slot.cpus);
   std::vector<std::string> command{own_program()};
   command.insert(command.end(), request.command.begin(), request.command.end());
-  return watch_rank(
-      command, environment,
-      {.job = request.job, .local_rank = place.rank, .local_size = slots, .device = slot.gpu});
+  const int others = read_launched_job(read).size - slots;
+  return watch_rank(command, environment,
+                    {.job = request.job,
+                     .local_rank = place.rank,
+                     .local_size = slots,
+                     .device = slot.gpu,
+                     .others = others});
 }
 
 }  // namespace tandem

@@ -128,9 +128,14 @@ constexpr std::chrono::milliseconds look_interval{100};
 /// watcher, and so ends no rank meanwhile.
 constexpr std::chrono::milliseconds others_turn{200};
 
-/// For ranks that are left to come to where they miss the one that was ended. Short, since ranks of
-/// other hosts may find it too.
-constexpr std::chrono::milliseconds others_wait{300};
+/// For ranks that are left to come to where they miss the one that was ended. Short where ranks of
+/// other hosts may find it too, and speak of it, and shorter than ranks whose operation it failed
+/// give the launcher to end them.
+std::chrono::milliseconds others_wait(const WatchPlace& place) {
+  constexpr std::chrono::milliseconds a_moment(300);
+  constexpr std::chrono::milliseconds a_slow_step(2000);
+  return place.others > 0 ? a_moment : a_slow_step;
+}
 
 /// Until the rank tells another one: such that all of a host may stand still for as long as ranks
 /// wait for others in MPI_Init.
@@ -193,10 +198,10 @@ void end_stopped(pid_t rank, RankBoard& board) {
   board.set(RankState::ended);
 }
 
-/// Those of this host's ranks that wait, as for the one that has ended; for a moment, they are
-/// given time to come to it.
-std::vector<WaitingRank> who_waits(const RankBoard& board) {
-  const auto end = std::chrono::steady_clock::now() + others_wait;
+/// Those of this host's ranks that wait, as for the one that has ended; they are given time to come
+/// to it.
+std::vector<WaitingRank> who_waits(const RankBoard& board, std::chrono::milliseconds time) {
+  const auto end = std::chrono::steady_clock::now() + time;
   for (;;) {
     std::vector<WaitingRank> ranks = board.waiting();
     const bool more = board.any(RankState::runs) && std::chrono::steady_clock::now() < end;
@@ -207,14 +212,15 @@ std::vector<WaitingRank> who_waits(const RankBoard& board) {
 
 /// Says that a signal ended the rank, once for all that met one at this moment, unless the job's
 /// end brought it: who ends a job sends the same signal to this process, or SIGTERM before SIGKILL.
-void tell_of_signal(int number, RankBoard& board) {
+void tell_of_signal(int number, RankBoard& board, const WatchPlace& place) {
   const bool by_jobs_end =
       was_received(number) || (was_received(SIGTERM) && board.any(RankState::killed));
   board.set(by_jobs_end ? RankState::ended : RankState::killed, number);
   if (by_jobs_end) return;
   board.claims().claim(HostClaim::killed_rank);
   board.say_once(RankState::killed, others_turn, [&](const std::vector<SignalledRank>& ranks) {
-    log_error("{}{}", signalled_text(ranks, "ended"), waiting_text(who_waits(board)));
+    log_error("{}{}", signalled_text(ranks, "ended"),
+              waiting_text(who_waits(board, others_wait(place))));
     board.claims().claim(HostClaim::told_error);
   });
 }
@@ -253,7 +259,7 @@ int watch_rank(const std::vector<std::string>& words, const EnvironmentChanges& 
     notify_end(place.job, code);
     return code;
   }
-  tell_of_signal(WTERMSIG(*status), board);
+  tell_of_signal(WTERMSIG(*status), board, place);
   const int code = ExitCode::of_signal(WTERMSIG(*status));
   notify_end(place.job, code);
   return code;

@@ -1,14 +1,16 @@
 #include <fmt/format.h>
 
 #include <csignal>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/fault_check.h"
 #include "cli/launch_fault.h"
 
 // Faults that meet jobs with one rank, or two that share it, on each of two GPUs, made up or real,
-// whose gradients travel between them by NCCL or directly.
+// whose gradients travel between them by NCCL, also as between hosts, or directly.
 
 namespace tandem::cli {
 namespace {
@@ -16,14 +18,25 @@ namespace {
 struct Layout {
   std::string exchange;
   int ranks_per_gpu;
+  bool as_between_hosts = false;  ///< NCCL through sockets, where it hears of a peer that is gone
 };
 
 class FaultOnEachGpu : public LaunchFault, public testing::WithParamInterface<Layout> {
  protected:
   void SetUp() override {
-    if (!device().computes && GetParam().exchange == "direct") {
+    if (device().computes) return;
+    if (GetParam().exchange == "direct" || GetParam().as_between_hosts) {
       GTEST_SKIP() << "ranks on CPUs exchange through MPI, whatever is asked for of GPUs";
     }
+  }
+
+  std::unique_ptr<Program> started_on_each() {
+    Launch job = launch(each_gpu(), endless_job(settings()));
+    if (GetParam().as_between_hosts) {
+      job = with(with(std::move(job), "NCCL_P2P_DISABLE", "1"), "NCCL_SHM_DISABLE", "1");
+      job = with(with(std::move(job), "NCCL_NET", "Socket"), "NCCL_SOCKET_IFNAME", "lo");
+    }
+    return started(std::move(job));
   }
 
   static Words each_gpu(Words more = {}) {
@@ -55,18 +68,19 @@ class FaultOnEachGpu : public LaunchFault, public testing::WithParamInterface<La
   }
 };
 
-TEST_P(FaultOnEachGpu, ARankThatIsKilledIsNamed) {
-  const auto job = started(each_gpu(), settings());
+TEST_P(FaultOnEachGpu, ARankThatIsKilledIsNamedWithTheBucketOrWhatElseIsWaitedIn) {
+  const auto job = started_on_each();
   const std::vector<pid_t> processes = all_of(*job);
   Program::signal(processes.back(), SIGKILL);
   const Outcome outcome = end_after_fault(*job);
   expect_line(outcome, 128 + SIGKILL,
-              {"error: " + last_rank() + ", step ", " was ended by signal 9 (Killed)"});
+              {"error: " + last_rank() + ", step ",
+               " was ended by signal 9 (Killed), while rank", " waited in "});
   expect_clean_end(processes, each_gpu());
 }
 
 TEST_P(FaultOnEachGpu, ARankThatHangsIsNamedWithTheBucketOrWhatElseIsWaitedIn) {
-  const auto job = started(each_gpu(), settings());
+  const auto job = started_on_each();
   const std::vector<pid_t> processes = all_of(*job);
   hold(processes.back());
   const Outcome outcome = end_after_fault(*job);
@@ -79,7 +93,7 @@ TEST_P(FaultOnEachGpu, ARankThatHangsIsNamedWithTheBucketOrWhatElseIsWaitedIn) {
 }
 
 TEST_P(FaultOnEachGpu, AJobThatIsStoppedGoesOn) {
-  const auto job = started(each_gpu(), settings());
+  const auto job = started_on_each();
   const std::vector<pid_t> processes = all_of(*job);
   job->signal(SIGTERM);
   EXPECT_EQ(end_after_fault(*job).code, stopped);
@@ -88,10 +102,12 @@ TEST_P(FaultOnEachGpu, AJobThatIsStoppedGoesOn) {
 
 INSTANTIATE_TEST_SUITE_P(Layouts, FaultOnEachGpu,
                          testing::Values(Layout{"nccl", 1}, Layout{"direct", 1}, Layout{"nccl", 2},
-                                         Layout{"direct", 2}),
+                                         Layout{"direct", 2}, Layout{"nccl", 1, true},
+                                         Layout{"nccl", 2, true}),
                          [](const auto& each) {
-                           return fmt::format("{}_{}_on_each", each.param.exchange,
-                                              each.param.ranks_per_gpu);
+                           return fmt::format("{}_{}_on_each{}", each.param.exchange,
+                                              each.param.ranks_per_gpu,
+                                              each.param.as_between_hosts ? "_by_sockets" : "");
                          });
 
 }  // namespace

@@ -87,11 +87,11 @@ void MpiWatch::wait_until(const std::function<bool()>& done,
 
 template <typename Done, typename What>
 bool MpiWatch::ask(const Done& done, const What& what) const {
-  if (!processes_) return done();
   try {
     return done();
   } catch (const Error&) {
-    processes_->require_alive(what);
+    own_report().set_wait(what());  // for who tells of the rank that it waited for
+    if (processes_) processes_->require_alive(what);
     throw;
   }
 }
