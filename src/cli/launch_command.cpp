@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -175,12 +176,27 @@ void place_ranks(const LaunchArguments& arguments, Placement placement, RankRequ
   }
 }
 
+/// Whether one of the hosts is this one. Two are one host, which mpirun would tell late.
+bool names_this_host(const std::string& asked, const std::vector<std::string>& hosts) {
+  const auto first = std::ranges::find_if(hosts, is_this_host);
+  if (first == hosts.end()) return false;
+  const auto second = std::find_if(std::next(first), hosts.end(), is_this_host);
+  if (second != hosts.end()) {
+    input_error("--hosts {}: {} and {} are both this host; name each host once", asked, *first,
+                *second);
+  }
+  return true;
+}
+
 /// Hosts and how to start there: inside a Slurm allocation with srun, unless hosts are named.
 void choose_hosts(const LaunchArguments& arguments, LaunchPlan& plan) {
   plan.inside_step = variable("SLURM_STEP_ID") != nullptr;
   if (!arguments.hosts.empty()) {
     plan.hosts = read_hosts(arguments.hosts);
     plan.host_count = static_cast<int>(plan.hosts.size());
+    const bool is_here = names_this_host(arguments.hosts, plan.hosts);
+    // As without --hosts, but for an allocation, in which mpirun chooses hosts itself.
+    if (is_here && plan.host_count == 1 && variable("SLURM_JOB_ID") == nullptr) plan.hosts.clear();
   } else if (variable("SLURM_JOB_ID") != nullptr && !program_on_path("srun").empty()) {
     plan.starter = Starter::srun;
     plan.host_count = std::max(1, number_of_variable("SLURM_JOB_NUM_NODES"));

@@ -110,6 +110,7 @@ class Tuner {
 
   int run() {
     if (!arguments_.json.empty()) expect_json_can_be_written(arguments_.json);
+    check_gpus();
     if (!arguments_.gpus.empty()) warn_of_idle_gpus(arguments_.gpus, config_.device);
     log_info("measuring placements of {}, for {:.0f} s in all; first one rank on each device{}",
              config_.model, arguments_.seconds,
@@ -149,6 +150,13 @@ class Tuner {
             .overrides = arguments.overrides,
             .gpus = requested_gpus(arguments.gpus, config.device),
             .seconds = std::clamp(arguments.seconds / runs, 0.05, 2.0)};
+  }
+
+  /// The first run would say it, and this command again. In a Slurm allocation the runs may start
+  /// on other hosts.
+  void check_gpus() const {
+    if (std::getenv("SLURM_JOB_ID") != nullptr) return;
+    static_cast<void>(choose_gpus(call_.gpus, list_visible_gpus()));
   }
 
   bool may_use_gpus() const {

@@ -173,8 +173,9 @@ void tell_why(const LaunchPlan& plan, const JobEnd& end, WayOn& way_on) {
   if (did_not_start(plan, end)) {
     log_error(
         "{} did not start the job on {}, for the reason above; every one of them must let you in "
-        "without a password (ssh HOST true) and have Open MPI",
-        starter, join(plan.hosts, ", "));
+        "without a password (ssh HOST true) and have Open MPI{}",
+        starter, join(plan.hosts, ", "),
+        plan.hosts.size() == 1 ? "; there is no file of that name either" : "");
   }
 }
 

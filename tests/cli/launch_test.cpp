@@ -170,6 +170,20 @@ TEST_F(LaunchTest, KnowsItsHostByAnAddressToo) {
   expect_one_message(run(launch(options, set({"train.epochz=2"}))), {"train.epochz: unknown key"});
 }
 
+TEST_F(LaunchTest, TakesItsHostsNameForNone) {
+  const Outcome outcome = run(launch({"--hosts", "localhost", "--dry-run"}));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(occurrences(outcome.out, "2 processes on 1 host, 2 on each\n"), 1U) << outcome.out;
+  EXPECT_EQ(occurrences(outcome.out, "--host "), 0U) << outcome.out;
+  EXPECT_EQ(occurrences(outcome.out, " -q "), 1U) << outcome.out;
+}
+
+TEST_F(LaunchTest, RefusesTwoNamesOfItsHost) {
+  expect_one_message(run(launch({"--hosts", "localhost,node-b,127.0.0.1", "--dry-run"})),
+                     {"--hosts localhost,node-b,127.0.0.1: localhost and 127.0.0.1 are both this "
+                      "host; name each host once"});
+}
+
 TEST_F(LaunchTest, RefusesAGpuThatAProcessHoldsAlone) {
   const auto on = [&](Words options) {
     return with(launch(options), "FAKE_GPUS", "GPU-a:exclusive:busy GPU-b:exclusive");

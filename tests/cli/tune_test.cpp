@@ -159,6 +159,9 @@ TEST_F(Tune, WhatIsWrongIsToldInOneLine) {
   const Outcome outcome = tune(none);
   expect_one_message(outcome, {"--gpus none: the config's train.device is \"cuda\""});
   EXPECT_EQ(occurrences(outcome.err, "measuring"), 0U) << outcome.err;
+  const Outcome nowhere = tune({"--gpus", "GPU-nowhere,"});
+  expect_one_message(nowhere, {"no GPU 'GPU-nowhere' here"});
+  EXPECT_EQ(occurrences(nowhere.err, "measuring"), 0U) << nowhere.err;
   // What only running shows: the batch holds fewer samples than an epoch must have.
   expect_one_message(tune(set({"train.global_batch=512"})),
                      {"one rank cannot be measured", "train.global_batch"});
