@@ -10,7 +10,7 @@ Usage: ./quickstart.sh [--help]
 Installs the packages that are missing (apt, as root or through sudo), builds Tandem into
 build/release, and trains a small ResNet on Fashion-MNIST with two ranks (one on a machine of one core;
 one for each GPU where there are any) into runs/quickstart. On two cores the first build takes some
-ten minutes and the training about three. The CUDA backend is built where a GPU is seen;
+ten minutes and the training two and a half. The CUDA backend is built where a GPU is seen;
 TANDEM_CUDA=ON or OFF in the environment decides otherwise.
 
 Safe to run again: what is installed and built is left as it is. A finished run is kept under

@@ -22,8 +22,8 @@ constexpr const char* description =
     "quickstart.toml";
 constexpr const char* footer =
     "Exit codes: 0 done; 1 an error of the program or the machine; 2 an error in the config, the "
-    "data or the command line; 75 stopped by SIGINT, SIGTERM or SIGUSR1, a checkpoint was "
-    "written, go on with --resume.";
+    "data or the command line, or a loss that is not finite; 75 stopped by SIGINT, SIGTERM or "
+    "SIGUSR1, a checkpoint was written, go on with --resume; 128 + N ended by signal N.";
 
 /// Commands that start ranks, or become one, and are none themselves: MPI is not to be touched.
 bool starts_ranks(int argc, char** argv) {

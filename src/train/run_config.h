@@ -74,6 +74,10 @@ namespace tandem {
 ///   bf16, and are added up in fp32 |
 /// | parallel.reduction | "flat", "two_level" (within each device, then among one rank of each), or
 ///   "auto", the default: two_level where ranks share a device |
+/// | parallel.shared_state | ranks that share a device keep one copy of weights and optimizer
+///   state between them; default true, but for "lars" |
+/// | parallel.sharded_update | ranks with a GPU each that exchange gradients directly update a share
+///   of each bucket, default true |
 /// | parallel.exchange | how ranks on several GPUs exchange gradients: "nccl", "direct" (a kernel
 ///   that sums in the GPUs' memory), or "auto", the default: direct where the GPUs reach each
 ///   other's memory, gradients do not travel as bf16 and no rank has NCCL_P2P_DISABLE set, else
@@ -85,7 +89,7 @@ namespace tandem {
 /// | parallel.folded_ranks | how many ranks each process carries, computed in one pass, each with
 ///   BatchNorm statistics of its own; default 1 |
 /// | parallel.check_every | steps between two comparisons of the replicas' bits, default 500;
-///   0: never |
+///   0: only at the end of the run |
 /// | parallel.timeout_seconds | how long a rank waits for silent ones before it ends the job,
 ///   default 20; 0: for ever |
 struct RunConfig {
