@@ -20,8 +20,9 @@ void beat_until_writable(int descriptor) noexcept;
 /// stand still in some way that nobody sees, and for a process that is alone.
 ///
 /// The limit is what other ranks wait (`timeout_seconds`, 0: for ever), by a quarter and two
-/// seconds at least longer, or silence_limit() of the longest silence so far of this phase. By each of these limits the ranks take turns (in_turn()). Time in which the whole process
-/// was stopped does not count.
+/// seconds at least longer, or silence_limit() of the longest silence so far of this phase. By each
+/// of these limits the ranks take turns (in_turn()). Time in which the whole process was stopped
+/// does not count.
 ///
 /// Its words are last words (base/last_words.h) and the end.
 class HeartbeatWatch {

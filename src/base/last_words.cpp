@@ -41,6 +41,11 @@ class LastWords {
     speak_ = std::move(speak);
   }
 
+  bool are_left() {
+    const std::scoped_lock lock(mutex_);
+    return due_.has_value();
+  }
+
   void silence() {
     const std::scoped_lock lock(mutex_);
     speak_ = nullptr;
@@ -109,6 +114,8 @@ LastWordsHeld::~LastWordsHeld() { last_words().hold(-1); }
 void speak_last_words(std::chrono::milliseconds patience, SpeakLastWords speak) {
   last_words().set_speaker(patience, std::move(speak));
 }
+
+bool last_words_are_left() noexcept { return last_words().are_left(); }
 
 void silence_last_words() noexcept { last_words().silence(); }
 

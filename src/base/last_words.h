@@ -38,6 +38,10 @@ using SpeakLastWords =
 /// thread that is started with the first words.
 void speak_last_words(std::chrono::milliseconds patience, SpeakLastWords speak);
 
+/// Whether words have been left that somebody speaks, or has spoken: of an error that was swallowed
+/// where nothing can be thrown, if main() asks.
+bool last_words_are_left() noexcept;
+
 /// Words are spoken no more: main() was reached. Does not wait for a `speak` that is under way.
 void silence_last_words() noexcept;
 

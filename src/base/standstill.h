@@ -35,8 +35,8 @@ class Standstill {
 };
 
 /// For how long something may stand still that has done so for up to `longest` before, as a busy
-/// host's slow layer, where it may for `least` in any case. Such that a job whose longest silence
-/// took 8 s still ends within 30 s by default, the ranks' turns included.
+/// host's slow layer, where it may for `least` in any case. Where none took more than 8 s a job
+/// ends within 30 s by default, the ranks' turns and mpirun's two seconds included.
 inline double silence_limit(double least, double longest) {
   constexpr double factor = 3.0;
   return std::max(least, factor * longest);
@@ -46,9 +46,10 @@ inline double silence_limit(double least, double longest) {
 /// may last `seconds`, as a network's disk that hangs: rank 0's first, then the others' one after
 /// the other, so that one says so, and has ended the job before the next one does. 0: never.
 inline double in_turn(double seconds, int rank) {
-  constexpr double first_turn = 1.5;
-  constexpr double turn = 0.125;
-  constexpr int turns = 20;
+  // mpirun kills a rank of another host two seconds and more after one has ended.
+  constexpr double first_turn = 2.5;
+  constexpr double turn = 0.1;
+  constexpr int turns = 10;
   if (seconds == 0.0 || rank == 0) return seconds;
   return seconds + first_turn + turn * std::min(rank - 1, turns);
 }
@@ -58,7 +59,7 @@ inline double in_turn(double seconds, int rank) {
 /// left. Never where nobody waits (0).
 inline Standstill::Seconds longest_standstill(Standstill::Seconds timeout) {
   if (timeout == Standstill::Seconds::zero()) return Standstill::Seconds::max();
-  return timeout + std::max(Standstill::Seconds(2.0), timeout / 4.0);
+  return timeout + std::max(Standstill::Seconds(2.0), timeout / 5.0);
 }
 
 }  // namespace tandem

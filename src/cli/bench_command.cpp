@@ -38,9 +38,11 @@ int bench(const BenchArguments& arguments, const MpiSession& session) {
   if (!root) return 0;
   std::cout << bench_text(result, arguments.layers);
   if (!arguments.json.empty()) {
-    std::ofstream json(arguments.json);
-    json << bench_json(result) << std::flush;
-    if (!json) system_error("--json {}: it cannot be written", arguments.json);
+    await_rank_files([&] {
+      std::ofstream json(arguments.json);
+      json << bench_json(result) << std::flush;
+      if (!json) system_error("--json {}: it cannot be written", arguments.json);
+    });
   }
   return 0;
 }

@@ -8,8 +8,8 @@
 #include <memory>
 #include <string>
 
-#include "base/subprocess.h"
 #include "base/folder_entries.h"
+#include "base/subprocess.h"
 #include "base/text.h"
 #include "cli/commands.h"
 #include "device/cudnn_parts.h"

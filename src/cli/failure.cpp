@@ -103,7 +103,8 @@ bool is_first_of_host(HostClaim claim, const char* name) {
 /// time-outs, or among many ranks, turns follow each other sooner than a launcher ends the next
 /// one.
 bool is_first_with_error(const MpiSession* session) {
-  if (session == nullptr || !session->distributed()) return true;
+  // What starts a rank is of a job too.
+  if (session == nullptr || (!session->distributed() && pmix_job().empty())) return true;
   return is_first_of_host(HostClaim::error, "error");
 }
 
@@ -172,7 +173,7 @@ void tell(const std::string& line, void (*run)(const Write&)) {
   }
   write(try_to, LogPlace::file);  // the terminal's turn comes whatever that disk does
   std::this_thread::sleep_for(launchers_turn);
-  write(run, LogPlace::terminal);
+  if (!host_claims()->is_claimed(HostClaim::told_error)) write(run, LogPlace::terminal);
 }
 
 /// On a thread of its own, with the words of an error that has not reached main(). It may yet: what
@@ -211,6 +212,11 @@ void main_is_reached() {
   silence_last_words();
   if (takes_the_end(Ender::main)) return;
   for (;;) ::pause();  // the other thread is ending this process
+}
+
+void work_is_done() {
+  while (last_words_are_left()) ::pause();
+  main_is_reached();
 }
 
 int failure_code() { return current_failure().code; }

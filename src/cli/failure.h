@@ -14,6 +14,10 @@ void end_where_main_is_not_reached(const MpiSession& session);
 /// main() has the end of the process in hand. May be called again.
 void main_is_reached();
 
+/// main_is_reached() with the command's work done. Where last words have been left on the way, as
+/// by what was taken down, they are this process's end, and this does not return.
+void work_is_done();
+
 /// To be called in main() with the exception that is being handled: says what went wrong, and ends
 /// the whole job. Of another rank's fault, which may be rank 0's, the ranks have settled before who
 /// tells it. Returns the exit code where there is no other process to end; `session` may be null.

@@ -308,10 +308,14 @@ void ask_of_other_hosts(const LaunchArguments& arguments, LaunchPlan& plan) {
   if (slot.gpus != "none") check_mps_environment(slot);
 }
 
-/// resumed_command(), by a launcher that waits no longer for a disk than for what ranks read first.
-Continuation continuation(const std::vector<std::string>& command) {
+/// resumed_command(), by a launcher that waits no longer for a disk than ranks for what they read
+/// first, or than a job that ends by it may be made to wait.
+Continuation continuation(const std::vector<std::string>& command, bool restarts) {
+  constexpr double at_the_end = 4.0;
   const auto found = std::make_shared<Continuation>();
-  try_files([found, command] { *found = resumed_command(command); });
+  const double most = rank_files_seconds();
+  try_files(restarts || most == 0.0 ? most : std::min(most, at_the_end),
+            [found, command] { *found = resumed_command(command); });
   return *found;
 }
 
@@ -339,7 +343,11 @@ int launch(const LaunchArguments& arguments) {
   if (is_here) {
     await_rank_files([&] { require_fresh_folder(plan.rank.command); });
   }
-  return supervise(plan, {.max_restarts = arguments.max_restarts, .go_on = continuation});
+  const bool restarts = arguments.max_restarts > 0;
+  return supervise(plan, {.max_restarts = arguments.max_restarts,
+                          .go_on = [restarts](const std::vector<std::string>& command) {
+                            return continuation(command, restarts);
+                          }});
 }
 
 /// What becomes of it the launcher is told: by what watches the rank, or, where that or what comes

@@ -69,7 +69,7 @@ int run(int argc, char** argv) {
     }
     end_where_main_is_not_reached(*session);
     const int code = chosen(*session);
-    main_is_reached();
+    work_is_done();
     std::cout.flush();
     if (!std::cout) system_error("the standard output cannot be written");
     close_log_file();

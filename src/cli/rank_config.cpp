@@ -11,23 +11,19 @@
 #include "parallel/mpi/mpi_start_watch.h"
 
 namespace tandem {
-namespace {
 
-double patience_seconds() {
+double rank_files_seconds() {
   const double others = mpi_start_seconds([](const char* name) { return std::getenv(name); });
   return std::min(in_turn(0.8 * others, std::max(process_rank(), 0)), 0.95 * others);
 }
 
-}  // namespace
-
 void await_rank_files(const std::function<void()>& read) {
-  await_file_work({.seconds = patience_seconds(), .key = "TANDEM_START_SECONDS"}, read, [] {});
+  await_file_work({.seconds = rank_files_seconds(), .key = "TANDEM_START_SECONDS"}, read, [] {});
 }
 
-void try_files(const std::function<void()>& read) {
-  await_file_work(
-      {.seconds = patience_seconds(), .key = "TANDEM_START_SECONDS", .last_words = false}, read,
-      [] {});
+void try_files(double seconds, const std::function<void()>& read) {
+  await_file_work({.seconds = seconds, .key = "TANDEM_START_SECONDS", .last_words = false}, read,
+                  [] {});
 }
 
 RunConfig read_rank_config(const std::filesystem::path& file,

@@ -13,9 +13,13 @@ namespace tandem {
 /// FileTimeout, before those lose their patience: TANDEM_START_SECONDS.
 void await_rank_files(const std::function<void()>& read);
 
-/// The same for who can do without: where the disk does not answer FileTimeout is thrown, and the
-/// process goes on. `read` may be at it until the process ends, so it owns what it uses.
-void try_files(const std::function<void()>& read);
+/// For as long as a rank may read before it meets the others.
+double rank_files_seconds();
+
+/// The same for who can do without: where the disk does not answer for `seconds` FileTimeout is
+/// thrown, and the process goes on. `read` may be at it until the process ends, so it owns what it
+/// uses.
+void try_files(double seconds, const std::function<void()>& read);
 
 /// The config of a command that ranks run: `file` with `overrides` ("train.epochs=10"). Throws as
 /// await_rank_files() and read_run_config() do.

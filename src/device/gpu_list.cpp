@@ -8,11 +8,17 @@
 #include <array>
 #include <cctype>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <future>
 #include <memory>
 #include <sstream>
+#include <thread>
 
+#include "base/blocked_signals.h"
+#include "base/error.h"
+#include "base/host_name.h"
 #include "base/text.h"
 #include "device/nvml_library.h"
 
@@ -143,9 +149,7 @@ void add_instances(const Functions& nvml, DeviceHandle* device, std::vector<GpuI
   }
 }
 
-}  // namespace
-
-GpuList list_gpus(const char* file) {
+GpuList query(const char* file) {
   GpuList list;
   const std::unique_ptr<Library> library = Library::load(file, list.trouble);
   if (!library) return list;
@@ -169,6 +173,26 @@ GpuList list_gpus(const char* file) {
     }
   }
   return list;
+}
+
+}  // namespace
+
+GpuList list_gpus(const char* file) {
+  constexpr std::chrono::seconds patience(20);
+  std::packaged_task<GpuList()> task([name = std::string(file)] { return query(name.c_str()); });
+  std::future<GpuList> found = task.get_future();
+  {
+    const BlockedSignals blocked;
+    std::thread(std::move(task)).detach();  // left behind where the driver keeps it
+  }
+  if (found.wait_for(patience) != std::future_status::ready) {
+    system_error(
+        "the GPU driver of {} has not said for {} s which GPUs there are; look at nvidia-smi and "
+        "at "
+        "that host's kernel log",
+        host_name(), patience.count());
+  }
+  return found.get();
 }
 
 std::vector<GpuInfo> visible_gpus_of(const std::vector<GpuInfo>& gpus, const char* visible) {

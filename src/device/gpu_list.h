@@ -37,7 +37,8 @@ struct GpuList {
 constexpr const char* default_nvml = "libnvidia-ml.so.1";
 
 /// The GPUs of this host in NVML's order, which is that of their bus ids; of a GPU in MIG mode its
-/// instances. No GPU and no driver is no error. `nvml`: NVML's file, for tests.
+/// instances. No GPU and no driver is no error; SystemError where a driver does not answer for 20
+/// s, as behind a GPU that has fallen off its bus. `nvml`: NVML's file, for tests.
 GpuList list_gpus(const char* nvml = default_nvml);
 
 /// Those of `gpus` that CUDA_VISIBLE_DEVICES leaves, in its order: indices, UUIDs or their

@@ -30,7 +30,8 @@ std::vector<std::string> zoo_models() {
   std::vector<std::string> names;
   const fs::path zoo = model_zoo();
   const FolderEntries entries = entries_of(zoo);
-  if (entries.error) input_error("{}: cannot be listed ({})", zoo.string(), entries.error.message());
+  if (entries.error)
+    input_error("{}: cannot be listed ({})", zoo.string(), entries.error.message());
   for (const fs::path& path : entries.paths) {
     if (path.extension() == ".toml") names.push_back(path.stem().string());
   }

@@ -39,7 +39,7 @@ int wait_for_cleanup(const std::string& job, const SignalQueue& signals) {
   while (std::filesystem::exists(folder.path())) {
     const auto waited = std::chrono::steady_clock::now() - begin;
     if (waited > std::chrono::seconds(5) && folder.is_deserted()) clean_up_job(folder.path());
-    if (waited > std::chrono::seconds(40)) {
+    if (waited > std::chrono::seconds(20)) {
       log_warning("'{}' is still in use: a process of the job, or its MPS daemon, does not end",
                   folder.path().string());
       return 0;
@@ -191,8 +191,8 @@ const Continuation* next_start(const SupervisorOptions& options, int restarts, i
                                const JobEnd& end, WayOn& way_on) {
   if (restarts >= options.max_restarts) {
     if (options.max_restarts > 0) {
-      log_error("the job ended with code {}, and all {} restarts are used up", code,
-                options.max_restarts);
+      log_warning("the job ended with code {}, and all {} restarts are used up", code,
+                  options.max_restarts);
     }
     if (end.killed_by == 0) tell_way_on(way_on);
     return nullptr;

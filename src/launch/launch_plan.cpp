@@ -158,7 +158,7 @@ std::chrono::seconds ending_patience(const LaunchPlan& plan) {
   // (KillWait).
   if (plan.starter == Starter::srun) return std::chrono::seconds(45);
   // Open MPI lets a second or two pass between the two, and asks each host's helper for both.
-  return std::chrono::seconds(plan.host_count > 1 ? 8 : 5);
+  return std::chrono::seconds(plan.host_count > 1 ? 7 : 5);
 }
 
 std::string plan_text(const LaunchPlan& plan, const HostSlots& slots, bool as_root) {

@@ -22,11 +22,12 @@ namespace {
 namespace fs = std::filesystem;
 
 /// For a daemon to answer after its start, and to end after `quit`.
-constexpr double patience_seconds = 10.0;
+constexpr double start_seconds = 10.0;
+constexpr double end_seconds = 5.0;
 
 template <typename Condition>
-bool holds_in_time(const Condition& condition) {
-  return holds_within(patience_seconds, std::chrono::milliseconds(20), condition);
+bool holds_in_time(double seconds, const Condition& condition) {
+  return holds_within(seconds, std::chrono::milliseconds(20), condition);
 }
 
 /// The MPS programs of this user whose environment names the pipe directory: the control daemon,
@@ -52,8 +53,8 @@ void end_mps_daemon(const fs::path& pipe_directory) {
   const auto gone = [&] { return processes_of(pipe_directory).empty(); };
   // Its clients are gone already: this only hurries servers that still believe in them.
   constexpr int server_seconds = 2;
-  if (!gone()) static_cast<void>(MpsControl(pipe_directory).quit(server_seconds));
-  if (holds_in_time(gone)) return;
+  if (!gone()) static_cast<void>(MpsControl(pipe_directory, end_seconds).quit(server_seconds));
+  if (holds_in_time(end_seconds, gone)) return;
   // Fails only where the process has ended just now.
   for (const pid_t process : processes_of(pipe_directory)) {
     static_cast<void>(::kill(process, SIGKILL));
@@ -87,11 +88,10 @@ void MpsDaemon::start(const std::string& visible_devices) const {
                    .environment = {{"CUDA_MPS_PIPE_DIRECTORY", pipe_directory_.string()},
                                    {"CUDA_MPS_LOG_DIRECTORY", log_directory_.string()},
                                    {"CUDA_VISIBLE_DEVICES", visible_devices}},
-                   .timeout_seconds = patience_seconds});
+                   .timeout_seconds = start_seconds});
   const MpsControl control(pipe_directory_);
-  if (started.code == 0 && !started.timed_out && holds_in_time([&] { return control.answers(); })) {
-    return;
-  }
+  const auto answers = [&] { return control.answers(); };
+  if (started.code == 0 && !started.timed_out && holds_in_time(start_seconds, answers)) return;
   system_error("the MPS daemon does not start{}: {}",
                started.code != 0
                    ? fmt::format(" ({} ended with {})", MpsControl::program, started.code)

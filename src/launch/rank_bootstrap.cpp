@@ -24,8 +24,8 @@ namespace {
 
 /// For the first local rank to make the folder, which may wait for free GPUs before, and for the
 /// daemons to come up.
-constexpr double folder_seconds = 2.0 * free_seconds;
-constexpr double daemon_seconds = 60.0;
+constexpr double folder_seconds = free_seconds + 7.0;
+constexpr double daemon_seconds = 22.0;
 /// For a server of the user's own daemon to recover from a fault of a job before.
 constexpr double recovery_seconds = 5.0;
 

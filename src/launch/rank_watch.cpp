@@ -129,8 +129,7 @@ constexpr std::chrono::milliseconds look_interval{100};
 constexpr std::chrono::milliseconds others_turn{200};
 
 /// For ranks that are left to come to where they miss the one that was ended. Short where ranks of
-/// other hosts may find it too, and speak of it, and shorter than ranks whose operation it failed
-/// give the launcher to end them.
+/// other hosts may find it too, and speak of it.
 std::chrono::milliseconds others_wait(const WatchPlace& place) {
   constexpr std::chrono::milliseconds a_moment(300);
   constexpr std::chrono::milliseconds a_slow_step(2000);
@@ -140,7 +139,7 @@ std::chrono::milliseconds others_wait(const WatchPlace& place) {
 /// Until the rank tells another one: such that all of a host may stand still for as long as ranks
 /// wait for others in MPI_Init.
 double timeout_at_start() {
-  constexpr double share = 0.8;  // longest_standstill() makes the whole of it, from 10 s on
+  constexpr double share = 1.0 / 1.2;  // longest_standstill() makes the whole of it, from 12 s on
   try {
     return share * mpi_start_seconds([](const char* name) { return std::getenv(name); });
   } catch (const InputError&) {

@@ -127,11 +127,17 @@ Tensor Communicator::attach(const Tensor& arena) {
   return do_attach(arena);
 }
 
+void tell_at_the_end(const std::exception& error) noexcept {
+  const bool has_last_words = dynamic_cast<const CommunicationTimeout*>(&error) != nullptr ||
+                              dynamic_cast<const RankEnded*>(&error) != nullptr;
+  has_last_words ? log_debug("{}", error.what()) : log_error("{}", error.what());
+}
+
 void Communicator::detach(const Tensor& arena) noexcept {
   try {
     do_detach(arena);
   } catch (const std::exception& error) {
-    log_error("{}", error.what());
+    tell_at_the_end(error);
   }
 }
 

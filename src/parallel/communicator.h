@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
@@ -74,6 +75,10 @@ class RankEnded : public Error {
     leave_last_words(what());
   }
 };
+
+/// For what a communicator meets while it is taken down, where nothing can be thrown: an error
+/// line, but for the errors above, whose last words end this process.
+void tell_at_the_end(const std::exception& error) noexcept;
 
 /// A fixed group of ranks that exchange tensors.
 ///

@@ -8,9 +8,9 @@
 namespace tandem {
 
 /// How long a rank that is alone waits for its own device before it takes it for hung: as long as
-/// ranks wait for each other's, or silence_limit() of the longest wait so far. Nobody else waits for
-/// it, and a step on a GPU that others compute on too may take longer now and then; the first one
-/// has the time-out alone, as with several ranks.
+/// ranks wait for each other's, or silence_limit() of the longest wait so far. Nobody else waits
+/// for it, and a step on a GPU that others compute on too may take longer now and then; the first
+/// one has the time-out alone, as with several ranks.
 class DevicePatience {
  public:
   using Seconds = std::chrono::duration<double>;

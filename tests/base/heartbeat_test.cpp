@@ -113,12 +113,12 @@ TEST(Heartbeat, IsToldByTheRanksInTurnInASlowStart) {
   constexpr double start = 2.5;
   const auto stand = [](HeartbeatWatch&) {};
   expect("^nothing has moved for 2.5 s", long_enough, stand, 0, start);
-  expect("^nothing has moved for 4 s", long_enough, stand, 1, start);
-  expect("^nothing has moved for 4.125 s", long_enough, stand, 2, start);
+  expect("^nothing has moved for 5 s", long_enough, stand, 1, start);
+  expect("^nothing has moved for 5.1 s", long_enough, stand, 2, start);
 }
 
-// Three times that silence are 5 s or more, and rank 17's turn comes 3.5 s later. The shortest limit's
-// own turn comes after 5.6 s.
+// Three times that silence are 5 s or more, and rank 17's turn comes 3.5 s later. The shortest
+// limit's own turn comes after 5.6 s.
 TEST(Heartbeat, IsToldByTheRanksInTurnAfterLongSilencesToo) {
   constexpr int rank = 17;
   expect(
@@ -155,9 +155,9 @@ TEST(Heartbeat, IsNotWatchedWhereNobodyLosesPatience) { HeartbeatWatch watch(0.0
 
 TEST(Standstill, RanksTakeTurns) {
   EXPECT_EQ(in_turn(20.0, 0), 20.0);
-  EXPECT_EQ(in_turn(20.0, 1), 21.5);
-  EXPECT_EQ(in_turn(20.0, 2), 21.625);
-  EXPECT_EQ(in_turn(20.0, 1000), 24.0);
+  EXPECT_EQ(in_turn(20.0, 1), 22.5);
+  EXPECT_EQ(in_turn(20.0, 2), 22.6);
+  EXPECT_EQ(in_turn(20.0, 1000), 23.5);
   EXPECT_EQ(in_turn(0.0, 1), 0.0);
 }
 
@@ -172,12 +172,14 @@ TEST(Standstill, AHangIsToldInTimeByDefault) {
   constexpr double default_timeout = 20.0;
   constexpr int last_turn = 1000;
   const double usual = longest_standstill(Standstill::Seconds(default_timeout)).count();
-  EXPECT_LT(in_turn(silence_limit(usual, 8.0), last_turn), 30.0);
+  // What takes the process down, and mpirun, which lets two seconds pass.
+  constexpr double to_the_end = 2.5;
+  EXPECT_LE(in_turn(silence_limit(usual, 8.0), last_turn) + to_the_end, 30.0);
 }
 
 TEST(Standstill, OthersThanRanksLosePatienceLater) {
   using Seconds = Standstill::Seconds;
-  EXPECT_EQ(longest_standstill(Seconds(20.0)), Seconds(25.0));
+  EXPECT_EQ(longest_standstill(Seconds(20.0)), Seconds(24.0));
   EXPECT_EQ(longest_standstill(Seconds(2.0)), Seconds(4.0));
   EXPECT_EQ(longest_standstill(Seconds(0.0)), Seconds::max());
 }

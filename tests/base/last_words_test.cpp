@@ -88,6 +88,19 @@ TEST_F(LastWordsTest, TellWhetherSomebodySpeaksThem) {
   });
 }
 
+TEST_F(LastWordsTest, AreLeftUntilMainIsReached) {
+  const auto check = [](bool as_expected) {
+    if (!as_expected) std::abort();
+  };
+  expect("silence", milliseconds(100), [&] {
+    check(!last_words_are_left());
+    leave_last_words("words");
+    check(last_words_are_left());
+    silence_last_words();
+    check(!last_words_are_left());
+  });
+}
+
 TEST_F(LastWordsTest, AreNotSpokenWithoutAny) {
   expect("^silence$", 2 * patience, [] {});
 }

@@ -74,8 +74,8 @@ TEST_P(FaultOnEachGpu, ARankThatIsKilledIsNamedWithTheBucketOrWhatElseIsWaitedIn
   Program::signal(processes.back(), SIGKILL);
   const Outcome outcome = end_after_fault(*job);
   expect_line(outcome, 128 + SIGKILL,
-              {"error: " + last_rank() + ", step ",
-               " was ended by signal 9 (Killed), while rank", " waited in "});
+              {"error: " + last_rank() + ", step ", " was ended by signal 9 (Killed), while rank",
+               " waited in "});
   expect_clean_end(processes, each_gpu());
 }
 

@@ -169,7 +169,7 @@ TEST_F(StoppedRanks, AreEndedInTimeByDefaultWhereNoneIsLeftToNotice) {
   for (const pid_t process : processes) Program::signal(process, SIGSTOP);
   const Outcome outcome = end_after_fault(*job, 60.0);
   EXPECT_EQ(outcome.code, 1) << outcome.err;
-  EXPECT_NE(only_error(outcome).find("none of this host's ranks has gone on for 25 s"),
+  EXPECT_NE(only_error(outcome).find("none of this host's ranks has gone on for 24 s"),
             std::string::npos)
       << outcome.err;
   for (const pid_t process : processes) expect_gone(process);

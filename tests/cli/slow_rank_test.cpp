@@ -96,7 +96,7 @@ class DataThatHang : public SlowRank {
     EXPECT_NE(outcome.code, 0);
     EXPECT_EQ(occurrences(outcome.err, "error: "), 1U) << outcome.err;
     const std::regex line(
-        "error: step [0-9]+: .*photos/.*\\.jpg: waited (3|5) s for it, in which no "
+        "error: step [0-9]+: .*photos/.*\\.jpg: waited (3|5\\.5) s for it, in which no "
         "other sample was read either; .*raise data.timeout_seconds \\(rank " +
         rank + " on [^)]*\\)");
     EXPECT_TRUE(std::regex_search(outcome.err, line)) << outcome.err;

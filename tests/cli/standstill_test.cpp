@@ -109,14 +109,14 @@ INSTANTIATE_TEST_SUITE_P(Commands, StandingRanks,
                          [](const auto& each) { return each.param.words[0]; });
 
 // Both have their turn before the launcher, which stands still meanwhile, ends either: the first
-// one after 6 s, the second one after 8 s. The latter leaves the word to the other for 4 s.
+// one after 6 s, the second one after 8.5 s. The latter leaves the word to the other for 4 s.
 TEST_F(Standing, ThoseThatComeToItAtOneMomentAreToldOnce) {
   const auto program = start(train_command("out", settings({"train.device=cpu"}), 2), "clock");
   const std::vector<pid_t> processes{program->rank_process(0), program->rank_process(1)};
   wait_for_training();
   hold(program->id());
   hang();
-  std::this_thread::sleep_for(std::chrono::seconds(9));
+  std::this_thread::sleep_for(std::chrono::seconds(10));
   program->signal(SIGCONT);
   expect_line(end_after_fault(*program),
               "nothing has moved for [0-9.]+ s, .*\\(rank [01] on " + host_name());

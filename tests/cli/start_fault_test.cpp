@@ -10,9 +10,9 @@
 #include "cli/launch_fault.h"
 #include "cli/message_check.h"
 
-// Ranks that stand still before MPI has started, which waits for all of them, and ranks that are
-// killed where they would stand still behind that: over made-up GPUs (test_cli_start_faults) and
-// over a real one (test_cli_launch_faults_gpu).
+// Ranks that stand still before MPI has started, which waits for all of them, or where it ends, and
+// ranks that are killed where they would stand still between: over made-up GPUs
+// (test_cli_start_faults) and over a real one (test_cli_launch_faults_gpu).
 
 namespace tandem::cli {
 namespace {
@@ -47,8 +47,7 @@ TEST_F(StoppedStart, OfAllRanksIsToldByTheProcessesThatWatchThem) {
   EXPECT_TRUE(only_error(outcome).starts_with(expected)) << outcome.err;
 }
 
-/// The rank that is killed.
-class KilledStart : public LaunchFault, public testing::WithParamInterface<int> {
+class HangingCall : public LaunchFault {
  protected:
   /// A job whose ranks, from now on, never return from that call.
   Launch hanging(const Launch& job, const char* call) const {
@@ -56,7 +55,24 @@ class KilledStart : public LaunchFault, public testing::WithParamInterface<int> 
     return with(with(with(job, "LD_PRELOAD", TANDEM_HANGING_CALLS), "TANDEM_HANGING_CALL", call),
                 "TANDEM_HANGING_FILE", path("hang").string());
   }
+};
 
+using StoppedEnd = HangingCall;
+
+TEST_F(StoppedEnd, OfARankIsToldByOneThatWaitsForItsEnd) {
+  const Words settings = set({"train.max_steps=2", "parallel.timeout_seconds=5"});
+  Program job(hanging(launch(shared_gpu(), settings), "end"));
+  const Outcome outcome = end_after_fault(job);
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_TRUE(only_error(outcome).starts_with(
+      "error: waited 5 s for the other ranks to end too (MPI_Finalize); "))
+      << outcome.err;
+  expect_nothing_left();
+}
+
+/// The rank that is killed.
+class KilledStart : public HangingCall, public testing::WithParamInterface<int> {
+ protected:
   /// Kills the rank once `holder` has that file, or folder, open.
   void expect_named(Program& job, int holder, const std::string& file) const {
     const std::vector<pid_t> processes = processes_of(job);

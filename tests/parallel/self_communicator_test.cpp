@@ -142,7 +142,7 @@ void wait_for(Communicator& communicator, std::chrono::milliseconds time) {
 
 TEST_F(SelfTest, WaitsForLongStepsThatAreAlike) {
   SelfCommunicator patient(1.0);
-  for (int step = 0; step < 3; ++step) wait_for(patient, std::chrono::milliseconds(900));
+  for (int step = 0; step < 3; ++step) wait_for(patient, std::chrono::milliseconds(750));
   // Three times the longest, which this busy machine may have made longer than asked for.
   EXPECT_NO_THROW(wait_for(patient, std::chrono::seconds(2)));
 }

@@ -6,7 +6,6 @@
 #include <thread>
 #include <vector>
 
-#include "base/log.h"
 #include "device/memory_kernels.h"
 #include "parallel/bf16_sum.h"
 #include "parallel/colocated/colocated_handle.h"
@@ -58,7 +57,7 @@ void ColocatedCudaCommunicator::close() noexcept {
     if (handle_->peers) handle_->peers->unmap();
     handle_->group.unmap();
   } catch (const Error& error) {
-    log_error("{}", error.what());
+    tell_at_the_end(error);
     if (!drained) return give_up();
     given_up_ = true;  // nothing waits on the device, which may have nothing mapped any longer
   }

@@ -4,7 +4,6 @@
 #include <exception>
 #include <thread>
 
-#include "base/log.h"
 #include "device/cuda_context.h"
 #include "parallel/cuda_event_pool.h"
 #include "parallel/device_timeout.h"
@@ -94,7 +93,7 @@ void DirectCommunicator::close() noexcept {
     drained = true;
     handle_->group.unmap();
   } catch (const Error& error) {
-    log_error("{}", error.what());
+    tell_at_the_end(error);
     if (!drained) return give_up();
     given_up_ = true;  // nothing waits on the device, which may have nothing mapped any longer
     nccl_.give_up();

@@ -99,7 +99,7 @@ MpiCommunicator::~MpiCommunicator() {
     if (handle_->world_watch) handle_->world_watch->free();
     check_mpi(MPI_Comm_free(&handle_->comm), "MPI_Comm_free");
   } catch (const Error& error) {
-    log_error("{}", error.what());
+    tell_at_the_end(error);
   }
 }
 

@@ -15,7 +15,7 @@ struct MpiOptions {
   double timeout_seconds = 20.0;
   /// How long ranks wait for one another to make this communicator, if that is longer: some are
   /// still starting.
-  double meeting_seconds = 25.0;
+  double meeting_seconds = 20.0;
 };
 
 /// All processes of the MPI job, or those of a part of it (split()), over tensors in host memory.

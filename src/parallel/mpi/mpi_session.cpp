@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/process_report.h"
+#include "parallel/mpi/mpi_end_watch.h"
 #include "parallel/mpi/mpi_error.h"
 #include "parallel/mpi/mpi_start_watch.h"
 #include "parallel/self_communicator.h"
@@ -28,6 +29,9 @@ void prefer_reduce_scatter() {
 }
 
 const char* read(const char* name) { return std::getenv(name); }
+
+/// With which the process ends where MPI_Abort does not end it.
+volatile std::sig_atomic_t g_abort_code = 0;
 
 }  // namespace
 
@@ -73,6 +77,7 @@ void MpiSession::refuse_strangers() {
 
 MpiSession::~MpiSession() {
   if (!distributed_ || std::uncaught_exceptions() > exceptions_) return;
+  watch_mpi_end(timeout_seconds_, process_rank());
   if (MPI_Finalize() != MPI_SUCCESS) log_error("MPI_Finalize failed");
 }
 
@@ -89,9 +94,10 @@ std::unique_ptr<Communicator> MpiSession::make_world(const MpiOptions& options) 
 
 void MpiSession::abort(int code) const {
   if (!distributed_) return;
-  // MPI may hang itself where its memory is broken or a host is gone.
-  constexpr unsigned patience = 10;
-  static_cast<void>(std::signal(SIGALRM, SIG_DFL));
+  // MPI may hang itself where its memory is broken, or a host or mpirun is gone.
+  constexpr unsigned patience = 3;
+  g_abort_code = code;
+  static_cast<void>(std::signal(SIGALRM, [](int) { ::_exit(g_abort_code); }));
   static_cast<void>(::alarm(patience));
   if (MPI_Abort(MPI_COMM_WORLD, code) != MPI_SUCCESS) log_error("MPI_Abort failed");
 }

@@ -28,9 +28,9 @@ class MpiSession {
   MpiSession(int& argc, char**& argv);
   /// Of a process that is no rank, whatever started it: a job of its own.
   MpiSession() : distributed_(false), exceptions_(0) {}
-  /// Ends MPI, which waits for the other ranks. Where it runs because an exception unwinds this
-  /// rank, it does not: the others may be waiting for this one. The process must then end with a
-  /// code other than 0, upon which the launcher ends the others.
+  /// Ends MPI, which waits for the other ranks, but not for ever (mpi_end_watch.h). Where it runs
+  /// because an exception unwinds this rank, it does not: the others may be waiting for this one.
+  /// The process must then end with a code other than 0, upon which the launcher ends the others.
   ~MpiSession();
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;

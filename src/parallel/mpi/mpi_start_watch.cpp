@@ -19,6 +19,7 @@
 #include "base/exit_code.h"
 #include "base/host_name.h"
 #include "base/log.h"
+#include "base/process_report.h"
 #include "base/process_table.h"
 #include "base/standstill.h"
 #include "base/text.h"
@@ -118,6 +119,7 @@ MpiStartWatch::MpiStartWatch(double seconds, LaunchedJob job)
     : longest_(seconds), job_(std::move(job)) {
   // MPI_Init changes the environment while the thread looks.
   name_ = pmix_job();
+  claims_ = host_claims();
   const BlockedSignals blocked;
   thread_ = std::jthread([this](const std::stop_token& started) { look(started); });
 }
@@ -179,10 +181,10 @@ void MpiStartWatch::look(const std::stop_token& started) {
   // Those who see whom they wait for speak before others do. On a host the first speaks, after all
   // have found out that they are not; its end is theirs, but for a launcher that does not end them.
   // Together they end the last rank within 30 s by default.
-  constexpr Seconds those_who_see(1.5);
+  constexpr Seconds those_who_see(2.0);
   constexpr Seconds first(0.5);
-  constexpr Seconds others(1.5);
-  constexpr Seconds turn(0.2);
+  constexpr Seconds others(3.0);
+  constexpr Seconds turn(0.3);  // longer than a launcher takes to end the others
   while (!starts_in_time(started)) {
     const bool sees = ranks_of_this_host().hold_up();
     if (!sees && rest(started, those_who_see)) return;
@@ -191,7 +193,8 @@ void MpiStartWatch::look(const std::stop_token& started) {
     const StartingRanks ranks = ranks_of_this_host();
     if (sees && !ranks.hold_up()) continue;  // they have come meanwhile
     const int size = job_.variable.empty() ? 0 : job_.size;
-    log_error("{}", start_timeout_text(ranks, size, host_name(), longest_.count()));
+    const bool is_told = claims_ != nullptr && claims_->is_claimed(HostClaim::told_error);
+    if (!is_told) log_error("{}", start_timeout_text(ranks, size, host_name(), longest_.count()));
     ::_exit(ExitCode::failure);
   }
 }

@@ -8,11 +8,12 @@
 #include <thread>
 #include <vector>
 
+#include "base/host_claims.h"
 #include "parallel/placement/launched_job.h"
 
 namespace tandem {
 
-inline constexpr double usual_start_seconds = 25.0;
+inline constexpr double usual_start_seconds = 20.0;
 
 /// For how long ranks wait for one another while MPI starts: TANDEM_START_SECONDS of the
 /// environment, 0 for ever; usual_start_seconds where it is not set. The config is not read by
@@ -70,7 +71,8 @@ class MpiStartWatch {
 
   Seconds longest_;
   LaunchedJob job_;
-  std::string name_;  ///< of the job, by PMIx; empty where the launcher uses another
+  std::string name_;              ///< of the job, by PMIx; empty where the launcher uses another
+  HostClaims* claims_ = nullptr;  ///< null: no parent watches this process
   std::mutex mutex_;
   std::condition_variable_any changed_;
   std::jthread thread_;  // last: it uses the others

@@ -72,7 +72,7 @@ void NcclGroup::finalize() {
     }
     check_nccl(ncclCommDestroy(comm()), nullptr, "ncclCommDestroy");
   } catch (const Error& error) {
-    log_error("{}", error.what());
+    tell_at_the_end(error);
   }
 }
 
