@@ -14,7 +14,8 @@ struct FolderEntries {
 
 /// Throws nothing for a folder that cannot be read: one of /proc goes with its process, also while
 /// it is read. (A range-for over std::filesystem::directory_iterator throws then, error_code or
-/// not.) Not for disks that may hang: those are read entry by entry, with file_moved().
+/// not.) Not for folders of very many entries on disks that may hang: those are read entry by
+/// entry, with file_moved().
 inline FolderEntries entries_of(const std::filesystem::path& folder) {
   FolderEntries found;
   std::filesystem::directory_iterator each(folder, found.error);

@@ -19,7 +19,7 @@ void beat_until_writable(int descriptor) noexcept;
 /// Others that wait for this rank find that first and name it, so this is for the case that all
 /// stand still in some way that nobody sees, and for a process that is alone.
 ///
-/// The limit is what other ranks wait (`timeout_seconds`, 0: for ever), by a quarter and two
+/// The limit is what other ranks wait (`timeout_seconds`, 0: for ever), by a fifth and two
 /// seconds at least longer, or silence_limit() of the longest silence so far of this phase. By each
 /// of these limits the ranks take turns (in_turn()). Time in which the whole process was stopped
 /// does not count.

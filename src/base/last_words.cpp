@@ -19,13 +19,14 @@ class LastWords {
   bool leave(const std::string& words, std::chrono::milliseconds grace) {
     const std::scoped_lock lock(mutex_);
     if (!speak_) return spoken_;
+    if (!waiting_) {
+      const BlockedSignals blocked;
+      std::thread([this] { wait(); }).detach();
+      waiting_ = true;
+    }
     words_ = words;
     grace_ = grace;
     begin_patience();
-    if (waiting_) return true;
-    const BlockedSignals blocked;
-    std::thread([this] { wait(); }).detach();
-    waiting_ = true;
     return true;
   }
 

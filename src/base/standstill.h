@@ -49,7 +49,7 @@ inline double in_turn(double seconds, int rank) {
   // mpirun kills a rank of another host two seconds and more after one has ended.
   constexpr double first_turn = 2.5;
   constexpr double turn = 0.1;
-  constexpr int turns = 10;
+  constexpr int turns = 6;
   if (seconds == 0.0 || rank == 0) return seconds;
   return seconds + first_turn + turn * std::min(rank - 1, turns);
 }

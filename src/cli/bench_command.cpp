@@ -39,6 +39,7 @@ int bench(const BenchArguments& arguments, const MpiSession& session) {
   std::cout << bench_text(result, arguments.layers);
   if (!arguments.json.empty()) {
     await_rank_files([&] {
+      file_in_hand(arguments.json);
       std::ofstream json(arguments.json);
       json << bench_json(result) << std::flush;
       if (!json) system_error("--json {}: it cannot be written", arguments.json);

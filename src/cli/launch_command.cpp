@@ -71,8 +71,9 @@ bool includes_this_host(const LaunchPlan& plan) {
 /// This host's GPUs, a while later where an earlier job's MPS daemon still has some. The user's own
 /// daemon stays there.
 GpuList gpus_of_host(const SlotRequest& slot, bool dry_run) {
-  if (dry_run || slot.reuse_mps) return list_visible_gpus();
-  return list_once_free(slot, list_visible_gpus, free_seconds);
+  if (slot.gpus == "none") return {};
+  const auto list = [] { return list_visible_gpus(mpi_start_seconds(variable)); };
+  return dry_run || slot.reuse_mps ? list() : list_once_free(slot, list, free_seconds);
 }
 
 void add_override(std::vector<std::string>& command, const std::string& assignment) {
@@ -176,16 +177,15 @@ void place_ranks(const LaunchArguments& arguments, Placement placement, RankRequ
   }
 }
 
-/// Whether one of the hosts is this one. Two are one host, which mpirun would tell late.
-bool names_this_host(const std::string& asked, const std::vector<std::string>& hosts) {
+/// What mpirun would tell late.
+void require_one_name_of_this_host(const std::string& asked,
+                                   const std::vector<std::string>& hosts) {
   const auto first = std::ranges::find_if(hosts, is_this_host);
-  if (first == hosts.end()) return false;
+  if (first == hosts.end()) return;
   const auto second = std::find_if(std::next(first), hosts.end(), is_this_host);
-  if (second != hosts.end()) {
-    input_error("--hosts {}: {} and {} are both this host; name each host once", asked, *first,
-                *second);
-  }
-  return true;
+  if (second == hosts.end()) return;
+  input_error("--hosts {}: {} and {} are both this host; name each host once", asked, *first,
+              *second);
 }
 
 /// Hosts and how to start there: inside a Slurm allocation with srun, unless hosts are named.
@@ -194,9 +194,7 @@ void choose_hosts(const LaunchArguments& arguments, LaunchPlan& plan) {
   if (!arguments.hosts.empty()) {
     plan.hosts = read_hosts(arguments.hosts);
     plan.host_count = static_cast<int>(plan.hosts.size());
-    const bool is_here = names_this_host(arguments.hosts, plan.hosts);
-    // As without --hosts, but for an allocation, in which mpirun chooses hosts itself.
-    if (is_here && plan.host_count == 1 && variable("SLURM_JOB_ID") == nullptr) plan.hosts.clear();
+    require_one_name_of_this_host(arguments.hosts, plan.hosts);
   } else if (variable("SLURM_JOB_ID") != nullptr && !program_on_path("srun").empty()) {
     plan.starter = Starter::srun;
     plan.host_count = std::max(1, number_of_variable("SLURM_JOB_NUM_NODES"));
@@ -310,11 +308,11 @@ void ask_of_other_hosts(const LaunchArguments& arguments, LaunchPlan& plan) {
 
 /// resumed_command(), by a launcher that waits no longer for a disk than ranks for what they read
 /// first, or than a job that ends by it may be made to wait.
-Continuation continuation(const std::vector<std::string>& command, bool restarts) {
+Continuation continuation(const std::vector<std::string>& command, bool is_restart) {
   constexpr double at_the_end = 4.0;
   const auto found = std::make_shared<Continuation>();
   const double most = rank_files_seconds();
-  try_files(restarts || most == 0.0 ? most : std::min(most, at_the_end),
+  try_files(is_restart || most == 0.0 ? most : std::min(most, at_the_end),
             [found, command] { *found = resumed_command(command); });
   return *found;
 }
@@ -343,11 +341,7 @@ int launch(const LaunchArguments& arguments) {
   if (is_here) {
     await_rank_files([&] { require_fresh_folder(plan.rank.command); });
   }
-  const bool restarts = arguments.max_restarts > 0;
-  return supervise(plan, {.max_restarts = arguments.max_restarts,
-                          .go_on = [restarts](const std::vector<std::string>& command) {
-                            return continuation(command, restarts);
-                          }});
+  return supervise(plan, {.max_restarts = arguments.max_restarts, .go_on = continuation});
 }
 
 /// What becomes of it the launcher is told: by what watches the rank, or, where that or what comes

@@ -155,7 +155,7 @@ class Tuner {
   /// The first run would say it, and this command again. In a Slurm allocation the runs may start
   /// on other hosts.
   void check_gpus() const {
-    if (std::getenv("SLURM_JOB_ID") != nullptr) return;
+    if (call_.gpus == "none" || std::getenv("SLURM_JOB_ID") != nullptr) return;
     static_cast<void>(choose_gpus(call_.gpus, list_visible_gpus()));
   }
 

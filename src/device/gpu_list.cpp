@@ -19,6 +19,7 @@
 #include "base/blocked_signals.h"
 #include "base/error.h"
 #include "base/host_name.h"
+#include "base/standstill.h"
 #include "base/text.h"
 #include "device/nvml_library.h"
 
@@ -177,20 +178,21 @@ GpuList query(const char* file) {
 
 }  // namespace
 
-GpuList list_gpus(const char* file) {
-  constexpr std::chrono::seconds patience(20);
+GpuList list_gpus(double seconds, const char* file) {
   std::packaged_task<GpuList()> task([name = std::string(file)] { return query(name.c_str()); });
   std::future<GpuList> found = task.get_future();
   {
     const BlockedSignals blocked;
     std::thread(std::move(task)).detach();  // left behind where the driver keeps it
   }
-  if (found.wait_for(patience) != std::future_status::ready) {
+  Standstill standstill(Standstill::Clock::now());
+  while (found.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready) {
+    const auto stood = standstill.look(true, Standstill::Clock::now());
+    if (seconds == 0.0 || stood.count() < seconds) continue;
     system_error(
-        "the GPU driver of {} has not said for {} s which GPUs there are; look at nvidia-smi and "
-        "at "
-        "that host's kernel log",
-        host_name(), patience.count());
+        "the GPU driver of {} has not said for {:g} s which GPUs there are; look at nvidia-smi and "
+        "at that host's kernel log",
+        host_name(), seconds);
   }
   return found.get();
 }
@@ -213,8 +215,8 @@ std::vector<GpuInfo> visible_gpus_of(const std::vector<GpuInfo>& gpus, const cha
   return chosen;
 }
 
-GpuList list_visible_gpus() {
-  GpuList host = list_gpus();
+GpuList list_visible_gpus(double seconds) {
+  GpuList host = list_gpus(seconds);
   host.gpus = visible_gpus_of(host.gpus, std::getenv("CUDA_VISIBLE_DEVICES"));
   return host;
 }

@@ -36,16 +36,20 @@ struct GpuList {
 /// NVML's file, wherever the driver put it.
 constexpr const char* default_nvml = "libnvidia-ml.so.1";
 
+/// Many GPUs whose driver is not kept loaded take some seconds.
+constexpr double usual_nvml_seconds = 20.0;
+
 /// The GPUs of this host in NVML's order, which is that of their bus ids; of a GPU in MIG mode its
-/// instances. No GPU and no driver is no error; SystemError where a driver does not answer for 20
-/// s, as behind a GPU that has fallen off its bus. `nvml`: NVML's file, for tests.
-GpuList list_gpus(const char* nvml = default_nvml);
+/// instances. No GPU and no driver is no error; SystemError where a driver does not answer for
+/// `seconds` (0: for ever), as behind a GPU that has fallen off its bus. `nvml`: NVML's file, for
+/// tests.
+GpuList list_gpus(double seconds = usual_nvml_seconds, const char* nvml = default_nvml);
 
 /// Those of `gpus` that CUDA_VISIBLE_DEVICES leaves, in its order: indices, UUIDs or their
 /// beginnings, up to the first that names none. All of them where it is not set (null).
 std::vector<GpuInfo> visible_gpus_of(const std::vector<GpuInfo>& gpus, const char* visible);
 
 /// list_gpus(), of which this process's CUDA_VISIBLE_DEVICES leaves these.
-GpuList list_visible_gpus();
+GpuList list_visible_gpus(double seconds = usual_nvml_seconds);
 
 }  // namespace tandem

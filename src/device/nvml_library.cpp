@@ -8,7 +8,8 @@ namespace tandem::nvml {
 
 std::unique_ptr<Library> Library::load(const char* file, std::string& trouble) {
   const BlockedSignals blocked;  // the driver may start threads of its own
-  void* handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+  // Stays where it is: a thread that has used it may outlive its close.
+  void* handle = dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (handle == nullptr) {
     trouble = fmt::format("NVML cannot be loaded ({})", dlerror());
     return nullptr;

@@ -109,7 +109,7 @@ std::string lost_text(const std::vector<LostWatcher>& lost) {
 /// nobody told of an error.
 void tell_of_silent_end(const LaunchPlan& plan, const JobEnd& end) {
   const RankWords& words = end.words;
-  if (plan.starter != Starter::mpirun || !plan.hosts.empty() || !words.heard || words.told) return;
+  if (!plan.keeps_mpirun_quiet() || !words.heard || words.told) return;
   if (end.stop_signal != 0 || end.killed_by != 0) return;
   const char* const how_to_see =
       plan.mpirun_speaks ? "look at what it says above"
@@ -131,8 +131,8 @@ void tell_of_silent_end(const LaunchPlan& plan, const JobEnd& end) {
 /// From where a job that failed can go on: looked for once, where somebody asks.
 class WayOn {
  public:
-  WayOn(const SupervisorOptions& options, const std::vector<std::string>& command)
-      : options_(options), command_(command) {}
+  WayOn(const SupervisorOptions& options, const std::vector<std::string>& command, bool is_restart)
+      : options_(options), command_(command), is_restart_(is_restart) {}
 
   /// Null where nobody knows, which has been said then.
   const Continuation* find() {
@@ -144,7 +144,7 @@ class WayOn {
   /// Nothing that it meets is what has ended the job.
   void look() {
     try {
-      found_ = options_.go_on(command_);
+      found_ = options_.go_on(command_, is_restart_);
     } catch (const std::exception& error) {
       log_warning("from where the run can go on is not known: {}", error.what());
     }
@@ -152,6 +152,7 @@ class WayOn {
 
   const SupervisorOptions& options_;
   const std::vector<std::string>& command_;
+  bool is_restart_;
   std::optional<Continuation> found_;
   bool looked_ = false;
 };
@@ -220,7 +221,7 @@ int supervise(LaunchPlan plan, const SupervisorOptions& options) {
     if (end.code == 0 || end.code == ExitCode::stopped || end.code == ExitCode::bad_input) {
       return end.code;
     }
-    WayOn way_on(options, plan.rank.command);
+    WayOn way_on(options, plan.rank.command, restarts < options.max_restarts);
     tell_why(plan, end, way_on);
     const int code = did_not_start(plan, end) ? ExitCode::failure : end.code;
     if (end.stop_signal != 0) return 128 + end.stop_signal;

@@ -20,8 +20,9 @@ struct SupervisorOptions {
   int max_restarts = 0;
   /// What to start instead of a command that failed. Only called once a job has failed. Where it
   /// throws, as of checkpoints that are all damaged or a disk that does not answer, a warning says
-  /// so, and the job, which keeps its code, is not started again.
-  std::function<Continuation(const std::vector<std::string>& command)> go_on;
+  /// so, and the job, which keeps its code, is not started again. `is_restart` false: it ends in
+  /// any case, and only a line is to say from where it could go on.
+  std::function<Continuation(const std::vector<std::string>& command, bool is_restart)> go_on;
 };
 
 /// Starts the plan's job and, where it fails, starts it again, each time under a new name and so

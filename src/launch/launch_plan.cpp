@@ -68,7 +68,7 @@ void expect_host_name(const std::string& text, const std::string& name) {
 std::vector<std::string> mpirun_command(const LaunchPlan& plan, bool as_root) {
   std::vector<std::string> command{"mpirun"};
   if (as_root) command.emplace_back("--allow-run-as-root");
-  if (plan.hosts.empty() && !plan.mpirun_speaks) command.emplace_back("-q");
+  if (plan.keeps_mpirun_quiet() && !plan.mpirun_speaks) command.emplace_back("-q");
   // The bootstrap binds each process itself, near its GPU.
   command.insert(command.end(), {"--oversubscribe", "--bind-to", "none"});
   if (!plan.hosts.empty()) {
@@ -158,7 +158,7 @@ std::chrono::seconds ending_patience(const LaunchPlan& plan) {
   // (KillWait).
   if (plan.starter == Starter::srun) return std::chrono::seconds(45);
   // Open MPI lets a second or two pass between the two, and asks each host's helper for both.
-  return std::chrono::seconds(plan.host_count > 1 ? 7 : 5);
+  return std::chrono::seconds(plan.host_count > 1 ? 6 : 5);
 }
 
 std::string plan_text(const LaunchPlan& plan, const HostSlots& slots, bool as_root) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "launch/rank_bootstrap.h"
+#include "launch/this_host.h"
 
 namespace tandem {
 
@@ -28,6 +29,12 @@ struct LaunchPlan {
   std::string program;  ///< tandem's path, the same on all hosts
 
   int processes() const { return host_count * processes_per_host; }
+  /// Whether mpirun starts all of them on this host, so that what it has to say is left out, but
+  /// for mpirun_speaks, and this program says it.
+  bool keeps_mpirun_quiet() const {
+    return starter == Starter::mpirun &&
+           (hosts.empty() || (hosts.size() == 1 && is_this_host(hosts.front())));
+  }
 };
 
 /// Host names of "a,b" or, where there is a file of that name, of an MPI hostfile: the first word

@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// For a daemon to answer after its start, and to end after `quit`.
-constexpr double start_seconds = 10.0;
+constexpr double start_seconds = 8.0;
 constexpr double end_seconds = 5.0;
 
 template <typename Condition>
@@ -89,7 +89,8 @@ void MpsDaemon::start(const std::string& visible_devices) const {
                                    {"CUDA_MPS_LOG_DIRECTORY", log_directory_.string()},
                                    {"CUDA_VISIBLE_DEVICES", visible_devices}},
                    .timeout_seconds = start_seconds});
-  const MpsControl control(pipe_directory_);
+  constexpr double answer_seconds = 2.0;
+  const MpsControl control(pipe_directory_, answer_seconds);
   const auto answers = [&] { return control.answers(); };
   if (started.code == 0 && !started.timed_out && holds_in_time(start_seconds, answers)) return;
   system_error("the MPS daemon does not start{}: {}",

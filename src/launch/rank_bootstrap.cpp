@@ -16,6 +16,7 @@
 #include "launch/mps_guard.h"
 #include "launch/rank_watch.h"
 #include "launch/shared_memory_folder.h"
+#include "parallel/mpi/mpi_start_watch.h"
 #include "parallel/placement/launched_job.h"
 #include "parallel/placement/mps_control.h"
 
@@ -25,7 +26,8 @@ namespace {
 /// For the first local rank to make the folder, which may wait for free GPUs before, and for the
 /// daemons to come up.
 constexpr double folder_seconds = free_seconds + 7.0;
-constexpr double daemon_seconds = 22.0;
+constexpr double first_daemon_seconds = 22.0;
+constexpr double more_daemons_seconds = 5.0;
 /// For a server of the user's own daemon to recover from a fault of a job before.
 constexpr double recovery_seconds = 5.0;
 
@@ -82,7 +84,8 @@ EnvironmentChanges private_daemon(const RankRequest& request, const HostSlots& h
   } else {
     folder.join(folder_seconds);
   }
-  folder.wait_ready(daemon_seconds);
+  const auto more = static_cast<double>(host.daemons.size() - 1);
+  folder.wait_ready(first_daemon_seconds + more * more_daemons_seconds);
   return slot_environment(slot, request.slot, folder.pipe_directory(slot.daemon).string(),
                           folder.log_directory(slot.daemon).string());
 }
@@ -97,11 +100,11 @@ EnvironmentChanges environment_of(const RankRequest& request, const HostSlots& h
   return private_daemon(request, host, place, slot);
 }
 
-GpuList gpus_for(const SlotRequest& request, const LocalPlace& place) {
-  if (place.rank == 0 && !request.reuse_mps) {
-    return list_once_free(request, list_visible_gpus, free_seconds);
-  }
-  GpuList host = list_visible_gpus();
+GpuList gpus_for(const SlotRequest& request, const LocalPlace& place, double driver_seconds) {
+  if (request.gpus == "none") return {};
+  const auto list = [driver_seconds] { return list_visible_gpus(driver_seconds); };
+  if (place.rank == 0 && !request.reuse_mps) return list_once_free(request, list, free_seconds);
+  GpuList host = list();
   // The first rank may be so far ahead that it is what computes there.
   for (GpuInfo& gpu : host.gpus) gpu.busy = false;
   return host;
@@ -164,7 +167,7 @@ EnvironmentChanges slot_environment(const Slot& slot, const SlotRequest& request
 int run_rank(const RankRequest& request) {
   const ReadEnvironment read = [](const char* name) { return std::getenv(name); };
   const LocalPlace place = read_local_place(read);
-  const GpuList gpus = gpus_for(request.slot, place);
+  const GpuList gpus = gpus_for(request.slot, place, mpi_start_seconds(read));
   const HostSlots host = deal_slots(request.slot, gpus, usable_cores());
   const int slots = static_cast<int>(host.slots.size());
   if (place.rank >= slots || (place.size > 0 && place.size != slots)) {

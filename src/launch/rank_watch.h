@@ -16,7 +16,7 @@ namespace tandem {
 /// there is no other line for the job on that host.
 ///
 /// Where signals (SIGSTOP) have stopped all ranks of this host, for longer than ranks wait for one
-/// another (ProcessReport::set_timeout()) by a quarter, two seconds at least, one line says so, all
+/// another (ProcessReport::set_timeout()) by a fifth, two seconds at least, one line says so, all
 /// are killed, and the code is 1. What the rank waits for elsewhere is its own to notice. Time in
 /// which this process or one above it, as the launcher, was stopped too does not count.
 ///

@@ -50,7 +50,12 @@ bool is_this_host(const std::string& host) {
   if (const auto address = ipv4_address(host)) {
     return is_loopback(*address) || has_interface(*address);
   }
-  return host == "localhost" || short_name(host) == short_name(host_name());
+  if (host == "localhost") return true;
+  const std::string own = host_name();
+  // Either may be without its domain; two domains are two hosts.
+  const bool both_have_domains =
+      host.find('.') != std::string::npos && own.find('.') != std::string::npos;
+  return both_have_domains ? host == own : short_name(host) == short_name(own);
 }
 
 }  // namespace tandem

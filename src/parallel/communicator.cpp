@@ -128,9 +128,7 @@ Tensor Communicator::attach(const Tensor& arena) {
 }
 
 void tell_at_the_end(const std::exception& error) noexcept {
-  const bool has_last_words = dynamic_cast<const CommunicationTimeout*>(&error) != nullptr ||
-                              dynamic_cast<const RankEnded*>(&error) != nullptr;
-  has_last_words ? log_debug("{}", error.what()) : log_error("{}", error.what());
+  last_words_are_left() ? log_debug("{}", error.what()) : log_error("{}", error.what());
 }
 
 void Communicator::detach(const Tensor& arena) noexcept {

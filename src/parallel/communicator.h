@@ -77,7 +77,7 @@ class RankEnded : public Error {
 };
 
 /// For what a communicator meets while it is taken down, where nothing can be thrown: an error
-/// line, but for the errors above, whose last words end this process.
+/// line, unless last words are left, as by the errors above, which end this process.
 void tell_at_the_end(const std::exception& error) noexcept;
 
 /// A fixed group of ranks that exchange tensors.

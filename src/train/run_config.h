@@ -77,8 +77,7 @@ namespace tandem {
 /// | parallel.shared_state | ranks that share a device keep one copy of weights and optimizer
 ///   state between them; default true, but for "lars" |
 /// | parallel.sharded_update | ranks with a GPU each that exchange gradients directly update a
-/// share
-///   of each bucket, default true |
+///   share of each bucket, default true |
 /// | parallel.exchange | how ranks on several GPUs exchange gradients: "nccl", "direct" (a kernel
 ///   that sums in the GPUs' memory), or "auto", the default: direct where the GPUs reach each
 ///   other's memory, gradients do not travel as bf16 and no rank has NCCL_P2P_DISABLE set, else

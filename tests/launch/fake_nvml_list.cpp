@@ -3,7 +3,8 @@
 //   UUID[:exclusive|prohibited|instances][:busy][:processes=ID,ID...]
 // On a busy one the process computes that asks, on one with processes these. Of one with instances,
 // two MIG instances MIG-UUID-0 and MIG-UUID-1 are there. FAKE_CUDA_VERSION: the driver's, 13000
-// where it is not set; FAKE_DRIVER: the driver's version, "580.1" where it is not set.
+// where it is not set; FAKE_DRIVER: the driver's version, "580.1" where it is not set. While
+// FAKE_NVML_HANGS is set the GPUs are not counted.
 
 #include <unistd.h>
 
@@ -94,6 +95,7 @@ nvml::Status nvmlSystemGetDriverVersion(char* text, unsigned int size) {
   return give(version == nullptr ? "580.1" : version, text, size);
 }
 nvml::Status nvmlDeviceGetCount_v2(unsigned int* count) {
+  while (std::getenv("FAKE_NVML_HANGS") != nullptr) ::sleep(1);
   *count = static_cast<unsigned int>(devices().size());
   return 0;
 }

@@ -3,16 +3,23 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "support/message.h"
 
 namespace tandem {
 namespace {
+
+constexpr const char* fake_nvml = TANDEM_FAKE_NVML_FOLDER "/libnvidia-ml.so.1";
 
 // Made-up GPUs: tests/launch/fake_nvml_list.cpp. Read once by the library, so all tests see these.
 class ListedGpus : public testing::Test {
  protected:
   static GpuList list() {
     ::setenv("FAKE_GPUS", "GPU-a GPU-b:exclusive:busy GPU-c:instances GPU-d:prohibited", 1);
-    return list_gpus(TANDEM_FAKE_NVML_FOLDER "/libnvidia-ml.so.1");
+    return list_gpus(usual_nvml_seconds, fake_nvml);
   }
   static std::vector<std::string> uuids(const std::vector<GpuInfo>& gpus) {
     std::vector<std::string> all;
@@ -53,8 +60,17 @@ TEST_F(ListedGpus, AreThoseThatAreVisible) {
   EXPECT_EQ(uuids(visible_gpus_of(gpus, "0,-1,1")), Uuids{"GPU-a"});
 }
 
+// The library's thread is left behind, in the driver.
+TEST(GpuDriver, ThatDoesNotAnswerIsTold) {
+  ::setenv("FAKE_NVML_HANGS", "1", 1);
+  const std::string message = message_of<SystemError>([] { list_gpus(0.5, fake_nvml); });
+  ::unsetenv("FAKE_NVML_HANGS");
+  EXPECT_NE(message.find(" has not said for 0.5 s which GPUs there are; "), std::string::npos)
+      << message;
+}
+
 TEST(NoGpus, AreNoError) {
-  const GpuList list = list_gpus("/nowhere/libnvidia-ml.so.1");
+  const GpuList list = list_gpus(1.0, "/nowhere/libnvidia-ml.so.1");
   EXPECT_TRUE(list.gpus.empty());
   EXPECT_NE(list.trouble.find("NVML cannot be loaded"), std::string::npos) << list.trouble;
 }

@@ -41,7 +41,7 @@ TEST(MeetingPatience, IsThatOfASlowStart) {
 }
 
 TEST(StartTimeout, NamesWhomOthersWaitFor) {
-  const auto text = [](const StartingRanks& ranks) {
+  const auto text = [](const RanksOnHost& ranks) {
     const std::string all = start_timeout_text(ranks, 4, "node-a", 25.0);
     EXPECT_TRUE(all.ends_with("; look at the hosts, or set TANDEM_START_SECONDS to more than that"))
         << all;

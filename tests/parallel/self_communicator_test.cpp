@@ -141,10 +141,10 @@ void wait_for(Communicator& communicator, std::chrono::milliseconds time) {
 }
 
 TEST_F(SelfTest, WaitsForLongStepsThatAreAlike) {
-  SelfCommunicator patient(1.0);
-  for (int step = 0; step < 3; ++step) wait_for(patient, std::chrono::milliseconds(750));
-  // Three times the longest, which this busy machine may have made longer than asked for.
-  EXPECT_NO_THROW(wait_for(patient, std::chrono::seconds(2)));
+  SelfCommunicator patient(2.0);
+  wait_for(patient, std::chrono::milliseconds(1200));
+  // Three times as long, which this busy machine may have made longer than asked for.
+  EXPECT_NO_THROW(wait_for(patient, std::chrono::milliseconds(2800)));
 }
 
 TEST_F(SelfTest, WaitsNoLongerThanToldOnceStepsWereShort) {

@@ -1,45 +1,96 @@
 #include "parallel/mpi/mpi_end_watch.h"
 
+#include <fmt/format.h>
+#include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <string>
+#include <system_error>
 #include <thread>
 
 #include "base/blocked_signals.h"
 #include "base/exit_code.h"
+#include "base/host_name.h"
 #include "base/log.h"
 #include "base/process_place.h"
 #include "base/process_report.h"
 #include "base/process_table.h"
 #include "base/standstill.h"
+#include "parallel/host_claim.h"
+#include "parallel/mpi/ranks_on_host.h"
 
 namespace tandem {
 namespace {
 
-void wait_for_end(double seconds) {
-  constexpr std::chrono::milliseconds interval(100);
-  Standstill standstill(Standstill::Clock::now());
-  Standstill::Seconds stood{0.0};
-  while (stood.count() < seconds) {
-    std::this_thread::sleep_for(interval);
-    stood = standstill.look(!has_stopped_ancestor(), Standstill::Clock::now());
-  }
-  HostClaims* const claims = host_claims();
-  if (claims == nullptr || !claims->is_claimed(HostClaim::told_error)) {
-    log_error(
-        "waited {:g} s for the other ranks to end too (MPI_Finalize); the run's work is done; look "
-        "at the hosts ({})",
-        seconds, process_place());
-  }
-  ::_exit(ExitCode::failure);
+/// By the thread of that name others see that a rank has come to its end.
+constexpr const char* thread_name = "tandem-end";
+
+/// Between ranks whose teardown takes its time, whatever short time-out is asked for.
+constexpr double least_seconds = 10.0;
+
+/// Behind the line of a rank that hangs on its way here.
+constexpr double after_heartbeat = 1.0;
+
+/// For who has told it to have the launcher end this process.
+constexpr std::chrono::seconds launchers_turn(4);
+
+double patience(double timeout_seconds, int rank) {
+  const double usual = longest_standstill(Standstill::Seconds(timeout_seconds)).count();
+  return in_turn(std::max(usual, least_seconds) + after_heartbeat, rank);
 }
+
+std::string line(double seconds, const std::string& job, bool mpi_ended) {
+  if (mpi_ended) {
+    return fmt::format("the run's work is done, but for {:g} s process {} has not ended ({})",
+                       seconds, ::getpid(), process_place());
+  }
+  const std::string whom = whom_text(ranks_on_host(job, thread_name), host_name());
+  return fmt::format(
+      "the run's work is done, but waited {:g} s in MPI_Finalize for {}; look at the hosts ({})",
+      seconds, whom.empty() ? "other ranks" : whom, process_place());
+}
+
+struct Watch {
+  double seconds;
+  std::string job;
+  HostClaims* claims;
+  std::shared_ptr<std::atomic<bool>> mpi_ended;
+
+  void operator()() const {
+    static_cast<void>(::pthread_setname_np(::pthread_self(), thread_name));
+    constexpr std::chrono::milliseconds interval(100);
+    Standstill standstill(Standstill::Clock::now());
+    Standstill::Seconds stood{0.0};
+    while (stood.count() < seconds) {
+      std::this_thread::sleep_for(interval);
+      stood = standstill.look(!has_stopped_ancestor(), Standstill::Clock::now());
+    }
+    const bool is_first = job.empty() || claims_on_host(job, "end", true);
+    if (!is_first) std::this_thread::sleep_for(launchers_turn);
+    const bool is_told = claims != nullptr && claims->is_claimed(HostClaim::told_error);
+    if (!is_told) log_error("{}", line(seconds, job, *mpi_ended));
+    ::_exit(ExitCode::failure);
+  }
+};
 
 }  // namespace
 
-void watch_mpi_end(double timeout_seconds, int rank) {
+MpiEndWatch::MpiEndWatch(double timeout_seconds, int rank)
+    : mpi_ended_(std::make_shared<std::atomic<bool>>(false)) {
   if (timeout_seconds == 0.0) return;
+  // MPI_Finalize changes the environment while the thread looks.
+  const Watch watch{.seconds = patience(timeout_seconds, rank),
+                    .job = pmix_job(),
+                    .claims = host_claims(),
+                    .mpi_ended = mpi_ended_};
   const BlockedSignals blocked;
-  std::thread(wait_for_end, in_turn(timeout_seconds, rank)).detach();
+  try {
+    std::thread(watch).detach();
+  } catch (const std::system_error& error) {
+    log_debug("the run's end is not watched: {}", error.what());
+  }
 }
 
 }  // namespace tandem

@@ -4,10 +4,14 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <exception>
+#include <system_error>
+#include <thread>
 
+#include "base/blocked_signals.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/process_report.h"
@@ -30,8 +34,17 @@ void prefer_reduce_scatter() {
 
 const char* read(const char* name) { return std::getenv(name); }
 
-/// With which the process ends where MPI_Abort does not end it.
-volatile std::sig_atomic_t g_abort_code = 0;
+void end_after(std::chrono::seconds time, int code) {
+  const BlockedSignals blocked;
+  try {
+    std::thread([time, code] {
+      std::this_thread::sleep_for(time);
+      ::_exit(code);
+    }).detach();
+  } catch (const std::system_error& error) {
+    log_debug("{}", error.what());
+  }
+}
 
 }  // namespace
 
@@ -77,8 +90,9 @@ void MpiSession::refuse_strangers() {
 
 MpiSession::~MpiSession() {
   if (!distributed_ || std::uncaught_exceptions() > exceptions_) return;
-  watch_mpi_end(timeout_seconds_, process_rank());
+  MpiEndWatch watch(timeout_seconds_, process_rank());
   if (MPI_Finalize() != MPI_SUCCESS) log_error("MPI_Finalize failed");
+  watch.mpi_has_ended();
 }
 
 std::unique_ptr<Communicator> MpiSession::make_world(const MpiOptions& options) const {
@@ -95,10 +109,11 @@ std::unique_ptr<Communicator> MpiSession::make_world(const MpiOptions& options) 
 void MpiSession::abort(int code) const {
   if (!distributed_) return;
   // MPI may hang itself where its memory is broken, or a host or mpirun is gone.
-  constexpr unsigned patience = 3;
-  g_abort_code = code;
-  static_cast<void>(std::signal(SIGALRM, [](int) { ::_exit(g_abort_code); }));
-  static_cast<void>(::alarm(patience));
+  end_after(std::chrono::seconds(3), code);
+  // As fatal as SIGKILL, if no thread can be started or the kernel keeps this one.
+  constexpr unsigned longest = 5;
+  static_cast<void>(std::signal(SIGALRM, SIG_DFL));
+  static_cast<void>(::alarm(longest));
   if (MPI_Abort(MPI_COMM_WORLD, code) != MPI_SUCCESS) log_error("MPI_Abort failed");
 }
 

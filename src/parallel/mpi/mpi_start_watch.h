@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/host_claims.h"
+#include "parallel/mpi/ranks_on_host.h"
 #include "parallel/placement/launched_job.h"
 
 namespace tandem {
@@ -28,18 +29,9 @@ double start_patience();
 /// as long as for those that start slowly, where more than usual is asked for these.
 double meeting_patience(double seconds, const ReadEnvironment& environment);
 
-/// How far the ranks of one host are while MPI starts.
-struct StartingRanks {
-  std::vector<int> waiting{};  ///< in MPI_Init, for others
-  std::vector<int> stopped{};  ///< by a signal, wherever they are
-  std::vector<int> coming{};   ///< not in MPI_Init yet
-  /// Whether some of this host hold up all.
-  bool hold_up() const { return !stopped.empty() || !coming.empty(); }
-};
-
 /// Whom a rank on `host` waited for, of a job of `size` ranks; 0: unknown. Nothing is known of
 /// ranks of other hosts, nor of any where the launcher does not tell which processes are the job's.
-std::string start_timeout_text(const StartingRanks& ranks, int size, const std::string& host,
+std::string start_timeout_text(const RanksOnHost& ranks, int size, const std::string& host,
                                double seconds);
 
 /// MPI_Init returns once all ranks of the job have come to it, and waits for ever for one that is
@@ -63,7 +55,6 @@ class MpiStartWatch {
   void look(const std::stop_token& started);
   /// Waits until the time is over, or MPI has started: true then.
   bool starts_in_time(const std::stop_token& started);
-  StartingRanks ranks_of_this_host() const;
   /// Whether this process is the one of its host that speaks for the job.
   bool claims_speech() const;
   /// True where MPI has started meanwhile.

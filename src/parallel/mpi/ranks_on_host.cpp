@@ -1,0 +1,86 @@
+#include "parallel/mpi/ranks_on_host.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "base/process_table.h"
+#include "base/text.h"
+#include "parallel/gather_text.h"
+#include "parallel/placement/launched_job.h"
+
+namespace tandem {
+namespace {
+
+/// Reads the environment that another process was started with.
+class OthersEnvironment {
+ public:
+  explicit OthersEnvironment(pid_t process) : words_(environment_of(process)) {}
+
+  const char* operator()(std::string_view name) const {
+    for (const std::string& word : words_) {
+      if (word.size() > name.size() && word.starts_with(name) && word[name.size()] == '=') {
+        return word.c_str() + name.size() + 1;
+      }
+    }
+    return nullptr;
+  }
+
+ private:
+  std::vector<std::string> words_;
+};
+
+/// What PMIx, which Open MPI and Slurm use, tells every process of a job in its environment.
+constexpr const char* job_variable = "PMIX_NAMESPACE";
+constexpr const char* rank_variable = "PMIX_RANK";
+
+std::optional<int> rank_in(const OthersEnvironment& environment, const std::string& job) {
+  const char* const its = environment(job_variable);
+  if (its == nullptr || its != job) return std::nullopt;
+  return environment_number(environment, rank_variable);
+}
+
+}  // namespace
+
+RanksOnHost ranks_on_host(const std::string& job, const char* thread) {
+  if (job.empty()) return {};
+  struct Rank {
+    bool has_come = false;
+    bool stopped = false;
+  };
+  std::map<int, Rank> ranks;
+  for (const pid_t process : all_processes()) {
+    const std::optional<int> number = rank_in(OthersEnvironment(process), job);
+    if (!number || !is_on_this_host(process)) continue;
+    // What starts and watches a rank carries its number, and what it has started itself: where one
+    // of them has come it is the rank.
+    Rank& rank = ranks[*number];
+    if (has_thread(process, thread)) {
+      rank = {.has_come = true, .stopped = is_stopped(process)};
+    } else if (!rank.has_come) {
+      rank.stopped |= is_stopped(process);
+    }
+  }
+  RanksOnHost found;
+  for (const auto& [number, rank] : ranks) {
+    (rank.stopped ? found.stopped : rank.has_come ? found.waiting : found.coming).push_back(number);
+  }
+  return found;
+}
+
+std::string whom_text(const RanksOnHost& ranks, const std::string& host) {
+  std::vector<std::string> whom;
+  const auto add = [&](const std::vector<int>& some, const char* one, const char* several) {
+    if (some.empty()) return;
+    whom.push_back(fmt::format("{} on {}, which {}", ranks_text(some), host,
+                               some.size() == 1 ? one : several));
+  };
+  add(ranks.stopped, "is stopped", "are stopped");
+  add(ranks.coming, "has not come to it", "have not come to it");
+  return join(whom, ", and for ");
+}
+
+}  // namespace tandem
