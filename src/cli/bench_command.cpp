@@ -36,7 +36,7 @@ int bench(const BenchArguments& arguments, const MpiSession& session) {
   }
   const BenchResult result = run_bench(config, arguments.options, *world);
   if (!root) return 0;
-  std::cout << bench_text(result, arguments.layers);
+  std::cout << bench_text(result, arguments.layers) << std::flush;
   if (!arguments.json.empty()) {
     await_rank_files([&] {
       file_in_hand(arguments.json);

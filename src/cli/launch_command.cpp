@@ -180,9 +180,9 @@ void place_ranks(const LaunchArguments& arguments, Placement placement, RankRequ
 /// What mpirun would tell late.
 void require_one_name_of_this_host(const std::string& asked,
                                    const std::vector<std::string>& hosts) {
-  const auto first = std::ranges::find_if(hosts, is_this_host);
+  const auto first = std::ranges::find_if(hosts, is_certainly_this_host);
   if (first == hosts.end()) return;
-  const auto second = std::find_if(std::next(first), hosts.end(), is_this_host);
+  const auto second = std::find_if(std::next(first), hosts.end(), is_certainly_this_host);
   if (second == hosts.end()) return;
   input_error("--hosts {}: {} and {} are both this host; name each host once", asked, *first,
               *second);
@@ -195,6 +195,7 @@ void choose_hosts(const LaunchArguments& arguments, LaunchPlan& plan) {
     plan.hosts = read_hosts(arguments.hosts);
     plan.host_count = static_cast<int>(plan.hosts.size());
     require_one_name_of_this_host(arguments.hosts, plan.hosts);
+    plan.names_this_host = plan.host_count == 1 && is_certainly_this_host(plan.hosts.front());
   } else if (variable("SLURM_JOB_ID") != nullptr && !program_on_path("srun").empty()) {
     plan.starter = Starter::srun;
     plan.host_count = std::max(1, number_of_variable("SLURM_JOB_NUM_NODES"));
@@ -246,7 +247,10 @@ void check_mps_environment(const SlotRequest& slot) {
 void check_mps(const SlotRequest& slot, const std::vector<GpuInfo>& used) {
   check_mps_environment(slot);
   // The daemon has clients on GPUs too that CUDA_VISIBLE_DEVICES hides from this job.
-  if (slot.reuse_mps) require_free_clients(slot, list_gpus(), used, MpsControl::of_environment());
+  if (slot.reuse_mps) {
+    require_free_clients(slot, list_gpus(mpi_start_seconds(variable)), used,
+                         MpsControl::of_environment());
+  }
 }
 
 /// Settles, of a job of this host too, what each host's ranks get, and checks it before anything

@@ -25,6 +25,7 @@
 #include "device/machine.h"
 #include "device/open_context.h"
 #include "launch/host_slots.h"
+#include "parallel/mpi/mpi_start_watch.h"
 #include "parallel/placement/placement_store.h"
 #include "train/environment.h"
 #include "train/placement_key.h"
@@ -152,11 +153,17 @@ class Tuner {
             .seconds = std::clamp(arguments.seconds / runs, 0.05, 2.0)};
   }
 
+  /// As tandem launch sees them.
+  GpuList visible_gpus() const {
+    if (call_.gpus == "none") return {};
+    return list_visible_gpus(mpi_start_seconds([](const char* name) { return std::getenv(name); }));
+  }
+
   /// The first run would say it, and this command again. In a Slurm allocation the runs may start
   /// on other hosts.
   void check_gpus() const {
-    if (call_.gpus == "none" || std::getenv("SLURM_JOB_ID") != nullptr) return;
-    static_cast<void>(choose_gpus(call_.gpus, list_visible_gpus()));
+    if (std::getenv("SLURM_JOB_ID") != nullptr) return;
+    static_cast<void>(choose_gpus(call_.gpus, visible_gpus()));
   }
 
   bool may_use_gpus() const {
@@ -194,7 +201,7 @@ class Tuner {
 
   void save(const TuneResult& result) const {
     const Row& choice = result.rows.at(result.choice);
-    const GpuList gpus = list_visible_gpus();
+    const GpuList gpus = visible_gpus();
     const std::vector<GpuInfo> used = choose_gpus(call_.gpus, gpus);
     // Inside a Slurm allocation the runs were on all of its hosts.
     const int per_host = result.on_gpus ? std::max(1, static_cast<int>(used.size())) : 1;

@@ -85,7 +85,7 @@ JobEnd run_plan(const LaunchPlan& plan, const SignalQueue& signals) {
 bool did_not_start(const LaunchPlan& plan, const JobEnd& end) {
   constexpr int not_started = 255;  // a code of Open MPI's own
   return end.code == not_started && end.rank_code == 0 && plan.starter == Starter::mpirun &&
-         !plan.hosts.empty();
+         !plan.keeps_mpirun_quiet();
 }
 
 std::string lost_text(const std::vector<LostWatcher>& lost) {
@@ -109,7 +109,8 @@ std::string lost_text(const std::vector<LostWatcher>& lost) {
 /// nobody told of an error.
 void tell_of_silent_end(const LaunchPlan& plan, const JobEnd& end) {
   const RankWords& words = end.words;
-  if (!plan.keeps_mpirun_quiet() || !words.heard || words.told) return;
+  if (plan.starter != Starter::mpirun || !plan.keeps_mpirun_quiet()) return;
+  if (!words.heard || words.told) return;
   if (end.stop_signal != 0 || end.killed_by != 0) return;
   const char* const how_to_see =
       plan.mpirun_speaks ? "look at what it says above"

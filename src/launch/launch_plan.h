@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "launch/rank_bootstrap.h"
-#include "launch/this_host.h"
 
 namespace tandem {
 
@@ -18,6 +17,7 @@ struct LaunchPlan {
   Starter starter = Starter::mpirun;
   /// Names, each once; empty: this host alone, or with srun the allocation's.
   std::vector<std::string> hosts;
+  bool names_this_host = false;  ///< they are this host alone
   int host_count = 1;
   /// With srun: inside a job step, whose resources only a step that overlaps it gets.
   bool inside_step = false;
@@ -31,10 +31,7 @@ struct LaunchPlan {
   int processes() const { return host_count * processes_per_host; }
   /// Whether mpirun starts all of them on this host, so that what it has to say is left out, but
   /// for mpirun_speaks, and this program says it.
-  bool keeps_mpirun_quiet() const {
-    return starter == Starter::mpirun &&
-           (hosts.empty() || (hosts.size() == 1 && is_this_host(hosts.front())));
-  }
+  bool keeps_mpirun_quiet() const { return hosts.empty() || names_this_host; }
 };
 
 /// Host names of "a,b" or, where there is a file of that name, of an MPI hostfile: the first word

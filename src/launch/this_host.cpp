@@ -44,18 +44,21 @@ bool has_interface(in_addr_t address) {
 
 std::string short_name(const std::string& name) { return name.substr(0, name.find('.')); }
 
+bool is_by_address(const std::string& host) {
+  const auto address = ipv4_address(host);
+  return host == "localhost" || (address && (is_loopback(*address) || has_interface(*address)));
+}
+
 }  // namespace
 
 bool is_this_host(const std::string& host) {
-  if (const auto address = ipv4_address(host)) {
-    return is_loopback(*address) || has_interface(*address);
-  }
-  if (host == "localhost") return true;
+  if (ipv4_address(host)) return is_by_address(host);
+  return is_by_address(host) || short_name(host) == short_name(host_name());
+}
+
+bool is_certainly_this_host(const std::string& host) {
   const std::string own = host_name();
-  // Either may be without its domain; two domains are two hosts.
-  const bool both_have_domains =
-      host.find('.') != std::string::npos && own.find('.') != std::string::npos;
-  return both_have_domains ? host == own : short_name(host) == short_name(own);
+  return is_by_address(host) || host == own || host == short_name(own);
 }
 
 }  // namespace tandem

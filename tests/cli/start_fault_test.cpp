@@ -65,7 +65,7 @@ TEST_F(StoppedEnd, OfARankIsToldByOneThatWaitsForItsEnd) {
   const Outcome outcome = end_after_fault(job, 60.0);  // the whole job's time
   EXPECT_EQ(outcome.code, 1) << outcome.err;
   const std::string expected = fmt::format(
-      "error: the run's work is done, but waited 11 s in MPI_Finalize for rank 1 on {}, which is "
+      "error: the run's work is done, but waited 13.4 s in MPI_Finalize for rank 1 on {}, which is "
       "stopped; look at the hosts (rank 0 on ",
       host_name());
   EXPECT_TRUE(only_error(outcome).starts_with(expected)) << outcome.err;

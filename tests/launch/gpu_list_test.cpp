@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/error.h"
@@ -60,11 +62,11 @@ TEST_F(ListedGpus, AreThoseThatAreVisible) {
   EXPECT_EQ(uuids(visible_gpus_of(gpus, "0,-1,1")), Uuids{"GPU-a"});
 }
 
-// The library's thread is left behind, in the driver.
 TEST(GpuDriver, ThatDoesNotAnswerIsTold) {
   ::setenv("FAKE_NVML_HANGS", "1", 1);
   const std::string message = message_of<SystemError>([] { list_gpus(0.5, fake_nvml); });
   ::unsetenv("FAKE_NVML_HANGS");
+  std::this_thread::sleep_for(std::chrono::seconds(2));  // until that thread has seen it
   EXPECT_NE(message.find(" has not said for 0.5 s which GPUs there are; "), std::string::npos)
       << message;
 }

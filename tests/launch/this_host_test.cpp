@@ -33,6 +33,9 @@ TEST(ThisHost, IsKnownByItsNameUpToTheDomain) {
   EXPECT_TRUE(is_this_host("localhost"));
   EXPECT_TRUE(is_this_host(name));
   EXPECT_TRUE(is_this_host(name + ".example.org"));
+  EXPECT_TRUE(is_certainly_this_host("localhost"));
+  EXPECT_TRUE(is_certainly_this_host(name));
+  EXPECT_FALSE(is_certainly_this_host(name + ".example.org"));
   EXPECT_FALSE(is_this_host(name + "x"));
   EXPECT_FALSE(is_this_host("x." + name));
 }

@@ -5,18 +5,17 @@
 
 namespace tandem {
 
-/// From here to the process's end, for which MPI_Finalize makes all ranks of the job wait: where it
-/// does not come, an error line says for whom it was waited, as far as this host shows, and the
-/// process ends with code 1, upon which the launcher ends the others. A thread of its own looks at
-/// the time, and lives as long as the process. Time in which what started it was stopped does not
-/// count.
+/// Looks at the time in which MPI_Finalize waits for all ranks of the job: where one does not come
+/// to it, an error line of one rank a host says which, as far as that host shows, and the process
+/// ends with code 1, upon which the launcher ends the others. Time in which what started it was
+/// stopped does not count.
 ///
-/// A rank that hangs before it comes here tells that itself (base/heartbeat.h), a second earlier.
+/// A rank that hangs before it comes here tells that itself, earlier (base/heartbeat.h).
 class MpiEndWatch {
  public:
   /// `timeout_seconds`: what ranks wait for one another; 0: for ever, here too.
   MpiEndWatch(double timeout_seconds, int rank);
-  /// What is left is this process's own end.
+  /// MPI_Finalize has returned: what is left, such as a profiler's writing, may take its time.
   void mpi_has_ended() { *mpi_ended_ = true; }
 
  private:

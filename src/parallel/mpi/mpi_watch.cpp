@@ -171,7 +171,7 @@ void MpiWatch::leave_speech_to(int speaker) const {
   // All find it at about the same time. One of them says so and ends the job.
   // Longer than a launcher mostly takes to end a job, which is up to six seconds; but by default
   // all are gone within thirty.
-  constexpr Seconds patience(6.5);
+  constexpr Seconds patience(7.0);
   if (rank_ != speaker) std::this_thread::sleep_for(std::min(patience, 2.0 * timeout_));
 }
 
