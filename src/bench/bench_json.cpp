@@ -116,6 +116,7 @@ std::string bench_json(const BenchResult& result) {
   json["step"] = rate_json(result, result.alone);
   json["with_loader"] = rate_json(result, result.with_loader);
   json["with_loader"]["data_wait_seconds"] = result.data_wait_seconds();
+  json["others_share"] = told(result.others_share());
   json["loader"] = {{"images_per_second", result.loader_images_per_second()}};
   json["memory"] = {{"state_bytes", result.state_bytes},
                     {"activation_bytes", result.activation_bytes},

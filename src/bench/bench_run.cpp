@@ -5,11 +5,15 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <type_traits>
 #include <vector>
 
 #include "base/error.h"
+#include "base/hash.h"
+#include "base/host_name.h"
 #include "base/median.h"
+#include "device/host_load.h"
 #include "device/memory.h"
 #include "device/open_context.h"
 #include "train/fault_places.h"
@@ -73,8 +77,10 @@ class Bench {
   void measure_steps() {
     parts_.heartbeat.begin_phase();
     result_.first_steps_seconds = stretch([this] { return loaded(); }, 2);
+    begin_load();
     measure_with_loader();
     measure_alone();
+    end_load();
     if (!options_.rates_only) record_phases();
     measure_loader();
   }
@@ -158,6 +164,22 @@ class Bench {
         1000.0 * *result_.gpu->energy_joules / static_cast<double>(images);
   }
 
+  void begin_load() {
+    mine_.host = hash_text(host_name());
+    mine_.host_processors = host_processors();
+    load_began_ = Clock::now();
+    mine_.busy_seconds = process_busy_seconds();
+    mine_.host_busy_seconds = host_busy_seconds().value_or(-1.0);
+  }
+
+  void end_load() {
+    mine_.busy_seconds = process_busy_seconds() - mine_.busy_seconds;
+    const std::optional<double> now = host_busy_seconds();
+    const bool known = now && mine_.host_busy_seconds >= 0.0;
+    mine_.host_busy_seconds = known ? *now - mine_.host_busy_seconds : -1.0;
+    mine_.measured_seconds = between(load_began_, Clock::now());
+  }
+
   void record_phases() {
     constexpr int most_steps = 15;
     const std::size_t layers = parts_.replica.graph().nodes().size();
@@ -209,6 +231,7 @@ class Bench {
   RunParts parts_;
   GpuUse gpu_use_;
   const Batch* resident_ = nullptr;  // the loader's last batch
+  Clock::time_point load_began_{};
   RankMeasures mine_;
   BenchResult result_;
 };
@@ -219,6 +242,17 @@ double BenchResult::loader_images_per_second() const {
   double total = 0.0;
   for (const RankMeasures& rank : ranks) total += rank.loader_images_per_second;
   return total;
+}
+
+std::optional<double> BenchResult::others_share() const {
+  const RankMeasures& first = ranks.front();
+  const double all = first.measured_seconds * first.host_processors;
+  if (first.host_busy_seconds < 0.0 || all <= 0.0) return std::nullopt;
+  double others = first.host_busy_seconds;
+  for (const RankMeasures& rank : ranks) {
+    if (rank.host == first.host) others -= rank.busy_seconds;
+  }
+  return std::clamp(others / all, 0.0, 1.0);
 }
 
 PhaseSeconds BenchResult::mean_phases() const {

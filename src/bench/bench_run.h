@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +26,12 @@ struct RankMeasures {
   PhaseSeconds phases{};
   double data_wait_seconds = 0.0;  ///< a step, with the loader
   double loader_images_per_second = 0.0;
+
+  std::uint64_t host = 0;           ///< stands for its name
+  double measured_seconds = 0.0;    ///< in which steps were measured; and processors' time in it:
+  double busy_seconds = 0.0;        ///< of this process
+  double host_busy_seconds = -1.0;  ///< of its whole host; below 0: unknown
+  int host_processors = 1;
 };
 
 /// What `tandem bench` finds out. Times are rank 0's but for `ranks`, which has one for each
@@ -55,6 +62,10 @@ struct BenchResult {
   /// Of all GPUs while the step ran alone; absent on CPUs and where that was too short to tell.
   std::optional<GpuActivity> gpu{};
   std::optional<double> joules_per_1000_images{};
+  /// Of the time of rank 0's host's processors, while steps were measured, what went to others than
+  /// the ranks: programs, the kernel, other virtual machines. Absent where the kernel does not
+  /// tell.
+  std::optional<double> others_share() const;
 
   std::size_t state_bytes = 0;
   std::size_t activation_bytes = 0;

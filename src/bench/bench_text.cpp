@@ -56,6 +56,17 @@ std::string rate_row(const BenchResult& result, const char* name, const StepRate
                      milliseconds(rate.least_seconds), milliseconds(rate.most_seconds));
 }
 
+/// What was measured beside others is worth a word; the kernel always takes a little.
+std::string others_text(const BenchResult& result) {
+  constexpr double little = 0.05;
+  const std::optional<double> others = result.others_share();
+  if (!others || *others < little) return "";
+  return fmt::format(
+      "others than these ranks had {} of this host's processors meanwhile: an idle host may be "
+      "faster\n",
+      percent(others));
+}
+
 std::string throughput(const BenchResult& result) {
   std::string text =
       fmt::format("\n{:<22} {:>11} {:>11}   {}\n", "", "images/s", "ms a step", "range");
@@ -65,7 +76,7 @@ std::string throughput(const BenchResult& result) {
   text += fmt::format("waiting for data: {:.3f} ms a step ({:.1f} %)\n",
                       milliseconds(result.data_wait_seconds()),
                       100.0 * result.data_wait_seconds() / result.with_loader.seconds);
-  return text;
+  return text + others_text(result);
 }
 
 std::string phases(const BenchResult& result) {

@@ -51,6 +51,28 @@ TEST(BenchTextTest, TheRanksAreSummedUp) {
   EXPECT_EQ(json["achieved"]["bytes_per_second"], 2e9);
 }
 
+TEST(BenchTextTest, OthersOnTheHostAreTold) {
+  BenchResult made = result();
+  for (RankMeasures& rank : made.ranks) {
+    rank.host = 1;
+    rank.measured_seconds = 2.0;
+    rank.busy_seconds = 1.5;
+    rank.host_busy_seconds = 5.0;
+    rank.host_processors = 4;
+  }
+  const auto json = [&] { return nlohmann::json::parse(bench_json(made)); };
+  EXPECT_EQ(json()["others_share"], 0.25);  // 5 - 2 * 1.5 of 2 * 4 seconds
+  EXPECT_NE(bench_text(made, false).find("others than these ranks had 25.0 % of this host's"),
+            std::string::npos)
+      << bench_text(made, false);
+  made.ranks[1].host = 2;
+  EXPECT_EQ(json()["others_share"], 3.5 / 8.0);
+  made.ranks[0].host_busy_seconds = 1.7;
+  EXPECT_EQ(bench_text(made, false).find("others than these ranks"), std::string::npos);
+  made.ranks[0].host_busy_seconds = -1.0;
+  EXPECT_EQ(json()["others_share"], "unavailable");
+}
+
 TEST(BenchTextTest, FoldedRanksAreCounted) {
   BenchResult folded = result();
   folded.folded_ranks = 4;

@@ -43,6 +43,8 @@ TEST_P(BenchOnRanks, ShowsATableAndWritesJson) {
   EXPECT_EQ(json["ranks_measured"].size(), static_cast<std::size_t>(ranks));
   EXPECT_FALSE(json.contains("gpu"));
   EXPECT_EQ(json["memory"]["device_bytes"], "unavailable");
+  EXPECT_GE(json["others_share"].get<double>(), 0.0);
+  EXPECT_LE(json["others_share"].get<double>(), 1.0);
   for (const char* what : {"step", "with_loader", "loader"}) {
     EXPECT_GT(json[what]["images_per_second"].get<double>(), 0.0) << what;
   }
