@@ -8,10 +8,10 @@ Usage: tools/oldest_cuda.sh [FOLDER]
 
 Fetches the CUDA Toolkit 12.4 (packages of Debian 13's non-free section), cuDNN 9.8, NCCL 2.18 and
 cudnn-frontend 1.13 (PyPI) into FOLDER (build/oldest_cuda), and compiles everything against them, for
-Ampere and Hopper, with warnings as errors. Fetches 2.2 GB, takes 9 GB of disk and half an hour of two
-cores. What was fetched is kept for the next time. Needs no root, curl, xz, dpkg, Python's pip, and a C++
-compiler that CUDA 12.4 takes (g++ 13 at most; CXX names another), on x86-64. Nothing is run: what the
-oldest versions compute only a GPU tells.
+Ampere and Hopper, with warnings as errors. Fetches 2.2 GB, which take 4.5 GB unpacked, and are kept for
+the next time. Wants curl, xz, dpkg, Python's pip, and a C++ compiler that CUDA 12.4 takes (g++ 13 at
+most; CXX names another), on x86-64; no root. Nothing is run: what the oldest versions compute only a GPU
+tells.
 TEXT
 }
 
