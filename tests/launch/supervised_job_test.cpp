@@ -23,6 +23,7 @@
 #include "launch/end_notice.h"
 #include "launch/exec_report.h"
 #include "launch/job_supervisor.h"
+#include "launch/rank_board.h"
 #include "launch/rank_watch.h"
 #include "support/message.h"
 #include "support/temporary_folder.h"
@@ -382,6 +383,29 @@ TEST(WatchRank, NamesARankThatCrashesAlsoWhenAskedToStop) {
   }
   // One that the stop itself ends is no news.
   EXPECT_EQ(said_of("kill -TERM $PPID; kill -TERM $$"), "");
+}
+
+// As where a step takes its time; on one host, where nobody else speaks.
+TEST(WatchRank, GivesNeighboursTimeToComeToWhatTheyMissTheRankIn) {
+  for (const int others : {0, 4}) {
+    WatchPlace place = alone("GPU-a");
+    place.local_size = 2;
+    RankBoard neighbour(place, 0);
+    place.local_rank = 1;
+    place.others = others;
+    std::thread step([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+      neighbour.report().set_wait("gradient bucket 1 of 3");
+    });
+    testing::internal::CaptureStderr();
+    watch_rank({"/bin/sh", "-c", "kill -KILL $$"}, {}, place);
+    step.join();
+    const std::string text = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(text.find(" (Killed), while rank 0 waited in gradient bucket 1 of 3\n") !=
+                  std::string::npos,
+              others == 0)
+        << text;
+  }
 }
 
 // As nohup leaves SIGHUP.
