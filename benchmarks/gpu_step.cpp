@@ -8,6 +8,7 @@
 #include "device/memory.h"
 #include "graph/fusion.h"
 #include "graph/model_file.h"
+#include "graph/step_plan_choice.h"
 #include "optim/sgd.h"
 #include "tensor/convert.h"
 #include "tensor/host_tensor.h"
@@ -43,17 +44,17 @@ GpuStep::GpuStep(AnyContext& context, const GpuStepOptions& options)
       graph_(load(options)),
       store_(graph_, context, true, {}, options.precision) {
   const auto start = std::chrono::steady_clock::now();
-  plan_ = std::make_unique<StepPlan>(graph_, store_, context,
-                                     StepPlanOptions{.batch = options.batch,
-                                                     .training = true,
-                                                     .precision = options.precision,
-                                                     .lend_gradients = options.lend_gradients,
-                                                     .side_work = options.side_work,
-                                                     .norm_deferral = options.norm_deferral});
+  store_.initialize(1);
+  plan_ = make_step_plan(graph_, store_, context,
+                         {.batch = options.batch,
+                          .training = true,
+                          .precision = options.precision,
+                          .lend_gradients = options.lend_gradients,
+                          .side_work = options.side_work,
+                          .norm_deferral = options.norm_deferral});
   synchronize(context);
   plan_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   optimizer_ = make_sgd(context, store_);
-  store_.initialize(1);
   make_batch(options);
 }
 

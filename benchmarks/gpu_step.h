@@ -17,7 +17,7 @@ struct GpuStepOptions {
   std::int64_t classes = 10;
   std::int64_t batch = 128;
   Precision precision = Precision::bf16;
-  SideWork side_work = SideWork::by_size;
+  SideWork side_work = SideWork::by_timing;
   NormDeferral norm_deferral = NormDeferral::by_size;
   bool lend_gradients = true;
 };

@@ -190,7 +190,8 @@ Precision named(const std::string& name) {
 
 SideWork side_work_named(const std::string& name) {
   if (name == "never") return SideWork::never;
-  return name == "always" ? SideWork::always : SideWork::by_size;
+  if (name == "by_size") return SideWork::by_size;
+  return name == "always" ? SideWork::always : SideWork::by_timing;
 }
 
 NormDeferral norm_deferral_named(const std::string& name) {
@@ -218,8 +219,8 @@ void add_options(CLI::App& app, Options& options) {
          "--side-work",
          [&](const std::string& name) { options.step.side_work = side_work_named(name); },
          "Which layers compute weight gradients beside the rest of backward")
-      ->check(CLI::IsMember({"by_size", "never", "always"}))
-      ->default_str("by_size");
+      ->check(CLI::IsMember({"by_timing", "by_size", "never", "always"}))
+      ->default_str("by_timing");
   app.add_option_function<std::string>(
          "--defer-norm",
          [&](const std::string& name) { options.step.norm_deferral = norm_deferral_named(name); },

@@ -256,13 +256,13 @@ std::vector<SignalledRank> RankBoard::ranks_in(RankState state) const {
   return ranks;
 }
 
-void RankBoard::say_once(RankState state, std::chrono::milliseconds patience,
+void RankBoard::say_once(RankState state, const std::function<void()>& wait,
                          const std::function<void(const std::vector<SignalledRank>&)>& say) {
   // Where the one that speaks is killed meanwhile, the lock falls to the next one.
   const FileLock lock(descriptor_);
   std::atomic<std::int32_t>& told = static_cast<Memory*>(memory_)->told;
   if (told != 0) return;
-  std::this_thread::sleep_for(patience);
+  wait();
   say(ranks_in(state));
   told = 1;
 }

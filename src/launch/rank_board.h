@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -84,9 +83,9 @@ class RankBoard {
   std::vector<WaitingRank> waiting() const;
 
   /// Calls `say` with the ranks in that state, unless anything has been said: then, and where
-  /// another watcher is about to, it returns once that is done. Whoever speaks waits for `patience`
-  /// before, so that it can tell of those too that a moment later are in that state.
-  void say_once(RankState state, std::chrono::milliseconds patience,
+  /// another watcher is about to, it returns once that is done. Whoever speaks waits before, as
+  /// `wait` does, so that it can tell of those too that are in that state by then.
+  void say_once(RankState state, const std::function<void()>& wait,
                 const std::function<void(const std::vector<SignalledRank>&)>& say);
 
  private:

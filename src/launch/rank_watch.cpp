@@ -183,9 +183,9 @@ std::optional<int> wait_for_end(pid_t rank, RankBoard& board) {
 
 /// Says that all ranks of this host stand still, once for them all, and ends this one.
 void end_stopped(pid_t rank, RankBoard& board) {
-  using std::chrono::milliseconds;
   const Standstill::Seconds timeout(board.report().timeout_seconds());
-  board.say_once(RankState::stopped, milliseconds(0), [&](const std::vector<SignalledRank>& ranks) {
+  const auto at_once = [] {};
+  board.say_once(RankState::stopped, at_once, [&](const std::vector<SignalledRank>& ranks) {
     log_error("{}, and none of this host's ranks has gone on for {:g} s; the job is ended",
               signalled_text(ranks, "stopped"), longest_standstill(timeout).count());
     board.claims().claim(HostClaim::told_error);
@@ -217,9 +217,13 @@ void tell_of_signal(int number, RankBoard& board, const WatchPlace& place) {
   board.set(by_jobs_end ? RankState::ended : RankState::killed, number);
   if (by_jobs_end) return;
   board.claims().claim(HostClaim::killed_rank);
-  board.say_once(RankState::killed, others_turn, [&](const std::vector<SignalledRank>& ranks) {
-    log_error("{}{}", signalled_text(ranks, "ended"),
-              waiting_text(who_waits(board, others_wait(place))));
+  std::vector<WaitingRank> waiting;
+  const auto wait = [&] {
+    std::this_thread::sleep_for(others_turn);
+    waiting = who_waits(board, others_wait(place));
+  };
+  board.say_once(RankState::killed, wait, [&](const std::vector<SignalledRank>& ranks) {
+    log_error("{}{}", signalled_text(ranks, "ended"), waiting_text(waiting));
     board.claims().claim(HostClaim::told_error);
   });
 }

@@ -60,7 +60,9 @@ Precision read_precision(const ConfigTable& table) {
 }
 
 SideWork read_side_work(const ConfigTable& table) {
-  static const std::vector<std::string> names{"auto", "never", "always"};
+  static const std::vector<std::string> names{"auto", "by_size", "never", "always"};
+  static_assert(static_cast<int>(SideWork::by_timing) == 0 &&
+                static_cast<int>(SideWork::always) == 3);
   const std::string chosen = table.get_choice_or("side_stream", names[0], names);
   return static_cast<SideWork>(std::ranges::find(names, chosen) - names.begin());
 }

@@ -48,8 +48,9 @@ namespace tandem {
 /// a
 ///   GPU is seen |
 /// | train.precision | "fp32" (default), "tf32", "bf16" or "fp16"; others than fp32 on GPUs alone |
-/// | train.side_stream | "auto" (default), "never", "always": which layers a GPU computes weight
-///   gradients of beside the rest of backward |
+/// | train.side_stream | "auto" (default), "by_size", "never", "always": which layers a GPU
+/// computes
+///   weight gradients of beside the rest of backward (graph/step_plan.h, SideWork) |
 /// | train.tensorboard | TensorBoard event files beside metrics.jsonl, default true |
 /// | train.init | weights to start from, default none: by train.seed |
 /// | train.init_skip | beginnings of names that start anew instead, default none |
@@ -114,7 +115,7 @@ struct RunConfig {
   int threads = 0;
   DeviceKind device = DeviceKind::automatic;
   Precision precision = Precision::fp32;
-  SideWork side_work = SideWork::by_size;
+  SideWork side_work = SideWork::by_timing;
   bool tensorboard = true;
   std::string init;
   std::string init_place;  ///< as global_batch_place

@@ -4,6 +4,7 @@
 
 #include "graph/late_queue.h"
 #include "graph/small_models.h"
+#include "graph/step_plan_choice.h"
 #include "layers/activation.h"
 #include "layers/add.h"
 #include "layers/convolution/conv2d.h"
@@ -196,11 +197,16 @@ TEST_F(SideWorkTest, TakesLayersThatFitInTheCache) {
   // Of 4 x 4 pixels and less: all but those of the first block and the layer that halves it.
   EXPECT_EQ(layers(SideWork::by_size, 6 * 4 * 4 * (10 + 8) * sizeof(float)), convolutions - 4);
   EXPECT_EQ(layers(SideWork::never, 1 << 20U), 0U);
+  // Nothing is timed where a plan is made by itself.
+  EXPECT_EQ(layers(SideWork::by_timing, 6 * 4 * 4 * (10 + 8) * sizeof(float)), convolutions - 4);
 }
 
 TEST_F(SideWorkTest, IsNotForCpus) {
   ParameterStore store(graph_, context_, true);
   EXPECT_EQ(StepPlan(graph_, store, context_, options(SideWork::always)).side_layers(), 0U);
+  const auto chosen = make_step_plan(graph_, store, context_, options(SideWork::by_timing));
+  EXPECT_EQ(chosen->side_layers(), 0U);
+  EXPECT_EQ(chosen->batch(), 6);
 }
 
 }  // namespace

@@ -140,7 +140,8 @@ TEST(RankBoard, HasOneSpeakForAll) {
     std::this_thread::sleep_for(delay);
     board.set(rank == 0 ? RankState::ended : RankState::killed, SIGKILL);
     if (rank == 0) return;
-    board.say_once(RankState::killed, milliseconds(1500), [&](const auto& ranks) {
+    const auto wait = [] { std::this_thread::sleep_for(milliseconds(1500)); };
+    board.say_once(RankState::killed, wait, [&](const auto& ranks) {
       ++said;
       for (const SignalledRank& each : ranks) named.push_back(each.rank);
     });
@@ -167,7 +168,8 @@ pid_t start_watcher(const std::string& job, int rank, milliseconds patience, int
   RankBoard board({.job = job, .local_rank = rank, .local_size = 2}, rank);
   board.set(RankState::killed, SIGKILL);
   write_line("comes\n");
-  board.say_once(RankState::killed, patience, [&](const auto& ranks) {
+  const auto wait = [patience] { std::this_thread::sleep_for(patience); };
+  board.say_once(RankState::killed, wait, [&](const auto& ranks) {
     write_line(std::to_string(rank) + " names " + std::to_string(ranks.size()) + "\n");
   });
   ::_exit(0);
@@ -205,7 +207,8 @@ TEST(RankBoard, SpeaksOfItsOwnRankWhereNothingCanBeShared) {
   first.set(RankState::killed, SIGKILL);
   EXPECT_FALSE(second.any(RankState::killed));
   std::vector<SignalledRank> told;
-  first.say_once(RankState::killed, milliseconds(0), [&](const auto& ranks) { told = ranks; });
+  first.say_once(
+      RankState::killed, [] {}, [&](const auto& ranks) { told = ranks; });
   ASSERT_EQ(told.size(), 1U);
   EXPECT_EQ(told[0].rank, 0);
   EXPECT_EQ(told[0].step, 7);

@@ -11,6 +11,7 @@
 #include "device/open_context.h"
 #include "device/out_of_memory.h"
 #include "graph/fusion.h"
+#include "graph/step_plan_choice.h"
 #include "parallel/gather_text.h"
 #include "parallel/replica_check.h"
 #include "parallel/shared_choices.h"
@@ -119,10 +120,10 @@ Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro
   }
   exchange_bytes_ = reduction.attached_bytes(store_.all_gradients().elements());
   share_ = measure_memory_share(communicator, context);
-  plan_ = make_plan(config, micro_batch);
-  check_same_plan(communicator, plan_entries(store_, buckets_));
   store_.initialize(config.seed);
   if (shared_ != nullptr) communicator.barrier();  // nobody initialises what another goes on with
+  plan_ = make_plan(config, micro_batch);
+  check_same_plan(communicator, plan_entries(store_, buckets_));
   if (average_) average_->start_from(store_);
   const StepParts parts{.config = config,
                         .input = graph_.input(),
@@ -180,8 +181,7 @@ std::unique_ptr<StepPlan> Replica::make_plan(const RunConfig& config, std::int64
   try {
     std::unique_ptr<StepPlan> plan;
     choose_together(communicator_, kernel_choices(store_.context()), [&] {
-      plan = std::make_unique<StepPlan>(graph_, store_, store_.context(),
-                                        plan_options(config, micro_batch));
+      plan = make_step_plan(graph_, store_, store_.context(), plan_options(config, micro_batch));
     });
     return plan;
   } catch (const OutOfMemory& error) {

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "graph/step_plan.h"
+
+namespace tandem {
+
+/// Makes a plan; of SideWork::by_timing the one that is faster. That is what was measured in an
+/// earlier run of such a step on this device, else what is measured now, in some seconds: forward
+/// and backward of one batch of noise, with side work by size and without any, each in a plan of
+/// its own, one after the other. What was found is kept for later runs (device/kernel_choices.h).
+/// Without any must be faster by more than measurements differ.
+///
+/// By size without a measurement where the device does nothing aside, no layer is small enough, the
+/// memory for a batch is missing, kernels are not timed (TANDEM_TUNE=off), or ranks sum statistics
+/// (StepPlanOptions::rank_sum), which could only be timed together.
+///
+/// Gradients hold anything afterwards, the store is else as before. Its parameters have been set.
+std::unique_ptr<StepPlan> make_step_plan(const Graph& graph, ParameterStore& parameters,
+                                         AnyContext& context, const StepPlanOptions& options);
+
+/// Seconds of forward and backward of a plan for training, captured in a graph: the median of
+/// several launches. Nothing for a CPU, whose steps are not captured, and with TANDEM_TUNE=off.
+/// Writes gradients and follows running statistics. Throws OutOfMemory where there is no memory
+/// for a batch.
+std::optional<double> time_step(CpuContext& device, const Graph& graph, AnyContext& context,
+                                StepPlan& plan);
+std::optional<double> time_step(CudaContext& device, const Graph& graph, AnyContext& context,
+                                StepPlan& plan);
+
+}  // namespace tandem

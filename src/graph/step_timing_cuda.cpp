@@ -1,0 +1,75 @@
+#include <algorithm>
+#include <array>
+
+#include "base/heartbeat.h"
+#include "device/arena.h"
+#include "device/cuda_event.h"
+#include "device/cuda_graph.h"
+#include "graph/step_plan_choice.h"
+#include "layers/tuning/plan_tuner.h"
+#include "layers/tuning/result_check.h"
+
+namespace tandem {
+namespace {
+
+constexpr int rounds = 9;
+/// Launches behind each other, without the gap in which the host notices that one has ended.
+constexpr double round_seconds = 0.01;
+constexpr int most_launches = 50;
+
+/// A batch of noise, whose samples are all of the first class, and what forward says of it.
+class NoiseBatch {
+ public:
+  NoiseBatch(CudaContext& device, const Graph& graph, AnyContext& context, const StepPlan& plan)
+      : images_(nullptr, with_batch(graph.input(), plan.batch()),
+                activation_dtype(plan.precision())),
+        image_memory_(context, images_.bytes(), "a batch"),
+        labels_(context, static_cast<std::size_t>(plan.batch()) * size_of(DType::i32), "labels"),
+        sums_(context, 4 * size_of(DType::f32), "a batch's sums") {
+    images_ = Tensor(image_memory_.data(), images_.shape(), images_.dtype());
+    fill_operand(device, images_.dtype(), images_.shape().elements(), 1, 1.0F, images_.raw());
+  }
+
+  void enqueue_step(StepPlan& plan) const {
+    const Targets targets{.labels = Tensor(labels_.data(), {plan.batch()}, DType::i32)};
+    plan.enqueue_forward(images_, targets, {}, nullptr, Tensor(sums_.data(), {4}));
+    plan.backward(false, {});
+  }
+
+ private:
+  Tensor images_;
+  Arena image_memory_;
+  Arena labels_;
+  Arena sums_;
+};
+
+/// Seconds of each of so many launches, one behind the other.
+double seconds_of(const CudaContext& device, CudaGraph& graph, int launches) {
+  heartbeat();
+  CudaEvent begin;
+  CudaEvent end;
+  begin.record(device);
+  for (int i = 0; i < launches; ++i) graph.launch();
+  end.record(device);
+  end.synchronize();
+  return end.seconds_since(begin) / launches;
+}
+
+}  // namespace
+
+std::optional<double> time_step(CudaContext& device, const Graph& graph, AnyContext& context,
+                                StepPlan& plan) {
+  if (!may_measure()) return std::nullopt;
+  const NoiseBatch batch(device, graph, context, plan);
+  batch.enqueue_step(plan);  // loads the code
+  CudaGraph step(device, [&] { batch.enqueue_step(plan); });
+  (void)seconds_of(device, step, 1);  // the first launch brings the graph to the device
+  const double once = seconds_of(device, step, 1);
+  const int launches = std::clamp(static_cast<int>(round_seconds / once), 1, most_launches);
+  std::array<double, rounds> times{};
+  for (double& each : times) each = seconds_of(device, step, launches);
+  std::ranges::nth_element(times, times.begin() + rounds / 2);
+  return times[rounds / 2];
+}
+
+}  // namespace tandem

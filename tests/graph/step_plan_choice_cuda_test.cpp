@@ -1,0 +1,96 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "device/kernel_choices.h"
+#include "device/open_context.h"
+#include "graph/fusion.h"
+#include "graph/model_file.h"
+#include "graph/small_models.h"
+#include "graph/step_plan_choice.h"
+#include "support/scoped_variable.h"
+#include "support/temporary_folder.h"
+#include "tensor/host_tensor.h"
+
+namespace tandem {
+namespace {
+
+/// A small model's step on a GPU for which nothing has been chosen yet.
+class StepPlanChoice : public testing::Test {
+ protected:
+  StepPlanChoice() { store_.initialize(1); }
+
+  std::unique_ptr<StepPlan> make(std::int64_t batch = 16) {
+    return make_step_plan(graph_, store_, context_,
+                          {.batch = batch, .training = true, .precision = Precision::bf16});
+  }
+  KernelChoices& choices() { return *kernel_choices(context_); }
+
+  /// The keys under which choices of steps are kept.
+  std::vector<std::string> keys_of_steps() {
+    std::vector<std::string> keys;
+    std::istringstream lines(choices().text());
+    for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with("step of ")) keys.push_back(line.substr(0, line.find('\t')));
+    }
+    return keys;
+  }
+
+  std::vector<float> statistics() {
+    return copy_of(HostTensor(context_, store_.all_buffers()).tensor());
+  }
+
+ private:
+  // Before the context, which opens the file of choices.
+  TemporaryFolder folder_;
+  ScopedVariable cache_{"TANDEM_CACHE_DIR", folder_.path().c_str()};
+
+ protected:
+  AnyContext context_{std::in_place_type<CudaContext>, 0};
+  const Graph graph_ = fuse(load_model(find_model("resnet8"), {.classes = 10, .size = 32}));
+  ParameterStore store_{graph_, context_, true, {}, Precision::bf16};
+};
+
+TEST_F(StepPlanChoice, IsMadeOnceAndLeavesTheStatistics) {
+  const std::vector<float> before = statistics();
+  const std::size_t layers = make()->side_layers();
+  ASSERT_EQ(keys_of_steps().size(), 1U);
+  const std::size_t made = choices().made();
+  EXPECT_EQ(statistics(), before);
+  EXPECT_EQ(make()->side_layers(), layers);
+  EXPECT_EQ(choices().made(), made);
+  (void)make(24);  // another step
+  EXPECT_EQ(keys_of_steps().size(), 2U);
+}
+
+TEST_F(StepPlanChoice, IsWhatWasKept) {
+  (void)make();
+  ASSERT_EQ(keys_of_steps().size(), 1U);
+  const std::string key = keys_of_steps().front();
+  choices().record(key, "in line");
+  EXPECT_EQ(make()->side_layers(), 0U);
+  choices().record(key, "beside backward");
+  EXPECT_GT(make()->side_layers(), 0U);
+}
+
+TEST_F(StepPlanChoice, GoesBySizeWhereNothingIsTimed) {
+  const ScopedVariable off("TANDEM_TUNE", "off");
+  EXPECT_GT(make()->side_layers(), 0U);
+  EXPECT_TRUE(keys_of_steps().empty());
+}
+
+TEST_F(StepPlanChoice, TimesAStepOfMoreSamplesAsALongerOne) {
+  const auto seconds = [&](std::int64_t batch) {
+    const auto plan = make(batch);
+    return time_step(std::get<CudaContext>(context_), graph_, context_, *plan).value_or(NAN);
+  };
+  const double few = seconds(16);
+  EXPECT_GT(few, 1e-5);
+  EXPECT_GT(seconds(4096), 2.0 * few);
+}
+
+}  // namespace
+}  // namespace tandem
