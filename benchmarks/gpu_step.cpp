@@ -43,8 +43,8 @@ GpuStep::GpuStep(AnyContext& context, const GpuStepOptions& options)
     : context_(&context),
       graph_(load(options)),
       store_(graph_, context, true, {}, options.precision) {
-  const auto start = std::chrono::steady_clock::now();
   store_.initialize(1);
+  const auto start = std::chrono::steady_clock::now();
   plan_ = make_step_plan(graph_, store_, context,
                          {.batch = options.batch,
                           .training = true,

@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Four folded ranks against one rank with the whole batch, for every model of the zoo."""
+"""Folded ranks against one rank with the whole batch, for every model of the zoo."""
 
 from placements import BATCH, FOLDED, Figure, Placement, Point, ROOT, WHOLE, measure_figure
 
-RANKS = 4
 ZOO = sorted(path.stem for path in (ROOT / "models").glob("*.toml"))
 # CIFAR's networks keep images of 32 pixels large for long.
 SMALL_ONLY = {"resnet8", "resnet20", "resnet32", "resnet56"}
-FIGURE = Figure("folded", f"{RANKS} folded ranks over one rank with the whole batch", "model",
+FIGURE = Figure("folded", "folded ranks over one rank with the whole batch", "model",
                 f"images/s over {WHOLE}", "bars", relative_to=WHOLE)
 
 
@@ -18,8 +17,8 @@ def points(options) -> list[Point]:
             if size > 64 and model in SMALL_ONLY:
                 continue
             for name, placement in {WHOLE: Placement(),
-                                    FOLDED: Placement(RANKS, "folded")}.items():
-                found.append(Point(name, model, model, size, RANKS * BATCH[size], placement,
+                                    FOLDED: Placement(options.folded, "folded")}.items():
+                found.append(Point(name, model, model, size, 4 * BATCH[size], placement,
                                    panel=f"{size} px"))
     return found
 

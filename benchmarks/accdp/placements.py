@@ -292,6 +292,8 @@ def parse_options(figure: Figure, models: list[str]) -> argparse.Namespace:
                         help="where models are compared: these alone")
     parser.add_argument("--sizes", type=int, nargs="+", choices=list(BATCH), default=list(BATCH),
                         help="where image sizes are compared: these alone")
+    parser.add_argument("--folded", type=int, default=4,
+                        help="of the folded ranks' figure: how many share its batch")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",
                         help="of every run, for instance train.side_stream=\"never\"; repeatable")
     parser.add_argument("--photos", type=pathlib.Path, metavar="FOLDER",
@@ -300,6 +302,8 @@ def parse_options(figure: Figure, models: list[str]) -> argparse.Namespace:
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("accdp"),
                         help="folder of the raw files")
     options = parser.parse_args()
+    if options.folded < 1 or any(4 * batch % options.folded for batch in BATCH.values()):
+        parser.error(f"--folded {options.folded}: no number of ranks that share a batch equally")
     options.rounds = options.rounds or (1 if options.quick else 3)
     if options.seconds is None:
         # The GPU's counters want half a second at least. A loader's workers end batches in bunches.

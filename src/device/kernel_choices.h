@@ -12,8 +12,9 @@
 
 namespace tandem {
 
-/// Which of several kernels was fastest for what is to be computed: names under keys, kept in one
-/// text file between runs. Keys and names are one line each and hold no tab.
+/// Which of several kernels, or ways to run a step, was fastest for what is to be computed: names
+/// under keys, kept in one text file between runs. Keys and names are one line each and hold no
+/// tab.
 ///
 /// Several processes may use one file: it is replaced whole, and a writer first takes over what
 /// others wrote. A file that cannot be read or written costs a warning and the choosing, nothing

@@ -21,9 +21,8 @@ namespace tandem {
 /// for them, where the device has a SideQueue and the layer can. It takes memory: what these
 /// gradients are made of is kept for a few layers longer.
 enum class SideWork : std::uint8_t {
-  /// By size or never, as make_step_plan() (graph/step_plan_choice.h) finds it faster; in a plan
-  /// that
-  /// is made otherwise by size.
+  /// By size or never, as make_step_plan() finds it faster (graph/step_plan_choice.h); by size in a
+  /// plan that is made otherwise.
   by_timing,
   /// Layers whose inputs and output together fit in the device's cache: their kernels are short and
   /// leave most of the device idle. Larger ones fill it alone.

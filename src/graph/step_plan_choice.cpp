@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "device/kernel_choices.h"
@@ -30,13 +31,16 @@ std::string key_of(const Graph& graph, const ParameterStore& parameters,
                                  options.batch_groups, static_cast<int>(options.norm_deferral));
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.nodes()[i];
-    text += fmt::format(";{} {}", node.name, graph.output_shape(i, 1).text());
+    text +=
+        fmt::format(";{} {} {}", node.name, node.layer->kind(), graph.output_shape(i, 1).text());
     for (const int input : node.inputs) text += fmt::format(" {}", input);
     for (const std::string& name : node.parameters) {
-      text += parameters.is_trained(parameters.parameter_index(name)) ? '+' : '-';
+      const std::size_t index = parameters.parameter_index(name);
+      text += fmt::format(" {}{}", parameters.parameters()[index].shape.text(),
+                          parameters.is_trained(index) ? "" : " frozen");
     }
   }
-  return fmt::format("step of {} {} {} {:016x}", graph.name(),
+  return fmt::format("step of {} {} {} {:016x}", file_name_of(graph.name()),
                      with_batch(graph.input(), options.batch).text(), name_of(options.precision),
                      hash_text(text));
 }
@@ -75,24 +79,28 @@ class SideWorkChoice {
     plan_ = std::make_unique<StepPlan>(graph_, parameters_, context_, options_);
   }
 
-  std::optional<double> time() {
-    return std::visit([this](auto& device) { return time_step(device, graph_, context_, *plan_); },
-                      context_);
+  double time() {
+    return std::visit(
+        [this](auto& device) {
+          return time_step(device, graph_, context_, *plan_, options_.after_layer);
+        },
+        context_);
   }
 
   void measure() {
     HostTensor statistics(context_, parameters_.all_buffers());
     try {
-      const std::optional<double> aside = time();
-      if (!aside) return;
+      const double aside = time();
       make(SideWork::never);
-      const std::optional<double> alone = time();
-      const bool gains = *alone < (1.0 - noise) * *aside;
+      const double alone = time();
+      const bool gains = alone < (1.0 - noise) * aside;
       choices_.record(key_, std::string(gains ? in_line : beside_backward));
       log_debug("{}: {:.4f} ms with weight gradients beside backward, {:.4f} ms without", key_,
-                1e3 * *aside, 1e3 * *alone);
+                1e3 * aside, 1e3 * alone);
     } catch (const OutOfMemory& error) {
       log_debug("{} is not timed: {}", key_, error.what());
+      // For the ranks that wait for this one, which may share its device.
+      choices_.remember(key_, std::string(beside_backward));
     }
     statistics.write_back();
   }
@@ -111,15 +119,18 @@ class SideWorkChoice {
 std::unique_ptr<StepPlan> make_step_plan(const Graph& graph, ParameterStore& parameters,
                                          AnyContext& context, const StepPlanOptions& options) {
   KernelChoices* const choices = kernel_choices(context);
-  const bool by_timing = options.side_work == SideWork::by_timing && choices != nullptr &&
-                         options.training && options.rank_sum == nullptr;
+  const bool by_timing = options.side_work == SideWork::by_timing && options.training &&
+                         options.rank_sum == nullptr && choices != nullptr &&
+                         std::visit([](auto& device) { return times_steps(device); }, context);
   if (by_timing) return SideWorkChoice(graph, parameters, context, options, *choices).plan();
   return std::make_unique<StepPlan>(graph, parameters, context, options);
 }
 
-std::optional<double> time_step(CpuContext& /*device*/, const Graph& /*graph*/,
-                                AnyContext& /*context*/, StepPlan& /*plan*/) {
-  return std::nullopt;
+bool times_steps(const CpuContext& /*device*/) { return false; }
+
+double time_step(CpuContext& /*device*/, const Graph& /*graph*/, AnyContext& /*context*/,
+                 StepPlan& /*plan*/, const std::function<void()>& /*between*/) {
+  throw Error("steps on a CPU are not timed");
 }
 
 }  // namespace tandem

@@ -1,7 +1,7 @@
 #pragma once
 
+#include <functional>
 #include <memory>
-#include <optional>
 
 #include "graph/step_plan.h"
 
@@ -14,20 +14,26 @@ namespace tandem {
 /// Without any must be faster by more than measurements differ.
 ///
 /// By size without a measurement where the device does nothing aside, no layer is small enough, the
-/// memory for a batch is missing, kernels are not timed (TANDEM_TUNE=off), or ranks sum statistics
-/// (StepPlanOptions::rank_sum), which could only be timed together.
+/// memory for a batch is missing, nothing is timed (TANDEM_TUNE=off), or ranks sum statistics
+/// (StepPlanOptions::rank_sum), which could only be timed together. Of ranks that share a device
+/// the first one measures, as if it were alone there (parallel/shared_choices.h).
 ///
 /// Gradients hold anything afterwards, the store is else as before. Its parameters have been set.
 std::unique_ptr<StepPlan> make_step_plan(const Graph& graph, ParameterStore& parameters,
                                          AnyContext& context, const StepPlanOptions& options);
 
+/// Whether steps are timed on the device: not on a CPU, where they are not captured, nor with
+/// TANDEM_TUNE=off.
+bool times_steps(const CpuContext& device);
+bool times_steps(const CudaContext& device);
+
 /// Seconds of forward and backward of a plan for training, captured in a graph: the median of
-/// several launches. Nothing for a CPU, whose steps are not captured, and with TANDEM_TUNE=off.
-/// Writes gradients and follows running statistics. Throws OutOfMemory where there is no memory
-/// for a batch.
-std::optional<double> time_step(CpuContext& device, const Graph& graph, AnyContext& context,
-                                StepPlan& plan);
-std::optional<double> time_step(CudaContext& device, const Graph& graph, AnyContext& context,
-                                StepPlan& plan);
+/// several launches. Writes gradients and follows running statistics. `between` is called before
+/// each wait for the device, of a step or, of short ones, a hundredth of a second; it may be empty.
+/// Throws OutOfMemory where there is no memory for a batch. On a CPU it is not to be called.
+double time_step(CpuContext& device, const Graph& graph, AnyContext& context, StepPlan& plan,
+                 const std::function<void()>& between);
+double time_step(CudaContext& device, const Graph& graph, AnyContext& context, StepPlan& plan,
+                 const std::function<void()>& between);
 
 }  // namespace tandem

@@ -1,7 +1,8 @@
 #include <algorithm>
-#include <array>
+#include <vector>
 
 #include "base/heartbeat.h"
+#include "base/median.h"
 #include "device/arena.h"
 #include "device/cuda_event.h"
 #include "device/cuda_graph.h"
@@ -12,10 +13,14 @@
 namespace tandem {
 namespace {
 
-constexpr int rounds = 9;
-/// Launches behind each other, without the gap in which the host notices that one has ended.
+/// Until the clocks of a device that was idle have risen.
+constexpr double warm_up_seconds = 0.2;
+/// Of a round of launches behind each other, without the gap in which the host notices that one has
+/// ended.
 constexpr double round_seconds = 0.01;
-constexpr int most_launches = 50;
+constexpr double seconds_in_all = 0.5;
+constexpr int least_rounds = 3;
+constexpr int most_rounds = 15;
 
 /// A batch of noise, whose samples are all of the first class, and what forward says of it.
 class NoiseBatch {
@@ -44,8 +49,10 @@ class NoiseBatch {
 };
 
 /// Seconds of each of so many launches, one behind the other.
-double seconds_of(const CudaContext& device, CudaGraph& graph, int launches) {
+double seconds_of(const CudaContext& device, CudaGraph& graph, int launches,
+                  const std::function<void()>& between) {
   heartbeat();
+  if (between) between();
   CudaEvent begin;
   CudaEvent end;
   begin.record(device);
@@ -57,19 +64,25 @@ double seconds_of(const CudaContext& device, CudaGraph& graph, int launches) {
 
 }  // namespace
 
-std::optional<double> time_step(CudaContext& device, const Graph& graph, AnyContext& context,
-                                StepPlan& plan) {
-  if (!may_measure()) return std::nullopt;
+bool times_steps(const CudaContext& /*device*/) { return may_measure(); }
+
+double time_step(CudaContext& device, const Graph& graph, AnyContext& context, StepPlan& plan,
+                 const std::function<void()>& between) {
   const NoiseBatch batch(device, graph, context, plan);
   batch.enqueue_step(plan);  // loads the code
   CudaGraph step(device, [&] { batch.enqueue_step(plan); });
-  (void)seconds_of(device, step, 1);  // the first launch brings the graph to the device
-  const double once = seconds_of(device, step, 1);
-  const int launches = std::clamp(static_cast<int>(round_seconds / once), 1, most_launches);
-  std::array<double, rounds> times{};
-  for (double& each : times) each = seconds_of(device, step, launches);
-  std::ranges::nth_element(times, times.begin() + rounds / 2);
-  return times[rounds / 2];
+  (void)seconds_of(device, step, 1, between);  // the first launch brings the graph to the device
+  const double once = seconds_of(device, step, 1, between);
+  const int launches = std::max(1, static_cast<int>(round_seconds / once));
+  const double round = once * launches;
+  for (double seconds = 0.0; seconds < warm_up_seconds; seconds += round) {
+    (void)seconds_of(device, step, launches, between);
+  }
+  const int rounds =
+      std::clamp(static_cast<int>(seconds_in_all / round), least_rounds, most_rounds);
+  std::vector<double> times;
+  for (int i = 0; i < rounds; ++i) times.push_back(seconds_of(device, step, launches, between));
+  return median(times);
 }
 
 }  // namespace tandem

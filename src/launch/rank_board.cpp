@@ -16,7 +16,6 @@
 #include <filesystem>
 #include <limits>
 #include <system_error>
-#include <thread>
 
 #include "base/error.h"
 #include "base/folder_entries.h"

@@ -197,14 +197,11 @@ void end_stopped(pid_t rank, RankBoard& board) {
   board.set(RankState::ended);
 }
 
-/// Those of this host's ranks that wait, as for the one that has ended; they are given time to come
-/// to it.
-std::vector<WaitingRank> who_waits(const RankBoard& board, std::chrono::milliseconds time) {
+/// Gives this host's ranks time to come to where they wait for the one that has ended.
+void wait_for_waiting_ranks(const RankBoard& board, std::chrono::milliseconds time) {
   const auto end = std::chrono::steady_clock::now() + time;
-  for (;;) {
-    std::vector<WaitingRank> ranks = board.waiting();
-    const bool more = board.any(RankState::runs) && std::chrono::steady_clock::now() < end;
-    if (!ranks.empty() || !more) return ranks;
+  while (board.waiting().empty() && board.any(RankState::runs) &&
+         std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
 }
@@ -217,13 +214,12 @@ void tell_of_signal(int number, RankBoard& board, const WatchPlace& place) {
   board.set(by_jobs_end ? RankState::ended : RankState::killed, number);
   if (by_jobs_end) return;
   board.claims().claim(HostClaim::killed_rank);
-  std::vector<WaitingRank> waiting;
   const auto wait = [&] {
     std::this_thread::sleep_for(others_turn);
-    waiting = who_waits(board, others_wait(place));
+    wait_for_waiting_ranks(board, others_wait(place));
   };
   board.say_once(RankState::killed, wait, [&](const std::vector<SignalledRank>& ranks) {
-    log_error("{}{}", signalled_text(ranks, "ended"), waiting_text(waiting));
+    log_error("{}{}", signalled_text(ranks, "ended"), waiting_text(board.waiting()));
     board.claims().claim(HostClaim::told_error);
   });
 }

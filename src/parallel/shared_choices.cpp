@@ -63,7 +63,12 @@ class ChoicesScope {
 
 void choose_together(Communicator& communicator, KernelChoices* choices,
                      const std::function<void()>& make) {
-  if (choices == nullptr || communicator.size() == 1) return make();
+  if (choices == nullptr) return make();
+  if (communicator.size() == 1) {
+    make();
+    choices->flush();
+    return;
+  }
   ChoicesExchange exchange(communicator, *choices);
   exchange.exchange();  // from here on the ranks of a kind miss the same
   // The second exchange is one for every rank, the leader's when it has made everything, another's

@@ -15,7 +15,7 @@ namespace tandem {
 namespace {
 
 /// An H200's: how many clusters of 1, 2, 4 and 8 blocks it runs at once.
-constexpr ResidentClusters clusters{132, 66, 33, 16};
+constexpr ResidentClusters clusters{.of_blocks = {132, 66, 33, 16}, .small_blocks = 528};
 
 /// Statistics over ranks, of which there is one.
 class OneRank : public RankSum {

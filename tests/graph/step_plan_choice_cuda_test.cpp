@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -25,7 +24,10 @@ class StepPlanChoice : public testing::Test {
 
   std::unique_ptr<StepPlan> make(std::int64_t batch = 16) {
     return make_step_plan(graph_, store_, context_,
-                          {.batch = batch, .training = true, .precision = Precision::bf16});
+                          {.batch = batch,
+                           .training = true,
+                           .precision = Precision::bf16,
+                           .side_work = SideWork::by_timing});
   }
   KernelChoices& choices() { return *kernel_choices(context_); }
 
@@ -72,6 +74,10 @@ TEST_F(StepPlanChoice, IsWhatWasKept) {
   const std::string key = keys_of_steps().front();
   choices().record(key, "in line");
   EXPECT_EQ(make()->side_layers(), 0U);
+  {
+    const ScopedVariable off("TANDEM_TUNE", "off");
+    EXPECT_GT(make()->side_layers(), 0U) << "by size";
+  }
   choices().record(key, "beside backward");
   EXPECT_GT(make()->side_layers(), 0U);
 }
@@ -83,13 +89,15 @@ TEST_F(StepPlanChoice, GoesBySizeWhereNothingIsTimed) {
 }
 
 TEST_F(StepPlanChoice, TimesAStepOfMoreSamplesAsALongerOne) {
+  int waits = 0;
   const auto seconds = [&](std::int64_t batch) {
     const auto plan = make(batch);
-    return time_step(std::get<CudaContext>(context_), graph_, context_, *plan).value_or(NAN);
+    return time_step(std::get<CudaContext>(context_), graph_, context_, *plan, [&] { ++waits; });
   };
   const double few = seconds(16);
   EXPECT_GT(few, 1e-5);
   EXPECT_GT(seconds(4096), 2.0 * few);
+  EXPECT_GT(waits, 10);
 }
 
 }  // namespace

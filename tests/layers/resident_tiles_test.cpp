@@ -10,8 +10,8 @@ namespace tandem {
 namespace {
 
 /// Of a device without clusters, and of one with them.
-constexpr ResidentClusters single{132, 0, 0, 0};
-constexpr ResidentClusters clustered{132, 66, 33, 16};
+constexpr ResidentClusters single{.of_blocks = {132}, .small_blocks = 528};
+constexpr ResidentClusters clustered{.of_blocks = {132, 66, 33, 16}, .small_blocks = 528};
 
 std::optional<ResidentTiles> tiles_of(std::int64_t rows, std::int64_t channels, int element_bytes,
                                       const ResidentClusters& clusters, std::int64_t groups = 1) {
@@ -26,7 +26,7 @@ std::vector<int> visits(const ResidentTiles& tiles, int element_bytes) {
   const int kept = resident_bytes / (tiles.pack * element_bytes);
   for (int tile = 0; tile < tiles.tiles; ++tile) {
     for (int block = 0; block < tiles.blocks; ++block) {
-      for (int thread = 0; thread < resident_threads; ++thread) {
+      for (int thread = 0; thread < tiles.threads; ++thread) {
         const int pack = tile * tiles.width + thread % tiles.width;
         for (int k = 0; k < kept; ++k) {
           const int row = (k * tiles.blocks + block) * tiles.lanes + thread / tiles.width;
@@ -76,8 +76,26 @@ TEST(ResidentTiles, GroupsHaveTilesOfTheirOwn) {
   EXPECT_EQ(four->tiles, one->tiles);
   EXPECT_EQ(four->blocks, one->blocks);
   EXPECT_TRUE(tiles_of(128, 512, 2, clustered, 4));
-  EXPECT_TRUE(tiles_of(128, 512, 2, clustered, 8)) << "in two turns";
-  EXPECT_FALSE(tiles_of(128, 512, 2, clustered, 9)) << "more clusters than run in two turns";
+  EXPECT_TRUE(tiles_of(1024, 512, 2, clustered, 8)) << "in two turns";
+  EXPECT_FALSE(tiles_of(1024, 512, 2, clustered, 9)) << "more clusters than run in two turns";
+}
+
+TEST(ResidentTiles, AreOfSmallBlocksWhereSeveralGroupsHaveFewRows) {
+  EXPECT_EQ(tiles_of(64, 960, 2, clustered)->threads, 512) << "one group";
+  EXPECT_EQ(tiles_of(64, 960, 2, clustered, 2)->threads, 512) << "all run at once";
+  EXPECT_EQ(tiles_of(1024, 640, 2, clustered, 4)->threads, 512) << "too many rows, in two turns";
+  for (const auto& [rows, channels, groups] : {std::tuple{64, 960, 8}, std::tuple{256, 576, 8},
+                                               std::tuple{1, 512, 16}, std::tuple{64, 1280, 8}}) {
+    for (const ResidentClusters& device : {single, clustered}) {
+      const auto tiles = tiles_of(rows, channels, 2, device, groups);
+      ASSERT_TRUE(tiles) << rows << " rows of " << channels << " channels";
+      EXPECT_EQ(tiles->threads, 128);
+      EXPECT_EQ(tiles->blocks, 1);
+      const std::vector<int> counts = visits(*tiles, 2);
+      EXPECT_TRUE(std::ranges::all_of(counts, [](int count) { return count == 1; }));
+    }
+  }
+  EXPECT_FALSE(tiles_of(64, 1280, 2, clustered, 16)) << "more than run in two turns";
 }
 
 TEST(ResidentTiles, TakeOneTurnWhereTheyCan) {
@@ -92,9 +110,10 @@ TEST(ResidentTiles, TakeOneTurnWhereTheyCan) {
 
 TEST(ResidentTiles, HoldEveryElementOnceInTwoTurns) {
   for (const auto& [rows, channels, groups] :
-       {std::tuple{128, 640, 4}, std::tuple{2048, 576, 2}, std::tuple{8192, 256, 2}}) {
+       {std::tuple{1024, 640, 4}, std::tuple{2048, 576, 2}, std::tuple{8192, 256, 2}}) {
     const auto tiles = tiles_of(rows, channels, 2, clustered, groups);
     ASSERT_TRUE(tiles) << rows << " rows of " << channels << " channels in " << groups << " groups";
+    EXPECT_EQ(tiles->threads, 512);
     EXPECT_GT(tiles->tiles * tiles->blocks * groups, 132);
     const std::vector<int> counts = visits(*tiles, 2);
     EXPECT_TRUE(std::ranges::all_of(counts, [](int count) { return count == 1; }));

@@ -116,6 +116,19 @@ TEST(SharedChoices, NobodyChoosesWhereNothingIsMissing) {
   EXPECT_EQ(taker.taken(), "a 1; a 1; ");
 }
 
+TEST(SharedChoices, AreKeptBeforeTheRunGoesOn) {
+  const TemporaryFolder folder;
+  KernelChoices choices(folder / "choices", "device");
+  Taker taker(choices);
+  choose_together(world(), &choices, [&] {
+    taker.take("a");
+    taker.take("b");  // so soon behind the first one that it would be written later
+  });
+  const KernelChoices later(folder / "choices", "device");
+  EXPECT_TRUE(later.find("a"));
+  EXPECT_TRUE(later.find("b"));
+}
+
 TEST(SharedChoices, AreMadeAtOnceAgainAfterwards) {
   KernelChoices choices({}, "device");
   Taker taker(choices);

@@ -33,7 +33,7 @@ __device__ __forceinline__ SummedChannel summed_channel(const ResidentTiles& til
 
 namespace resident_sums {
 
-constexpr int warps = resident_threads / 32;
+constexpr int most_warps = resident_threads / 32;
 constexpr unsigned all_lanes = 0xffffffffU;
 
 /// The sums over the warp's rows, each lane one: at each step a lane keeps half of its values and
@@ -128,7 +128,7 @@ __device__ __forceinline__ ChannelTotals sum_over_rows(const ResidentTiles& tile
                                                        const float (&first)[V],
                                                        const float (&second)[V]) {
   using namespace resident_sums;
-  __shared__ float of_warps[warps][32];
+  __shared__ float of_warps[most_warps][32];
   __shared__ float of_block[32];
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const bool first_warp = threadIdx.x < 32;
@@ -137,7 +137,9 @@ __device__ __forceinline__ ChannelTotals sum_over_rows(const ResidentTiles& tile
   float of_rows = 0.0F;
   if (first_warp) {
 #pragma unroll
-    for (int w = 0; w < warps; ++w) of_rows += of_warps[w][lane];
+    for (int w = 0; w < most_warps; ++w) {
+      if (w < tiles.threads / 32) of_rows += of_warps[w][lane];
+    }
   }
   auto total = static_cast<double>(of_rows);
   if (tiles.blocks > 1) {

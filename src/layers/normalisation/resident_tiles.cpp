@@ -1,5 +1,7 @@
 #include "layers/normalisation/resident_tiles.h"
 
+#include <span>
+
 namespace tandem {
 namespace {
 
@@ -10,9 +12,15 @@ int pack_of(std::int64_t channels, int element_bytes) {
   return channels % 2 == 0 ? 2 : 0;
 }
 
+/// Blocks of so many threads, of which so many clusters of 1, 2, 4… run at once.
+struct Blocks {
+  int threads;
+  std::span<const int> at_once;
+};
+
 /// Those whose clusters take so many turns on the device.
 std::optional<ResidentTiles> tiles_in_turns(const BatchNormShape& shape, int element_bytes,
-                                            const ResidentClusters& clusters, int turns) {
+                                            const Blocks& made_of, int turns) {
   const int pack = pack_of(shape.channels, element_bytes);
   if (pack == 0) return std::nullopt;
   const int pack_bytes = pack * element_bytes;
@@ -21,13 +29,13 @@ std::optional<ResidentTiles> tiles_in_turns(const BatchNormShape& shape, int ele
   // Half a sector moves half as much at once, but needs half the blocks.
   for (const int row_bytes : {resident_row_bytes, resident_row_bytes / 2}) {
     const int width = row_bytes / pack_bytes;
-    const int lanes = resident_threads / width;
+    const int lanes = made_of.threads / width;
     const std::int64_t tiles = (packs + width - 1) / width;
     const std::int64_t most_rows = std::int64_t{lanes} * (resident_bytes / pack_bytes);
     // To read and write the second half takes a block longer than to have another one beside it.
     for (const std::int64_t block_rows : {most_rows / 2, most_rows}) {
       int blocks = 1;
-      for (const int at_once : clusters) {
+      for (const int at_once : made_of.at_once) {
         if (shape.rows <= blocks * block_rows && tiles * shape.groups <= turns * at_once) {
           return ResidentTiles{.pack = pack,
                                .rows = static_cast<int>(shape.rows),
@@ -37,7 +45,8 @@ std::optional<ResidentTiles> tiles_in_turns(const BatchNormShape& shape, int ele
                                .lanes = lanes,
                                .tiles = static_cast<int>(tiles),
                                .blocks = blocks,
-                               .groups = static_cast<int>(shape.groups)};
+                               .groups = static_cast<int>(shape.groups),
+                               .threads = made_of.threads};
         }
         blocks *= 2;
       }
@@ -50,9 +59,13 @@ std::optional<ResidentTiles> tiles_in_turns(const BatchNormShape& shape, int ele
 
 std::optional<ResidentTiles> make_resident_tiles(const BatchNormShape& shape, int element_bytes,
                                                  const ResidentClusters& clusters) {
-  const int most_turns = shape.groups > 1 ? most_resident_turns : 1;
-  for (int turns = 1; turns <= most_turns; ++turns) {
-    if (const auto tiles = tiles_in_turns(shape, element_bytes, clusters, turns)) return tiles;
+  const Blocks usual{resident_threads, clusters.of_blocks};
+  if (shape.groups == 1) return tiles_in_turns(shape, element_bytes, usual, 1);
+  const Blocks small{small_resident_threads, {&clusters.small_blocks, 1}};
+  for (int turns = 1; turns <= most_resident_turns; ++turns) {
+    for (const Blocks& blocks : {usual, small}) {
+      if (const auto tiles = tiles_in_turns(shape, element_bytes, blocks, turns)) return tiles;
+    }
   }
   return std::nullopt;
 }

@@ -23,10 +23,13 @@ struct ResidentTiles {
   int tiles = 0;   ///< side by side, along a row
   int blocks = 0;  ///< of each tile, a power of two
   int groups = 1;
+  int threads = 0;  ///< of a block
 };
 
-/// Threads of a block.
+/// Threads of a block, and of the small ones that several groups of few rows get, which would leave
+/// most threads of the others without a row: of the small ones four run in the place of one.
 constexpr int resident_threads = 512;
+constexpr int small_resident_threads = 128;
 /// Of each operand, what a thread keeps.
 constexpr int resident_bytes = 64;
 /// Of a row, in a tile: one sector of memory.
@@ -41,12 +44,16 @@ constexpr int most_resident_blocks = 8;
 /// eight; with a single group it is slower in two already.
 constexpr int most_resident_turns = 2;
 
-/// How many clusters of 1, 2, 4 and 8 blocks, which can exchange their sums, a device runs at once.
-using ResidentClusters = std::array<int, 4>;
+/// What a device runs at once.
+struct ResidentClusters {
+  std::array<int, 4> of_blocks{};  ///< clusters of 1, 2, 4 and 8 blocks, which exchange their sums
+  int small_blocks = 0;            ///< single ones
+};
 
 /// Nothing where the channels do not come in packs, or where the device cannot hold the tensor,
 /// each block 32 KiB of it, in clusters that all run at once, or, of several groups, take
-/// most_resident_turns. In as few turns as can be.
+/// most_resident_turns. In as few turns as can be, of several groups by small blocks too, 8 KiB
+/// each and none in a cluster.
 std::optional<ResidentTiles> make_resident_tiles(const BatchNormShape& shape, int element_bytes,
                                                  const ResidentClusters& clusters);
 

@@ -72,14 +72,14 @@ void with_resident_packs(DType dtype, int pack, Use&& use) {
 /// The launch of a kernel whose blocks in y are a cluster.
 class ClusterLaunch {
  public:
-  ClusterLaunch(const CudaContext& context, int tiles, int blocks, int groups) {
+  ClusterLaunch(const CudaContext& context, int tiles, int blocks, int groups, int threads) {
     attribute_.id = cudaLaunchAttributeClusterDimension;
     attribute_.val.clusterDim.x = 1;
     attribute_.val.clusterDim.y = static_cast<unsigned>(blocks);
     attribute_.val.clusterDim.z = 1;
     config_.gridDim = dim3(static_cast<unsigned>(tiles), static_cast<unsigned>(blocks),
                            static_cast<unsigned>(groups));
-    config_.blockDim = dim3(resident_threads);
+    config_.blockDim = dim3(static_cast<unsigned>(threads));
     config_.stream = context.stream();
     config_.attrs = &attribute_;
     // Devices without clusters launch single blocks.
@@ -98,21 +98,27 @@ class ClusterLaunch {
 template <typename... Parameters, typename... Arguments>
 void launch_resident(CudaContext& context, const ResidentTiles& tiles,
                      void (*kernel)(Parameters...), const Arguments&... arguments) {
-  const ClusterLaunch launch(context, tiles.tiles, tiles.blocks, tiles.groups);
+  const ClusterLaunch launch(context, tiles.tiles, tiles.blocks, tiles.groups, tiles.threads);
   TANDEM_CUDA_CHECK(cudaLaunchKernelEx(launch.config(), kernel, arguments...));
 }
 
-/// How many clusters of a kernel this device runs at once.
+/// How many clusters, and small blocks, of a kernel this device runs at once.
 template <typename... Parameters>
 ResidentClusters clusters_of(const CudaContext& context, void (*kernel)(Parameters...)) {
-  ResidentClusters clusters{context.device().multiprocessors};
+  const int multiprocessors = context.device().multiprocessors;
+  int small_blocks = 0;  // of one multiprocessor
+  TANDEM_CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&small_blocks, kernel,
+                                                                  small_resident_threads, 0));
+  ResidentClusters clusters{.of_blocks = {multiprocessors},
+                            .small_blocks = small_blocks * multiprocessors};
   cudaFuncAttributes attributes{};
   TANDEM_CUDA_CHECK(cudaFuncGetAttributes(&attributes, kernel));
   // Compiled for an earlier architecture, it has no instructions for clusters.
   if (context.device().capability < 90 || attributes.ptxVersion < 90) return clusters;
-  for (std::size_t i = 1; i < clusters.size(); ++i) {
-    const ClusterLaunch launch(context, 1, 1 << i, 1);
-    TANDEM_CUDA_CHECK(cudaOccupancyMaxActiveClusters(&clusters[i], kernel, launch.config()));
+  for (std::size_t i = 1; i < clusters.of_blocks.size(); ++i) {
+    const ClusterLaunch launch(context, 1, 1 << i, 1, resident_threads);
+    TANDEM_CUDA_CHECK(
+        cudaOccupancyMaxActiveClusters(&clusters.of_blocks[i], kernel, launch.config()));
   }
   return clusters;
 }

@@ -3,8 +3,11 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
+#include <chrono>
 #include <functional>
+#include <thread>
 
+#include "base/last_words.h"
 #include "device/cuda_check.h"
 #include "device/cuda_context.h"
 #include "parallel/bf16_sum.h"
@@ -48,6 +51,9 @@ ncclRedOp_t nccl_op(ReduceOp op) {
   }
   throw Error("a reduction that NCCL lacks");
 }
+
+/// For others that wait for the same rank, and so notice within a moment that it does not come.
+constexpr std::chrono::milliseconds others_turn{500};
 
 std::size_t count_of(const Tensor& tensor) { return static_cast<std::size_t>(tensor.elements()); }
 
@@ -146,6 +152,13 @@ void NcclCommunicator::wait_until(const std::function<bool()>& done,
   try {
     // By reference, or std::function would allocate for what the lambda captures, in every step.
     host_.wait_until(std::cref(checked), described);
+  } catch (const CommunicationTimeout&) {
+    // What is given up ends by sending what it has, which may end the operation on the next rank
+    // too, with a wrong sum. So not before the others, which wait for the same rank, have noticed.
+    const LastWordsHeld held;
+    std::this_thread::sleep_for(others_turn);
+    handle_->group.give_up();
+    throw;
   } catch (...) {
     handle_->group.give_up();
     throw;

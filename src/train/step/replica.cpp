@@ -120,10 +120,10 @@ Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro
   }
   exchange_bytes_ = reduction.attached_bytes(store_.all_gradients().elements());
   share_ = measure_memory_share(communicator, context);
+  check_same_plan(communicator, plan_entries(store_, buckets_));
   store_.initialize(config.seed);
   if (shared_ != nullptr) communicator.barrier();  // nobody initialises what another goes on with
   plan_ = make_plan(config, micro_batch);
-  check_same_plan(communicator, plan_entries(store_, buckets_));
   if (average_) average_->start_from(store_);
   const StepParts parts{.config = config,
                         .input = graph_.input(),
