@@ -103,6 +103,7 @@ void ColocatedCudaCommunicator::wait_until(const std::function<bool()>& done,
     const LastWordsHeld held;
     // Before those that wait are let go.
     const std::vector<int> late = error.ranks().empty() ? h.late_ranks() : std::vector<int>{};
+    if (h.leaders) NcclCommunicator::let_others_notice();
     give_up();
     if (late.empty()) throw;
     throw device_timeout(error, late);

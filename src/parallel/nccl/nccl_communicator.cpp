@@ -52,9 +52,6 @@ ncclRedOp_t nccl_op(ReduceOp op) {
   throw Error("a reduction that NCCL lacks");
 }
 
-/// For others that wait for the same rank, and so notice within a moment that it does not come.
-constexpr std::chrono::milliseconds others_turn{500};
-
 std::size_t count_of(const Tensor& tensor) { return static_cast<std::size_t>(tensor.elements()); }
 
 /// One 4-byte word on the device, for barriers.
@@ -138,6 +135,10 @@ void NcclCommunicator::check(const std::function<std::string()>& what) {
 
 void NcclCommunicator::give_up() noexcept { handle_->group.give_up(); }
 
+void NcclCommunicator::let_others_notice() {
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+}
+
 void NcclCommunicator::wait_until(const std::function<bool()>& done,
                                   const std::function<std::string()>& what) {
   const std::function<std::string()> described = [&] {
@@ -153,10 +154,8 @@ void NcclCommunicator::wait_until(const std::function<bool()>& done,
     // By reference, or std::function would allocate for what the lambda captures, in every step.
     host_.wait_until(std::cref(checked), described);
   } catch (const CommunicationTimeout&) {
-    // What is given up ends by sending what it has, which may end the operation on the next rank
-    // too, with a wrong sum. So not before the others, which wait for the same rank, have noticed.
     const LastWordsHeld held;
-    std::this_thread::sleep_for(others_turn);
+    let_others_notice();
     handle_->group.give_up();
     throw;
   } catch (...) {
