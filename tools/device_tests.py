@@ -11,7 +11,8 @@ own error) names the test it was at; the tests behind it count as not run. A too
 when a shard ends: more shards than jobs keep one that is ended from taking many tests' along.
 Processes that tests leave behind are named and killed, and then not all is well. Under a tool the
 kernels of Tandem alone are looked at, unless --all-kernels is given, and kernels are not chosen by
-timing (TANDEM_TUNE=off), which would take most of the time."""
+timing (TANDEM_TUNE=off), which would take most of the time. racecheck ends where it meets some of
+the libraries' kernels: with TANDEM_TUNE=own in the environment there are none."""
 
 import argparse
 import itertools

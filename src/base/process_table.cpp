@@ -88,6 +88,11 @@ std::vector<pid_t> own_processes_below(pid_t ancestor) {
 
 bool is_stopped(pid_t process) { return is_stop(facts_of(process).state); }
 
+bool has_exited(pid_t process) {
+  const char state = facts_of(process).state;
+  return state == '\0' || state == 'Z' || state == 'X';
+}
+
 bool has_stopped_ancestor() {
   for (pid_t process = ::getppid(); process > 0;) {
     const Facts facts = facts_of(process);

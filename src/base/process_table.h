@@ -20,6 +20,9 @@ std::vector<pid_t> own_processes_below(pid_t ancestor);
 /// Whether a signal, as SIGSTOP, or a debugger has stopped it.
 bool is_stopped(pid_t process);
 
+/// Whether it has ended, though its parent may not have noticed yet.
+bool has_exited(pid_t process);
+
 /// Whether a process that this one descends from is stopped, as by SIGTSTP: its launcher, say.
 bool has_stopped_ancestor();
 

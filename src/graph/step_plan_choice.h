@@ -14,7 +14,7 @@ namespace tandem {
 /// Without any must be faster by more than measurements differ.
 ///
 /// By size without a measurement where the device does nothing aside, no layer is small enough, the
-/// memory for a batch is missing, nothing is timed (TANDEM_TUNE=off), or ranks sum statistics
+/// memory for a batch is missing, nothing is timed (TANDEM_TUNE), or ranks sum statistics
 /// (StepPlanOptions::rank_sum), which could only be timed together. Of ranks that share a device
 /// the first one measures, as if it were alone there (parallel/shared_choices.h).
 ///
@@ -23,7 +23,7 @@ std::unique_ptr<StepPlan> make_step_plan(const Graph& graph, ParameterStore& par
                                          AnyContext& context, const StepPlanOptions& options);
 
 /// Whether steps are timed on the device: not on a CPU, where they are not captured, nor with
-/// TANDEM_TUNE=off.
+/// TANDEM_TUNE "off" or "own".
 bool times_steps(const CpuContext& device);
 bool times_steps(const CudaContext& device);
 

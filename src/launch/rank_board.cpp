@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "base/process_place.h"
 #include "base/process_report.h"
+#include "base/process_table.h"
 #include "base/text.h"
 #include "launch/host_tag.h"
 #include "parallel/colocated/shared_segment.h"
@@ -151,6 +152,7 @@ std::string waiting_text(const std::vector<WaitingRank>& ranks) {
 /// Written by its watcher alone, the state last, but for the report, which is its rank's.
 struct RankBoard::Entry {
   std::atomic<RankState> state;
+  std::atomic<pid_t> process;  // 0: unknown
   std::int32_t rank;
   std::int32_t signal;
   ProcessReport report;
@@ -217,6 +219,8 @@ ProcessReport& RankBoard::report() { return entry(place_).report; }
 
 HostClaims& RankBoard::claims() { return static_cast<Memory*>(memory_)->claims; }
 
+void RankBoard::set_process(pid_t process) { entry(place_).process = process; }
+
 void RankBoard::set(RankState state, int signal) {
   Entry& own = entry(place_);
   own.signal = signal;
@@ -235,6 +239,7 @@ std::vector<WaitingRank> RankBoard::waiting() const {
   for (std::size_t place = 0; place < count_; ++place) {
     const Entry& each = entry(place);
     if (each.state != RankState::runs) continue;
+    if (each.process != 0 && has_exited(each.process)) continue;
     if (std::string operation = each.report.wait(); !operation.empty()) {
       ranks.push_back({.rank = each.rank, .operation = std::move(operation)});
     }

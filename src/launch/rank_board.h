@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -73,13 +75,16 @@ class RankBoard {
   /// A file that begins with them, of no lock that matters; -1: none.
   int claims_descriptor() const { return childs_descriptor_; }
 
+  /// The process that is this watcher's rank.
+  void set_process(pid_t process);
   /// What became of this watcher's rank. `signal`: by which it was stopped or killed.
   void set(RankState state, int signal = 0);
 
   /// Whether a rank of this host is in that state.
   bool any(RankState state) const;
 
-  /// The ranks of this host that run and have been waiting for some time.
+  /// The ranks of this host that run and have been waiting for some time; none that has ended, of
+  /// which its watcher may be about to say so.
   std::vector<WaitingRank> waiting() const;
 
   /// Calls `say` with the ranks in that state, unless anything has been said: then, and where

@@ -244,6 +244,7 @@ int watch_rank(const std::vector<std::string>& words, const EnvironmentChanges& 
   const pid_t rank = ::fork();
   if (rank < 0) system_error("cannot fork: {}", std::strerror(errno));
   if (rank == 0) become(arguments, variables, parent, signals, exec_report);
+  board.set_process(rank);
   signals.open_to(rank);
   const std::optional<int> status = wait_for_end(rank, board);
   if (!status) {

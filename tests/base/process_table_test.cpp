@@ -62,6 +62,18 @@ TEST(ProcessTable, TellsWhoIsStopped) {
   EXPECT_FALSE(has_stopped_ancestor());
 }
 
+TEST(ProcessTable, TellsWhoHasExitedBeforeItsParentNotices) {
+  const pid_t child = ::fork();
+  if (child == 0) ::pause();
+  EXPECT_FALSE(has_exited(child));
+  ASSERT_EQ(::kill(child, SIGKILL), 0);
+  siginfo_t info{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
+  EXPECT_TRUE(has_exited(child));
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  EXPECT_TRUE(has_exited(child));
+}
+
 TEST(ProcessTable, ReadsTheEnvironmentThatAProcessBeganWith) {
   const std::vector<std::string> words = environment_of(::getpid());
   EXPECT_TRUE(

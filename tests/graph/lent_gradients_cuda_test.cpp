@@ -113,7 +113,7 @@ class Steps {
 class LentGradientsCudaTest : public testing::Test {
  protected:
   // The libraries' own first choices do, and are the same for both plans.
-  static void SetUpTestSuite() { ::setenv("TANDEM_TUNE", "off", 1); }
+  static void SetUpTestSuite() { ::setenv("TANDEM_TUNE", "off", 0); }
   static void TearDownTestSuite() { ::unsetenv("TANDEM_TUNE"); }
 
   AnyContext context_{std::in_place_type<CudaContext>, 0};

@@ -88,7 +88,7 @@ class Passes {
 class SideWorkCudaTest : public testing::Test {
  protected:
   // The libraries' own first choices do.
-  static void SetUpTestSuite() { ::setenv("TANDEM_TUNE", "off", 1); }
+  static void SetUpTestSuite() { ::setenv("TANDEM_TUNE", "off", 0); }
   static void TearDownTestSuite() { ::unsetenv("TANDEM_TUNE"); }
 
   /// Gradients by side work have the bits of those without, in a graph and out of it.

@@ -21,6 +21,9 @@ namespace {
 class StepPlanChoice : public testing::Test {
  protected:
   StepPlanChoice() { store_.initialize(1); }
+  void SetUp() override {
+    if (!times_steps(std::get<CudaContext>(context_))) GTEST_SKIP() << "TANDEM_TUNE times nothing";
+  }
 
   std::unique_ptr<StepPlan> make(std::int64_t batch = 16) {
     return make_step_plan(graph_, store_, context_,

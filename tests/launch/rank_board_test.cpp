@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "base/process_place.h"
+#include "base/process_table.h"
 #include "base/standstill.h"
 #include "launch/job_supervisor.h"
 
@@ -97,6 +98,16 @@ TEST(RankBoard, TellsWhatRunningRanksWaitIn) {
     EXPECT_EQ(waiting[0].rank, 5);
     EXPECT_EQ(waiting[0].operation, "barrier");
   }
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  second.set_process(::getpid());
+  EXPECT_EQ(first.waiting().size(), 1U);
+  second.set_process(child);
+  while (!has_exited(child)) std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_TRUE(first.waiting().empty()) << "of one that has ended unnoticed";
+  EXPECT_EQ(::waitpid(child, nullptr, 0), child);
+  second.set_process(0);
+  EXPECT_EQ(first.waiting().size(), 1U);
   second.report().set_wait("");
   EXPECT_TRUE(first.waiting().empty());
 }

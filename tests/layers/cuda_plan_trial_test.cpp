@@ -229,5 +229,13 @@ TEST_F(CudaPlanTrialTest, TheUntimedPlanIsRight) {
   EXPECT_EQ(choose_plan(cuda(), problem_)->name(), direct);
 }
 
+TEST_F(CudaPlanTrialTest, NoLibrarysPlanIsTakenWhereItIsToBeAnOwnOne) {
+  const ScopedVariable tune("TANDEM_TUNE", "own");
+  EXPECT_EQ(choose_plan(cuda(), problem_)->name(), "direct");
+  for (const ConvolutionPlanPtr& plan : candidate_plans(cuda(), problem_, 0)) {
+    EXPECT_EQ(plan->name(), "direct");
+  }
+}
+
 }  // namespace
 }  // namespace tandem

@@ -17,6 +17,14 @@ namespace {
 constexpr std::size_t most_plans_a_layout = 10;
 constexpr std::size_t choices_between_messages = 20;
 
+std::string_view tune_setting() {
+  const char* value = std::getenv("TANDEM_TUNE");
+  return value == nullptr ? std::string_view() : value;
+}
+
+/// Whether plans may be those of cuDNN and cuBLAS.
+bool takes_libraries() { return tune_setting() != "own"; }
+
 /// The fastest plan that computes what it should, or the first where nothing is measured.
 PlanChoice try_plans(CudaContext& context, const ConvolutionProblem& problem,
                      const std::string& key, const PlansToTry& tried) {
@@ -71,7 +79,8 @@ void warn_of_untried(const std::string& key, const OutOfMemory& error) {
 
 ConvolutionPlanPtr try_candidates(CudaContext& context, const ConvolutionProblem& problem,
                                   const std::string& key) {
-  const std::size_t most = may_measure() ? most_plans_a_layout : 1;
+  const std::size_t untimed = takes_libraries() ? 1 : 0;
+  const std::size_t most = may_measure() ? most_plans_a_layout : untimed;
   const PlanChoice choice = choose(context, problem, key, [&] {
     return PlansToTry{.plans = candidate_plans(context, problem, most)};
   });
@@ -110,7 +119,7 @@ ConvolutionPlanPtr try_if_it_fits(CudaContext& context, const ConvolutionProblem
     return try_candidates(context, problem, key);
   } catch (const OutOfMemory& error) {
     warn_of_untried(key, error);
-    auto plan = candidate_plans(context, problem, 1).front();
+    auto plan = candidate_plans(context, problem, takes_libraries() ? 1 : 0).front();
     remember(context, key, plan->name());
     return plan;
   }
@@ -146,10 +155,7 @@ std::string try_ways(CudaContext& context, const ConvolutionProblem& problem,
 
 }  // namespace
 
-bool may_measure() {
-  const char* value = std::getenv("TANDEM_TUNE");
-  return value == nullptr || std::string_view(value) != "off";
-}
+bool may_measure() { return tune_setting() != "off" && takes_libraries(); }
 
 ConvolutionPlanPtr choose_plan(CudaContext& context, const ConvolutionProblem& problem) {
   context.activate();
@@ -166,6 +172,7 @@ ConvolutionPlanPtr choose_plan(CudaContext& context, const ConvolutionProblem& p
 std::string choose_way(CudaContext& context, const ConvolutionProblem& problem,
                        const std::string& key, const MakePlans& make, const std::string& fallback) {
   context.activate();
+  if (!takes_libraries()) return fallback;
   std::optional<std::string> name = known_name(context, key);
   if (name) return *name;
   if (!may_measure()) return try_ways(context, problem, key, make, fallback);

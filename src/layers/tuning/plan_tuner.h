@@ -8,7 +8,7 @@
 
 namespace tandem {
 
-/// Whether kernels are timed: unless TANDEM_TUNE=off.
+/// Whether kernels are timed: unless TANDEM_TUNE is "off" or "own".
 bool may_measure();
 
 /// The fastest plan for the problem: the one that layers of equal shapes use already, else the one
@@ -16,9 +16,10 @@ bool may_measure();
 /// measured now (a tenth of a second or so) in memory that is freed again, of those whose result is
 /// right (layers/tuning/plan_trial.h). The choice is kept for later runs (device/kernel_choices.h).
 /// With TANDEM_TUNE=off nothing is measured, and of cuDNN's own first choices the first is taken
-/// whose result is right, from then on in this process, and no file gets it. Where none is right,
-/// with a warning, Tandem's own (slow) plan is taken; where memory to try them is missing, with a
-/// warning, cuDNN's very first choice: in this process and those that adopt its choices
+/// whose result is right, from then on in this process, and no file gets it; with TANDEM_TUNE=own
+/// likewise of Tandem's own kernels, for tools that the libraries' kernels end. Where none is
+/// right, with a warning, Tandem's own (slow) plan is taken; where memory to try them is missing,
+/// with a warning, cuDNN's very first choice: in this process and those that adopt its choices
 /// (parallel/shared_choices.h).
 ConvolutionPlanPtr choose_plan(CudaContext& context, const ConvolutionProblem& problem);
 
