@@ -303,7 +303,7 @@ def parse_options(figure: Figure, models: list[str]) -> argparse.Namespace:
                         help="folder of the raw files")
     options = parser.parse_args()
     if options.folded < 1 or any(4 * batch % options.folded for batch in BATCH.values()):
-        parser.error(f"--folded {options.folded}: no number of ranks that share a batch equally")
+        parser.error(f"--folded {options.folded}: does not divide the batch; take 1, 2, 4, 8, 16, ...")
     options.rounds = options.rounds or (1 if options.quick else 3)
     if options.seconds is None:
         # The GPU's counters want half a second at least. A loader's workers end batches in bunches.

@@ -48,9 +48,8 @@ namespace tandem {
 /// a
 ///   GPU is seen |
 /// | train.precision | "fp32" (default), "tf32", "bf16" or "fp16"; others than fp32 on GPUs alone |
-/// | train.side_stream | "auto" (default), "by_size", "never", "always": which layers a GPU
-/// computes
-///   weight gradients of beside the rest of backward (graph/step_plan.h, SideWork) |
+/// | train.side_stream | "auto" (default), "by_size", "never", "always": whose weight gradients a
+///   GPU computes beside the rest of backward (SideWork in graph/step_plan.h) |
 /// | train.tensorboard | TensorBoard event files beside metrics.jsonl, default true |
 /// | train.init | weights to start from, default none: by train.seed |
 /// | train.init_skip | beginnings of names that start anew instead, default none |

@@ -193,6 +193,18 @@ TEST(RunConfig, TheResolvedTextReadAgainIsTheSame) {
   }
 }
 
+TEST(RunConfig, SideStreamsHaveTheirNames) {
+  const auto side_work = [](const std::string& name) {
+    return read(replaced(everything, "seed = 11\n", "seed = 11\nside_stream = \"" + name + "\"\n"))
+        .side_work;
+  };
+  EXPECT_EQ(read(everything).side_work, SideWork::by_timing);
+  EXPECT_EQ(side_work("auto"), SideWork::by_timing);
+  EXPECT_EQ(side_work("by_size"), SideWork::by_size);
+  EXPECT_EQ(side_work("never"), SideWork::never);
+  EXPECT_EQ(side_work("always"), SideWork::always);
+}
+
 TEST(RunConfig, LarsHasNoSharedState) {
   const std::string text =
       replaced(replaced(everything, "kind = \"sgd\"", "kind = \"lars\""), "nesterov = true\n", "");

@@ -25,6 +25,9 @@ std::string_view tune_setting() {
 /// Whether plans may be those of cuDNN and cuBLAS.
 bool takes_libraries() { return tune_setting() != "own"; }
 
+/// Of the libraries' plans where none is timed.
+std::size_t untimed_plans() { return takes_libraries() ? 1 : 0; }
+
 /// The fastest plan that computes what it should, or the first where nothing is measured.
 PlanChoice try_plans(CudaContext& context, const ConvolutionProblem& problem,
                      const std::string& key, const PlansToTry& tried) {
@@ -79,8 +82,7 @@ void warn_of_untried(const std::string& key, const OutOfMemory& error) {
 
 ConvolutionPlanPtr try_candidates(CudaContext& context, const ConvolutionProblem& problem,
                                   const std::string& key) {
-  const std::size_t untimed = takes_libraries() ? 1 : 0;
-  const std::size_t most = may_measure() ? most_plans_a_layout : untimed;
+  const std::size_t most = may_measure() ? most_plans_a_layout : untimed_plans();
   const PlanChoice choice = choose(context, problem, key, [&] {
     return PlansToTry{.plans = candidate_plans(context, problem, most)};
   });
@@ -119,7 +121,7 @@ ConvolutionPlanPtr try_if_it_fits(CudaContext& context, const ConvolutionProblem
     return try_candidates(context, problem, key);
   } catch (const OutOfMemory& error) {
     warn_of_untried(key, error);
-    auto plan = candidate_plans(context, problem, takes_libraries() ? 1 : 0).front();
+    auto plan = candidate_plans(context, problem, untimed_plans()).front();
     remember(context, key, plan->name());
     return plan;
   }

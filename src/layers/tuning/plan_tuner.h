@@ -19,7 +19,7 @@ bool may_measure();
 /// whose result is right, from then on in this process, and no file gets it; with TANDEM_TUNE=own
 /// likewise of Tandem's own kernels, for tools that the libraries' kernels end. Where none is
 /// right, with a warning, Tandem's own (slow) plan is taken; where memory to try them is missing,
-/// with a warning, cuDNN's very first choice: in this process and those that adopt its choices
+/// with a warning, the very first of them: in this process and those that adopt its choices
 /// (parallel/shared_choices.h).
 ConvolutionPlanPtr choose_plan(CudaContext& context, const ConvolutionProblem& problem);
 
