@@ -1,9 +1,9 @@
 #include "base/last_words.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
-#include <optional>
 #include <thread>
 #include <utility>
 
@@ -33,7 +33,7 @@ class LastWords {
   void hold(int more) {
     const std::scoped_lock lock(mutex_);
     held_ += more;
-    if (due_) begin_patience();
+    if (left_) begin_patience();
   }
 
   void set_speaker(std::chrono::milliseconds patience, SpeakLastWords speak) {
@@ -44,32 +44,44 @@ class LastWords {
 
   bool are_left() {
     const std::scoped_lock lock(mutex_);
-    return due_.has_value();
+    return left_;
   }
 
   void silence() {
     const std::scoped_lock lock(mutex_);
     speak_ = nullptr;
-    due_.reset();
+    left_ = false;
     changed_.notify_all();
   }
 
  private:
   void begin_patience() {
-    due_ = Clock::now() + patience_;
+    left_ = true;
+    waited_ = Clock::duration::zero();
     changed_.notify_all();
+  }
+
+  /// Time beyond that does not count: then this process stood still, or got no core, and whoever is
+  /// on the way to main() just as little.
+  void wait_a_little(std::unique_lock<std::mutex>& lock) {
+    const Clock::duration part =
+        std::max<Clock::duration>(patience_ / 10, std::chrono::milliseconds(1));
+    const Clock::time_point start = Clock::now();
+    changed_.wait_for(lock, part);
+    waited_ += std::min(Clock::now() - start, part);
   }
 
   void wait() {
     std::unique_lock lock(mutex_);
     while (speak_) {
-      if (!due_) {
+      if (!left_) {
         changed_.wait(lock);
         continue;
       }
-      const Clock::time_point due = held_ > 0 ? *due_ + LastWordsHeld::longest : *due_;
-      if (Clock::now() >= due) break;
-      changed_.wait_until(lock, due);
+      const Clock::duration longest =
+          held_ > 0 ? patience_ + LastWordsHeld::longest : Clock::duration(patience_);
+      if (waited_ >= longest) break;
+      wait_a_little(lock);
     }
     waiting_ = false;
     if (!speak_) return;
@@ -87,7 +99,8 @@ class LastWords {
   SpeakLastWords speak_;  // empty where nobody does, or has done so
   std::string words_;
   std::chrono::milliseconds grace_{0};
-  std::optional<Clock::time_point> due_;
+  bool left_ = false;
+  Clock::duration waited_{0};  // since then, or since somebody took hold of them, or let go
   int held_ = 0;
   bool waiting_ = false;
   bool spoken_ = false;

@@ -1,10 +1,13 @@
 #include "parallel/communicator.h"
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <exception>
 #include <functional>
 
 #include "base/log.h"
+#include "base/process_report.h"
 #include "parallel/bf16_sum.h"
 
 namespace tandem {
@@ -125,6 +128,19 @@ Tensor Communicator::attach(const Tensor& arena) {
   TANDEM_CHECK(arena.dtype() == DType::f32, "attach: the elements are {}, not f32",
                name_of(arena.dtype()));
   return do_attach(arena);
+}
+
+void leave_last_words_of_step(const std::string& words) noexcept {
+  const std::int64_t step = own_report().step();
+  if (step == 0 || words.starts_with("step ")) {
+    leave_last_words(words);
+    return;
+  }
+  try {
+    leave_last_words(fmt::format("step {}: {}", step, words));
+  } catch (const std::exception&) {  // no memory for it
+    leave_last_words(words);
+  }
 }
 
 void tell_at_the_end(const std::exception& error) noexcept {

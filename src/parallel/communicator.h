@@ -41,6 +41,10 @@ class Request {
   Request() = default;
 };
 
+/// Leaves them (base/last_words.h) with the training step that is under way, as own_report() knows
+/// it, where the words do not begin with it: whoever would add it may not be reached.
+void leave_last_words_of_step(const std::string& words) noexcept;
+
 /// Waiting for other ranks took too long: one of them hangs or is gone. The message names what was
 /// waited for, and the ranks that give no sign of life, or whose devices do not go on. Nothing that
 /// has met it goes on, so it leaves its message as last words (base/last_words.h).
@@ -53,7 +57,7 @@ class CommunicationTimeout : public Error {
         waited_(waited),
         reason_(reason),
         ranks_(std::move(ranks)) {
-    leave_last_words(what());
+    leave_last_words_of_step(what());
   }
 
   const std::string& waited() const { return waited_; }
@@ -72,7 +76,7 @@ class CommunicationTimeout : public Error {
 class RankEnded : public Error {
  public:
   explicit RankEnded(const std::string& message) : Error(Verbatim{}, message) {
-    leave_last_words(what());
+    leave_last_words_of_step(what());
   }
 };
 

@@ -1,9 +1,12 @@
 #include "base/last_words.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <condition_variable>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
@@ -115,6 +118,29 @@ TEST_F(LastWordsTest, WaitForWhoeverHoldsThem) {
   expect("^silence$", 2 * patience, [] {
     leave_last_words("a device hangs");
     static const LastWordsHeld held;
+  });
+}
+
+/// Stops this process for that long, as a batch system or a host without a free core does.
+void stand_still(milliseconds time) {
+  const pid_t self = ::getpid();
+  const pid_t other = ::fork();
+  if (other == 0) {
+    ::kill(self, SIGSTOP);
+    std::this_thread::sleep_for(time);
+    ::kill(self, SIGCONT);
+    ::_exit(0);
+  }
+  ::waitpid(other, nullptr, 0);
+}
+
+// After which main() has as long as without it.
+TEST_F(LastWordsTest, AreNotSpokenForTimeInWhichTheProcessStoodStill) {
+  expect("^silence$", seconds(1), [] {
+    leave_last_words("a device hangs");
+    stand_still(2 * patience);
+    std::this_thread::sleep_for(patience / 4);
+    silence_last_words();
   });
 }
 

@@ -11,6 +11,7 @@
 #include "cli/fault_check.h"
 #include "cli/message_check.h"
 #include "cli/run_folder.h"
+#include "support/process.h"
 
 // Faults injected into running jobs: a rank that is killed, a rank that hangs, a disk that is full.
 // Each must end the whole job soon, say so in one line, and leave a checkpoint to go on from.
@@ -127,7 +128,7 @@ TEST_F(KilledRank, IsNotNamedWhereMpirunItselfIsKilled) {
   EXPECT_EQ(outcome.err.find("error: "), std::string::npos) << outcome.err;
 }
 
-/// A job of three ranks whose first step takes longer than mpirun's patience, near that step.
+/// A job of three ranks whose first step takes longer than mpirun's patience, in that step.
 class KilledRankInALongStep : public Fault {
  protected:
   std::unique_ptr<Program> start_long_step() {
@@ -138,7 +139,15 @@ class KilledRankInALongStep : public Fault {
     wait_until("the first step is near", 60.0, [&] {
       return read_file(path("out/train.log")).find("memory a rank") != std::string::npos;
     });
+    for (const pid_t process : processes_of(*program, 3)) wait_for_computing(process);
     return program;
+  }
+
+ private:
+  /// Long enough that a rank is past what is left of its start.
+  static void wait_for_computing(pid_t process) {
+    const double enough = processor_seconds(process) + 0.25;
+    wait_until("the rank computes", 60.0, [&] { return processor_seconds(process) >= enough; });
   }
 };
 
