@@ -5,9 +5,9 @@
 #include <chrono>
 #include <functional>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "base/idle_wait.h"
 #include "device/cuda_check.h"
 #include "device/cuda_context.h"
 #include "parallel/device_timeout.h"
@@ -18,10 +18,8 @@ namespace {
 /// Calls `query()` until it no longer says that the device is not ready.
 template <typename Query>
 void wait_while_not_ready(Communicator& communicator, std::string_view what, const Query& query) {
-  using Clock = std::chrono::steady_clock;
-  // A sleep ends late, and the device may have nothing to do until then; steps take less than this.
-  constexpr auto attentive = std::chrono::milliseconds(200);
-  const Clock::time_point start = Clock::now();
+  // The device may have nothing to do while this thread sleeps; steps take less than this.
+  IdleWait idle(std::chrono::milliseconds(200));
   const auto done = [&] {
     const cudaError_t status = query();
     if (status != cudaErrorNotReady) {
@@ -29,11 +27,7 @@ void wait_while_not_ready(Communicator& communicator, std::string_view what, con
       return true;
     }
     (void)cudaGetLastError();  // that is an answer, no error
-    if (Clock::now() - start < attentive) {
-      std::this_thread::yield();
-    } else {
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
-    }
+    idle.pause();
     return false;
   };
   try {

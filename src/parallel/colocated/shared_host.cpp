@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <atomic>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "base/error.h"
+#include "base/idle_wait.h"
 
 namespace tandem {
 namespace {
@@ -93,15 +93,13 @@ void SharedHost::wait_for_each_other() {
   ++waits_;
   std::atomic_ref(arrivals(member())).store(waits_, std::memory_order_release);
   int arrived = 0;
-  int idle = 0;
+  IdleWait idle;
   const auto done = [&] {
     while (arrived < members() &&
            std::atomic_ref(arrivals(arrived)).load(std::memory_order_acquire) >= waits_) {
       ++arrived;
     }
-    // Ranks may outnumber the cores, and one that is late need this one.
-    constexpr int patience = 200;
-    if (arrived < members() && ++idle > patience) std::this_thread::yield();
+    if (arrived < members()) idle.pause();
     return arrived == members();
   };
   world_.wait_until(done, [] { return std::string("the update of a host's shared weights"); });

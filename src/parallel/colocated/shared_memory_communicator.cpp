@@ -1,10 +1,10 @@
 #include "parallel/colocated/shared_memory_communicator.h"
 
 #include <algorithm>
-#include <thread>
 #include <vector>
 
 #include "base/error.h"
+#include "base/idle_wait.h"
 #include "base/text.h"
 #include "parallel/bf16_sum.h"
 #include "parallel/colocated/shared_host.h"
@@ -31,13 +31,11 @@ class SharedSumRequest final : public Request {
   }
 
   void wait() override {
-    // Others answer soon, or compute: ranks may outnumber the cores and need this one.
-    constexpr int patience = 200;
-    int idle = 0;
+    IdleWait idle;
     const auto done = [&] {
-      if (sum_.progress()) idle = 0;
+      if (sum_.progress()) idle.restart();
       if (sum_.done(number_)) return true;
-      if (++idle > patience) std::this_thread::yield();
+      idle.pause();
       return false;
     };
     world_.wait_until(done, [&] {

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/heartbeat.h"
+#include "base/idle_wait.h"
 #include "base/log.h"
 #include "parallel/nccl/nccl_check.h"
 
@@ -88,10 +89,11 @@ void NcclGroup::settle(ncclResult_t result, std::string_view operation, std::str
   const std::string named = fmt::format("{}{}{}", operation, label.empty() ? "" : " of ", label);
   try {
     if (result != ncclInProgress) check_nccl(result, comm(), named);
+    IdleWait idle;
     host_.wait_until(
         [&] {
           if (!in_progress(named)) return true;
-          std::this_thread::yield();
+          idle.pause();
           return false;
         },
         [&] { return fmt::format("{} (NCCL)", named); });

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <chrono>
+#include <thread>
+
+namespace tandem {
+
+/// The pauses of a loop that looks for what another process or a device does. What comes soon is
+/// seen at once; later the core is offered to others between two looks, since ranks may outnumber
+/// the cores and the one that is waited for may need this one; after long waiting this thread sleeps
+/// between them, so that it costs next to nothing.
+class IdleWait {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// `attentive`: for how long it does not sleep. A sleep ends some 100 us later, which is to be
+  /// little beside it.
+  explicit IdleWait(Clock::duration attentive = std::chrono::milliseconds(1))
+      : attentive_(attentive) {}
+
+  /// After a look that found nothing.
+  void pause() {
+    if (++looks_ <= looks_at_once) return;
+    const Clock::time_point now = Clock::now();
+    if (looks_ == looks_at_once + 1) start_ = now;
+    if (now - start_ < attentive_) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  }
+
+  /// After one that found something, though not all that is waited for.
+  void restart() { looks_ = 0; }
+
+ private:
+  static constexpr int looks_at_once = 200;
+
+  Clock::duration attentive_;
+  int looks_ = 0;
+  Clock::time_point start_;  // of the pauses
+};
+
+}  // namespace tandem

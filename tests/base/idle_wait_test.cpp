@@ -1,0 +1,41 @@
+#include "base/idle_wait.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+namespace tandem {
+namespace {
+
+/// How often this thread gives its core away by itself in so many pauses, as a sleep does.
+long sleeps(IdleWait& idle, int pauses) {
+  const auto so_far = [] {
+    rusage use{};
+    EXPECT_EQ(::getrusage(RUSAGE_THREAD, &use), 0);
+    return use.ru_nvcsw;
+  };
+  const long before = so_far();
+  for (int i = 0; i < pauses; ++i) idle.pause();
+  return so_far() - before;
+}
+
+TEST(IdleWaitTest, SleepsOnlyAfterManyLooks) {
+  IdleWait idle(std::chrono::seconds(0));
+  EXPECT_EQ(sleeps(idle, 200), 0);
+  EXPECT_EQ(sleeps(idle, 20), 20);
+}
+
+TEST(IdleWaitTest, DoesNotSleepWhileItIsAttentive) {
+  IdleWait idle(std::chrono::hours(1));
+  EXPECT_EQ(sleeps(idle, 2000), 0);
+}
+
+TEST(IdleWaitTest, BeginsAnewWhereSomethingWasFound) {
+  IdleWait idle(std::chrono::seconds(0));
+  sleeps(idle, 220);
+  idle.restart();
+  EXPECT_EQ(sleeps(idle, 200), 0);
+  EXPECT_EQ(sleeps(idle, 20), 20);
+}
+
+}  // namespace
+}  // namespace tandem
