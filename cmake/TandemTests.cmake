@@ -44,9 +44,6 @@ function(tandem_mpi_test name)
       ${TANDEM_MPIRUN_FLAGS} $<TARGET_FILE:${name}>)
     set_tests_properties(${name}.${ranks} PROPERTIES LABELS ${arg_LABEL} TIMEOUT ${arg_TIMEOUT}
       PROCESSORS ${ranks} ENVIRONMENT "${TANDEM_MPI_TEST_ENVIRONMENT}")
-    if(ranks GREATER 1)
-      tandem_alone_with_ranks(${name}.${ranks})
-    endif()
   endforeach()
 endfunction()
 
@@ -162,14 +159,6 @@ function(tandem_shared_gpu_test name)
         ENVIRONMENT "${environment}")
     endforeach()
   endforeach()
-endfunction()
-
-# tandem_alone_with_ranks(NAME...): such tests start jobs of several ranks, and none of them runs beside another.
-# Two such jobs starve each other, seen on Linux 6.18: a test of a killed rank takes 2 s, beside busy loops 3 s,
-# beside another such job up to 30 s, and has a limit. Probably since ranks that wait for messages yield their
-# core again and again, and the kernel lets others go before those that do.
-function(tandem_alone_with_ranks)
-  set_tests_properties(${ARGN} PROPERTIES RESOURCE_LOCK several_ranks)
 endfunction()
 
 # tandem_leave_out(NAME REASON): says that a group of tests is not registered on this machine, and
