@@ -7,8 +7,8 @@ namespace tandem {
 
 /// The pauses of a loop that looks for what another process or a device does. What comes soon is
 /// seen at once; later the core is offered to others between two looks, since ranks may outnumber
-/// the cores and the one that is waited for may need this one; after long waiting this thread sleeps
-/// between them, so that it costs next to nothing.
+/// the cores and the one that is waited for may need this one; after long waiting this thread
+/// sleeps between them, so that it costs next to nothing.
 class IdleWait {
  public:
   using Clock = std::chrono::steady_clock;
