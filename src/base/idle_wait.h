@@ -13,10 +13,13 @@ class IdleWait {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `attentive`: for how long it does not sleep. A sleep ends some 100 us later, which is to be
-  /// little beside it.
-  explicit IdleWait(Clock::duration attentive = std::chrono::milliseconds(1))
-      : attentive_(attentive) {}
+  /// What others change in memory: a sleep ends some 100 us later, which is little beside that.
+  static constexpr std::chrono::milliseconds attentive_to_memory{1};
+  /// MPI moves large messages only while it is asked for them, and few take as long.
+  static constexpr std::chrono::milliseconds attentive_to_messages{250};
+
+  /// `attentive`: for how long it does not sleep.
+  explicit IdleWait(Clock::duration attentive) : attentive_(attentive) {}
 
   /// After a look that found nothing.
   void pause() {

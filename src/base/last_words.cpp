@@ -61,14 +61,12 @@ class LastWords {
     changed_.notify_all();
   }
 
-  /// Time beyond that does not count: then this process stood still, or got no core, and whoever is
-  /// on the way to main() just as little.
+  /// However long that takes: where this process stands still or gets no core, whoever is on the
+  /// way to main() is as late.
   void wait_a_little(std::unique_lock<std::mutex>& lock) {
     const Clock::duration part =
         std::max<Clock::duration>(patience_ / 10, std::chrono::milliseconds(1));
-    const Clock::time_point start = Clock::now();
-    changed_.wait_for(lock, part);
-    waited_ += std::min(Clock::now() - start, part);
+    if (changed_.wait_for(lock, part) == std::cv_status::timeout) waited_ += part;
   }
 
   void wait() {
@@ -99,8 +97,8 @@ class LastWords {
   SpeakLastWords speak_;  // empty where nobody does, or has done so
   std::string words_;
   std::chrono::milliseconds grace_{0};
-  bool left_ = false;
-  Clock::duration waited_{0};  // since then, or since somebody took hold of them, or let go
+  bool left_ = false;          // some are, and are to be spoken
+  Clock::duration waited_{0};  // since they were left, or somebody took hold of them, or let go
   int held_ = 0;
   bool waiting_ = false;
   bool spoken_ = false;

@@ -18,23 +18,27 @@ long sleeps(IdleWait& idle, int pauses) {
   return so_far() - before;
 }
 
+// A page that comes from a disk gives the core away too, and a sleep that is over before it begins
+// does not.
+constexpr long few = 5;
+
 TEST(IdleWaitTest, SleepsOnlyAfterManyLooks) {
   IdleWait idle(std::chrono::seconds(0));
-  EXPECT_EQ(sleeps(idle, 200), 0);
-  EXPECT_EQ(sleeps(idle, 20), 20);
+  EXPECT_LT(sleeps(idle, 200), few);
+  EXPECT_GT(sleeps(idle, 200), 100);
 }
 
 TEST(IdleWaitTest, DoesNotSleepWhileItIsAttentive) {
   IdleWait idle(std::chrono::hours(1));
-  EXPECT_EQ(sleeps(idle, 2000), 0);
+  EXPECT_LT(sleeps(idle, 2000), few);
 }
 
 TEST(IdleWaitTest, BeginsAnewWhereSomethingWasFound) {
   IdleWait idle(std::chrono::seconds(0));
   sleeps(idle, 220);
   idle.restart();
-  EXPECT_EQ(sleeps(idle, 200), 0);
-  EXPECT_EQ(sleeps(idle, 20), 20);
+  EXPECT_LT(sleeps(idle, 200), few);
+  EXPECT_GT(sleeps(idle, 200), 100);
 }
 
 }  // namespace

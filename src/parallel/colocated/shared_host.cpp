@@ -93,7 +93,7 @@ void SharedHost::wait_for_each_other() {
   ++waits_;
   std::atomic_ref(arrivals(member())).store(waits_, std::memory_order_release);
   int arrived = 0;
-  IdleWait idle;
+  IdleWait idle(IdleWait::attentive_to_memory);
   const auto done = [&] {
     while (arrived < members() &&
            std::atomic_ref(arrivals(arrived)).load(std::memory_order_acquire) >= waits_) {

@@ -31,7 +31,8 @@ class SharedSumRequest final : public Request {
   }
 
   void wait() override {
-    IdleWait idle;
+    IdleWait idle(sum_.exchanges() ? IdleWait::attentive_to_messages
+                                   : IdleWait::attentive_to_memory);
     const auto done = [&] {
       if (sum_.progress()) idle.restart();
       if (sum_.done(number_)) return true;

@@ -63,6 +63,8 @@ class SharedSum {
                               std::int64_t elements, const Tensor& scratch = {});
   /// Does what can be done without waiting; whether that was anything.
   bool progress();
+  /// Whether this rank exchanges with other hosts, for which progress() must be called often.
+  bool exchanges() const { return options_.leaders != nullptr; }
   bool done(std::int64_t number) const { return copied_ >= number; }
 
   /// Calls function(offset, elements) for every piece of a tensor of `elements`.

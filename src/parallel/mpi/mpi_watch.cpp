@@ -13,13 +13,6 @@
 #include "parallel/mpi/mpi_error.h"
 
 namespace tandem {
-namespace {
-
-/// For how long one that waits for messages does not sleep: MPI moves large ones while it is asked
-/// for them, and few take as long.
-constexpr std::chrono::milliseconds attentive(250);
-
-}  // namespace
 
 MpiWatch::MpiWatch(double timeout_seconds, double meeting_seconds)
     : timeout_(timeout_seconds), patience_(timeout_), last_sign_(Clock::now()) {
@@ -41,7 +34,7 @@ void MpiWatch::meet(Seconds patience) {
   MPI_Comm own = MPI_COMM_NULL;
   MPI_Request request = MPI_REQUEST_NULL;
   check_mpi(MPI_Comm_idup(comm_, &own, &request), "MPI_Comm_idup");
-  IdleWait idle(attentive);
+  IdleWait idle(IdleWait::attentive_to_messages);
   const auto test = [&] {
     int done = 0;
     check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
@@ -67,7 +60,7 @@ void MpiWatch::wait(std::span<MPI_Request> requests, std::string_view operation,
               "MPI_Waitall");
     return;
   }
-  IdleWait idle(attentive);
+  IdleWait idle(IdleWait::attentive_to_messages);
   const auto test = [&] {
     int done = 0;
     int code = MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, statuses);

@@ -89,7 +89,7 @@ void NcclGroup::settle(ncclResult_t result, std::string_view operation, std::str
   const std::string named = fmt::format("{}{}{}", operation, label.empty() ? "" : " of ", label);
   try {
     if (result != ncclInProgress) check_nccl(result, comm(), named);
-    IdleWait idle;
+    IdleWait idle(IdleWait::attentive_to_memory);
     host_.wait_until(
         [&] {
           if (!in_progress(named)) return true;
