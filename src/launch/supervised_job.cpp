@@ -54,13 +54,16 @@ bool can_speak() {
   return ::poll(&error, 1, 0) == 1 && error.revents == POLLOUT;
 }
 
+/// For which a request is repeated that may have come before there were ranks.
+constexpr std::chrono::seconds longest_repetition{10};
+
 /// Hands stop requests on, each more pressing than the last.
 class StopRequests {
  public:
   explicit StopRequests(pid_t process) : process_(process) {}
 
-  /// `ranks_stopped`: as they were asked to.
-  void add(int number, bool ranks_stopped) {
+  /// `begun`: whether a rank had, before the call; `ranks_stopped`: as they were asked to.
+  void add(int number, bool begun, bool ranks_stopped) {
     if (first_ != 0 && number == SIGUSR1) return;
     const Clock::time_point now = Clock::now();
     // Terminals and batch systems send several at once.
@@ -68,7 +71,8 @@ class StopRequests {
     last_ = now;
     if (first_ == 0) {
       first_ = number;
-      ask();
+      hand_on(begun);
+      tell();
     } else if (!insisted_) {
       insisted_ = true;
       // Open MPI 4.1 crashes at it where it winds down; there is nothing left to hurry then.
@@ -77,16 +81,28 @@ class StopRequests {
       kill_all(process_);
     }
   }
+
+  /// Several times a second: before it has started anybody mpirun takes the signal and forgets it,
+  /// and so does its child that is about to become a rank.
+  void repeat(bool begun) {
+    if (first_ == 0 || insisted_ || heard_) return;
+    hand_on(begun || Clock::now() - last_ > longest_repetition);
+  }
+
   int first() const { return first_; }
   /// Whether these requests, and nobody else, ended mpirun by such a signal.
   bool explains(int number) const { return insisted_ || (first_ != 0 && number == SIGUSR1); }
 
  private:
-  void ask() {
+  void hand_on(bool last) {
+    heard_ = last;
     send(process_, SIGUSR1);
-    // Not every mpirun hands it on. A rank that gets it twice within a second counts it once, and
-    // the wish of one rank is that of all.
+    // Not every mpirun hands it on. To a rank it is the same wish however often it comes, and the
+    // wish of one rank is that of all.
     for (const pid_t rank : own_processes_below(process_)) send(rank, SIGUSR1);
+  }
+
+  void tell() const {
     if (!can_speak()) return;
     log_info(
         "signal {} ({}): the ranks are asked to stop; another SIGINT or SIGTERM, a second or more "
@@ -97,6 +113,7 @@ class StopRequests {
   pid_t process_;
   int first_ = 0;
   bool insisted_ = false;
+  bool heard_ = false;  // by a rank, or nobody is waited for any longer
   Clock::time_point last_{};
 };
 
@@ -157,7 +174,8 @@ JobEnd run_job(const std::vector<std::string>& words, const std::string& job,
   while (::waitpid(process, &status, WNOHANG) != process) {
     const int number = signals.take(std::chrono::milliseconds(100));
     ends.take();
-    if (number != 0) requests.add(number, ends.stopped());
+    requests.repeat(ends.begun());
+    if (number != 0) requests.add(number, ends.begun(), ends.stopped());
     stuck.look(ends.failure() != 0);
   }
   ends.take_rest();

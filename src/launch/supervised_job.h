@@ -40,7 +40,8 @@ struct JobEnd {
 ///
 /// The stop signals to this process ask the ranks to stop: the first is handed on as SIGUSR1, to
 /// mpirun or srun, which pass it to every rank, and to the ranks of this host, since some mpiruns
-/// do not; it lets them write their checkpoint. One more, a second or later after it, ends the job
+/// do not, again and again for up to ten seconds until one of them has begun; it lets them write
+/// their checkpoint. One more, a second or later after it, ends the job
 /// by SIGTERM to mpirun, unless a rank of this host has stopped, and a third by SIGKILL, to the
 /// ranks of this host before mpirun. SIGUSR1 never does more than ask, as with the ranks. If this
 /// process itself is killed, mpirun gets SIGTERM, which ends the ranks.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <memory>
 
 #include "device/cuda_graph.h"
@@ -11,6 +10,7 @@
 #include "graph/fusion.h"
 #include "graph/late_queue.h"
 #include "graph/model_file.h"
+#include "graph/untimed_kernels.h"
 #include "optim/sgd.h"
 #include "tensor/host_tensor.h"
 
@@ -112,10 +112,7 @@ class Steps {
 
 class LentGradientsCudaTest : public testing::Test {
  protected:
-  // The libraries' own first choices do, and are the same for both plans.
-  static void SetUpTestSuite() { ::setenv("TANDEM_TUNE", "off", 0); }
-  static void TearDownTestSuite() { ::unsetenv("TANDEM_TUNE"); }
-
+  UntimedKernels untimed_;
   AnyContext context_{std::in_place_type<CudaContext>, 0};
 };
 

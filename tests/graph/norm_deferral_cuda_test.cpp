@@ -14,6 +14,7 @@
 #include "graph/fusion.h"
 #include "graph/late_queue.h"
 #include "graph/model_file.h"
+#include "graph/untimed_kernels.h"
 #include "tensor/host_tensor.h"
 
 // Plans whose normalisations are left to the layers that read them against plans
@@ -104,10 +105,6 @@ Graph model_of(const std::string& name, std::int64_t size) {
 
 class NormDeferralCudaTest : public testing::Test {
  protected:
-  // The libraries' own first choices do, and are the same for both plans.
-  static void SetUpTestSuite() { ::setenv("TANDEM_TUNE", "off", 0); }
-  static void TearDownTestSuite() { ::unsetenv("TANDEM_TUNE"); }
-
   /// A plan that leaves `least` to `most` normalisations to their readers against one that leaves
   /// none: the same bits.
   void expect_same(const Graph& graph, const Mode& mode, NormDeferral deferral,
@@ -173,6 +170,7 @@ class NormDeferralCudaTest : public testing::Test {
     return {std::move(own), std::move(left)};
   }
 
+  UntimedKernels untimed_;
   AnyContext context_{std::in_place_type<CudaContext>, 0};
 };
 

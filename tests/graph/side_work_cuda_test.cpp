@@ -12,6 +12,7 @@
 #include "graph/fusion.h"
 #include "graph/model_file.h"
 #include "graph/small_models.h"
+#include "graph/untimed_kernels.h"
 #include "tensor/host_tensor.h"
 
 namespace tandem {
@@ -87,10 +88,6 @@ class Passes {
 
 class SideWorkCudaTest : public testing::Test {
  protected:
-  // The libraries' own first choices do.
-  static void SetUpTestSuite() { ::setenv("TANDEM_TUNE", "off", 0); }
-  static void TearDownTestSuite() { ::unsetenv("TANDEM_TUNE"); }
-
   /// Gradients by side work have the bits of those without, in a graph and out of it.
   void expect_same_gradients(const Graph& graph, Precision precision, bool accumulate) {
     SCOPED_TRACE(graph.name() + " " + std::string(name_of(precision)) +
@@ -120,6 +117,7 @@ class SideWorkCudaTest : public testing::Test {
     }
   }
 
+  UntimedKernels untimed_;
   AnyContext context_{std::in_place_type<CudaContext>, 0};
 };
 

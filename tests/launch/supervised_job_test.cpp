@@ -124,7 +124,7 @@ TEST(RunJob, EndsAStarterThatDoesNotEndAFailedJobWithTheRanksCode) {
 /// and which another signal crashes. Makes the file once it is ready for them.
 std::string stopping_starter(const std::filesystem::path& ready, int seconds) {
   return fmt::format(
-      "asked=; trap 'asked=1' USR1; trap 'kill $!; kill -SEGV $$' TERM; : >'{}'; "
+      "asked=; trap \"asked=1; trap '' USR1\" USR1; trap 'kill $!; kill -SEGV $$' TERM; : >'{}'; "
       "until [ $asked ]; do sleep 0.05; done; sleep {} & wait; exit 75",
       ready.string(), seconds);
 }
@@ -216,6 +216,37 @@ class OtherStandardError {
   int before_;
   int ends_[2] = {-1, -1};
 };
+
+/// Ends with how many requests it has had in a second and a half from the first on.
+constexpr const char* counting_starter =
+    "count=0; trap 'count=$((count+1))' USR1; : >'{}'; until [ $count -gt 0 ]; do sleep 0.01; "
+    "done; "
+    "end=$(($(date +%s%N)+1500000000)); while [ $(date +%s%N) -lt $end ]; do sleep 0.01; done; "
+    "exit $count";
+
+/// The requests that a starter gets for one signal to the launcher, where `begins`: of a job with a
+/// rank that had begun.
+int requests_of(const std::string& job, bool begins) {
+  const Disposition interrupt(SIGINT, SIG_DFL);
+  const SignalQueue signals;
+  const TemporaryFolder folder;
+  const std::jthread sender([&] {
+    for (int tries = 0; tries < 3000 && !std::filesystem::exists(folder / "ready"); ++tries) {
+      std::this_thread::sleep_for(milliseconds(10));
+    }
+    if (begins) notify_begin(job, 0, -1);
+    std::this_thread::sleep_for(milliseconds(300));  // longer than between two looks at notices
+    ::kill(::getpid(), SIGINT);
+  });
+  const std::string script =
+      fmt::format(fmt::runtime(counting_starter), (folder / "ready").string());
+  return run_job({"sh", "-c", script}, job, std::chrono::seconds(5), signals).code;
+}
+
+// mpirun forgets what comes before it has started a rank.
+TEST(RunJob, AsksAgainUntilARankHasBegun) { EXPECT_GT(requests_of(job_named("early"), false), 3); }
+
+TEST(RunJob, AsksOnceWhereARankHasBegun) { EXPECT_EQ(requests_of(job_named("begun"), true), 1); }
 
 // As tee ends at the same Ctrl-C, or a terminal is held by Ctrl-S.
 TEST(RunJob, HandsAStopOnWhereNothingCanBeSaid) {

@@ -1,3 +1,5 @@
+#include <sys/resource.h>
+
 #include <chrono>
 #include <string>
 #include <thread>
@@ -54,6 +56,25 @@ TEST(MpiWatch, MeetsARankThatComesLate) {
   std::vector<float> values{1.0F};
   for (int i = 0; i < 3; ++i) group.all_reduce(view(values), ReduceOp::max);
   EXPECT_EQ(values[0], 1.0F);
+}
+
+/// Of this process so far, in seconds.
+double processor_time() {
+  rusage use{};
+  EXPECT_EQ(::getrusage(RUSAGE_SELF, &use), 0);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(use.ru_utime) + seconds(use.ru_stime);
+}
+
+// Whoever looks all the time takes all of it from ranks that compute.
+TEST(MpiWatch, LeavesItsCoreToOthersWhereAWaitIsLong) {
+  constexpr double late = 6.0;
+  if (world().rank() == world().size() - 1) sleep(late);
+  const double before = processor_time();
+  world().barrier();
+  EXPECT_LT(processor_time() - before, 0.75 * late);
 }
 
 TEST(MpiWatch, WaitsForRanksThatSayThatTheyWork) {

@@ -23,14 +23,20 @@
 namespace tandem {
 namespace {
 
+/// Whoever sets the parameter, for mpirun or in the environment, is left to it.
+void prefer(const char* parameter, const char* value) {
+  TANDEM_CHECK(setenv(parameter, value, 0) == 0, "no memory for an environment variable");
+}
+
 /// Open MPI sums in place by a binomial tree, whose every message is the whole buffer: twice the
-/// time of reduce-scatter and all-gather with two ranks, more with more of them. Whoever sets the
-/// parameter, for mpirun or in the environment, is left to it.
+/// time of reduce-scatter and all-gather with two ranks, more with more of them.
 void prefer_reduce_scatter() {
   constexpr const char* rabenseifner = "3";
-  TANDEM_CHECK(setenv("OMPI_MCA_coll_libnbc_iallreduce_algorithm", rabenseifner, 0) == 0,
-               "no memory for an environment variable");
+  prefer("OMPI_MCA_coll_libnbc_iallreduce_algorithm", rabenseifner);
 }
+
+/// Else Open MPI writes a stack of addresses in front of the line that names the rank.
+void prefer_no_stack() { prefer("OMPI_MCA_opal_signal", ""); }
 
 const char* read(const char* name) { return std::getenv(name); }
 
@@ -60,6 +66,7 @@ MpiSession::MpiSession(int& argc, char**& argv)
     : distributed_(started_by_mpi(read)), exceptions_(std::uncaught_exceptions()) {
   if (!distributed_) return;
   prefer_reduce_scatter();
+  prefer_no_stack();
   int provided = MPI_THREAD_SINGLE;
   {
     const LaunchedJob job = read_launched_job(read);
