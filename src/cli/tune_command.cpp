@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -53,7 +55,10 @@ class ScratchFolder {
  public:
   ScratchFolder() {
     std::string name = (fs::temp_directory_path() / "tandem-tune-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) system_error("'{}' cannot be made", name);
+    if (::mkdtemp(name.data()) == nullptr) {
+      system_error("cannot make the folder '{}': {}; set TMPDIR to one that can be written", name,
+                   std::strerror(errno));
+    }
     path_ = name;
   }
   ~ScratchFolder() {

@@ -97,6 +97,21 @@ TEST_F(CheckpointStoreTest, NoneSoundIsAnErrorRatherThanAFreshStart) {
   EXPECT_NE(message.find(store_.folder().string()), std::string::npos) << message;
 }
 
+// Whose step is no longer kept by itself.
+TEST_F(CheckpointStoreTest, ASoundBestIsNamedWhereNoneElseIs) {
+  store_.create_folder();
+  const std::string way_on = "go on with --resume " + store_.best_path().string();
+  const auto message = [&] { return message_of<InputError>([&] { store_.newest(); }); };
+  save(10);
+  store_.set_best(store_.path_for_step(10));
+  std::filesystem::remove(store_.path_for_step(10));
+  save(20);
+  damage(20);
+  EXPECT_NE(message().find(way_on), std::string::npos) << message();
+  put(store_.best_path(), "");
+  EXPECT_EQ(message().find(way_on), std::string::npos) << message();
+}
+
 TEST_F(CheckpointStoreTest, KeepLastRemovesOldStepsAndDeadWritersFiles) {
   store_.create_folder();
   for (const std::int64_t step : {5, 10, 20, 30}) save(step);

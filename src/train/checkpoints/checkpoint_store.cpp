@@ -26,6 +26,15 @@ void check(const std::error_code& code, std::string_view what, const fs::path& p
   if (code) file_error(fmt::format("cannot {} '{}'", what, path.string()), code);
 }
 
+bool is_sound(const fs::path& checkpoint) {
+  try {
+    const SafetensorsFile opened(checkpoint, ReadChecksum::required);
+    return true;
+  } catch (const InputError&) {
+    return false;
+  }
+}
+
 std::string name_for_step(std::int64_t step) { return fmt::format("step-{:08}.safetensors", step); }
 
 std::optional<std::int64_t> step_of(const std::string& name) {
@@ -134,9 +143,11 @@ std::optional<StepCheckpoint> CheckpointStore::newest() const {
   }
   if (count == 0) return std::nullopt;
   input_error(
-      "none of the {} checkpoints in '{}' is sound; restore one from a copy, or start a new run in "
+      "none of the {} checkpoints in '{}' is sound; {}restore one from a copy, or start a new run "
+      "in "
       "another folder",
-      count, folder_.string());
+      count, folder_.string(),
+      is_sound(best_path()) ? fmt::format("go on with --resume {}, ", best_path().string()) : "");
 }
 
 void CheckpointStore::keep_last(int count) const {

@@ -37,7 +37,8 @@ class CheckpointStore {
 
   /// The checkpoint of the highest step that opens and whose checksum holds. A damaged one is
   /// skipped with a warning that names it. nullopt where there is none at all; where there are some
-  /// and none is sound, an InputError, so that a run never starts over unasked.
+  /// and none is sound, an InputError, so that a run never starts over unasked; it names the best
+  /// one where that is sound.
   std::optional<StepCheckpoint> newest() const;
 
   /// Removes all but the `count` (at least 1) highest steps, and temporary files that dead writers
