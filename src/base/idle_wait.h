@@ -15,8 +15,8 @@ class IdleWait {
 
   /// What others change in memory: a sleep ends some 100 us later, which is little beside that.
   static constexpr std::chrono::milliseconds attentive_to_memory{1};
-  /// MPI may move messages only while it is asked for them, a part at each look, so that a sleep
-  /// between two looks makes 100 MB take some 100 ms more. That is little beside so long a wait.
+  /// MPI may move messages only while it is asked for them, a part at each look, so that sleeps
+  /// between looks slow a large one down, which matters little beside so long a wait.
   static constexpr std::chrono::milliseconds attentive_to_messages{2000};
 
   /// `attentive`: for how long it does not sleep.

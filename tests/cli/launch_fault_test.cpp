@@ -37,6 +37,8 @@ TEST_P(LaunchedRank, ThatASignalEndsIsNamedAndTakesTheJobAlong) {
   Program::signal(processes[1], GetParam().signal);
   const Outcome outcome = end_after_fault(*job);
   EXPECT_EQ(outcome.code, 128 + GetParam().signal) << outcome.err;
+  // Open MPI's, in front of a stack of addresses.
+  EXPECT_EQ(outcome.err.find("Process received signal"), std::string::npos) << outcome.err;
   const std::string line = only_error(outcome);
   const std::string begin =
       fmt::format("error: rank 1 on {}, {}, step ", host_name(), device().gpu);

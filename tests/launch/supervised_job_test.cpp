@@ -129,6 +129,13 @@ std::string stopping_starter(const std::filesystem::path& ready, int seconds) {
       ready.string(), seconds);
 }
 
+/// For half a minute at most.
+void wait_for(const std::filesystem::path& file) {
+  for (int tries = 0; tries < 3000 && !std::filesystem::exists(file); ++tries) {
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+}
+
 /// What comes to a launcher, from a person and from ranks by their notices.
 struct Event {
   int signal = 0;  ///< 0: none
@@ -146,9 +153,7 @@ struct StoppedJob {
     const SignalQueue signals;
     const TemporaryFolder folder;
     const std::jthread sender([&] {
-      for (int tries = 0; tries < 3000 && !std::filesystem::exists(folder / "ready"); ++tries) {
-        std::this_thread::sleep_for(milliseconds(10));
-      }
+      wait_for(folder / "ready");
       for (const Event& event : events) {
         if (event.notice != 0) notify_end(job, event.notice);
         if (event.signal != 0) ::kill(::getpid(), event.signal);
@@ -219,8 +224,8 @@ class OtherStandardError {
 
 /// Ends with how many requests it has had in a second and a half from the first on.
 constexpr const char* counting_starter =
-    "count=0; trap 'count=$((count+1))' USR1; : >'{}'; until [ $count -gt 0 ]; do sleep 0.01; "
-    "done; "
+    "count=0; trap 'count=$((count+1))' USR1; : >'{}'; "
+    "until [ $count -gt 0 ]; do sleep 0.01; done; "
     "end=$(($(date +%s%N)+1500000000)); while [ $(date +%s%N) -lt $end ]; do sleep 0.01; done; "
     "exit $count";
 
@@ -231,9 +236,7 @@ int requests_of(const std::string& job, bool begins) {
   const SignalQueue signals;
   const TemporaryFolder folder;
   const std::jthread sender([&] {
-    for (int tries = 0; tries < 3000 && !std::filesystem::exists(folder / "ready"); ++tries) {
-      std::this_thread::sleep_for(milliseconds(10));
-    }
+    wait_for(folder / "ready");
     if (begins) notify_begin(job, 0, -1);
     std::this_thread::sleep_for(milliseconds(300));  // longer than between two looks at notices
     ::kill(::getpid(), SIGINT);

@@ -144,8 +144,7 @@ std::optional<StepCheckpoint> CheckpointStore::newest() const {
   if (count == 0) return std::nullopt;
   input_error(
       "none of the {} checkpoints in '{}' is sound; {}restore one from a copy, or start a new run "
-      "in "
-      "another folder",
+      "in another folder",
       count, folder_.string(),
       is_sound(best_path()) ? fmt::format("go on with --resume {}, ", best_path().string()) : "");
 }
