@@ -151,11 +151,16 @@ class Search {
         most, limits_.seconds);
   }
 
-  /// `threads`: loader workers in all, where the config does not want more of each process.
+  /// `threads`: loader workers in all, where the config does not want more of each process. Folded
+  /// ones first: their convolutions are those of one rank, so that hardly a kernel has to be
+  /// chosen, and none of them is left out for the time that processes take.
   void try_counts(int threads) {
-    for (const int ranks : rank_counts(limits_, result_.devices)) {
+    const std::vector<int> counts = rank_counts(limits_, result_.devices);
+    for (const int ranks : counts) {
       explore({.placement = {.ranks_per_device = ranks, .colocation = Colocation::folded},
                .workers = threads});
+    }
+    for (const int ranks : counts) {
       const Candidate processes{.placement = {.ranks_per_device = ranks},
                                 .workers = std::max(limits_.workers, threads / ranks)};
       if (!result_.on_gpus && ranks > limits_.cores) {

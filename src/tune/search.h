@@ -59,7 +59,7 @@ std::vector<int> sm_shares(int processes);
 ///    since a GPU's kernels are chosen, but no other run is expected to take as long. As long as
 ///    the loader slows it down, with more loader workers: as many as its rates let expect, up to
 ///    the cores, or as many of them as help;
-/// 2. 2, 4 and 8 ranks, folded and as processes, with as many workers in all, compared on one
+/// 2. 2, 4 and 8 ranks, folded, then as processes, with as many workers in all, compared on one
 ///    batch, so that a slow loader hides no difference;
 /// 3. SM shares at the best number of processes;
 /// 4. more workers, in the same way, for the fastest of all; then for one rank and the two fastest

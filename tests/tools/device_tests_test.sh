@@ -49,7 +49,7 @@ SH
 cat >"$work/bin/compute-sanitizer" <<'SH'
 #!/bin/bash
 echo "$*" >>"$LOG"
-shift 6
+while [[ $1 == --* ]]; do shift 2; done
 if [[ -n ${REPORTS:-} ]]; then echo "========= Invalid __global__ read of size 4 bytes"; fi
 "$@" || exit
 echo "========= ERROR SUMMARY: ${ERRORS:-0} errors"
@@ -123,6 +123,11 @@ expect 0 "shard 0: 2 passed, 0 failed, T; ERROR SUMMARY: 0 errors" \
   "test_a under memcheck, *: 4 of 4 passed, 4 with the tool's verdict, 0 failed, in T" -- --tool memcheck
 grep -q "^--tool memcheck --error-exitcode 86 --kernel-name kns=tandem $work/test_a " "$LOG"
 grep -qx "tune is off" "$LOG"
+: >"$LOG"
+expect 0 "shard 0: 4 passed, 0 failed, T; ERROR SUMMARY: 0 errors" \
+  "test_a under racecheck, *: 4 of 4 passed, 4 with the tool's verdict, 0 failed, in T" \
+  -- --tool racecheck --shards 1 --skip-kernel slow_ --skip-kernel large
+grep -q " --kernel-name kns=tandem --kernel-name-exclude kns=slow_ --kernel-name-exclude kns=large $work/test_a" "$LOG"
 ERRORS=3 expect 1 "shard 0: 2 passed, 0 failed, T; exit code 86; ERROR SUMMARY: 3 errors" \
   "shard 1: 2 passed, 0 failed, T; exit code 86; ERROR SUMMARY: 3 errors" \
   "test_a under racecheck, *: 4 of 4 passed, 4 with the tool's verdict, 0 failed, in T; NOT ALL WELL" -- --tool racecheck

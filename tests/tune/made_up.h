@@ -52,6 +52,10 @@ struct MadeUpMachine {
   }
 };
 
+inline Candidate choice_of(const TuneResult& result) {
+  return result.rows.at(result.choice).candidate;
+}
+
 constexpr SearchLimits ample_limits{.global_batch = 512, .workers = 1, .cores = 16};
 
 inline Candidate folded(int ranks, int workers = 1) {

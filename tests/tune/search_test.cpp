@@ -11,8 +11,6 @@
 namespace tandem {
 namespace {
 
-Candidate choice_of(const TuneResult& result) { return result.rows.at(result.choice).candidate; }
-
 bool has_run(const MadeUpMachine& machine, const Candidate& candidate) {
   return std::ranges::find(machine.runs, candidate) != machine.runs.end();
 }
@@ -364,72 +362,6 @@ TEST(Search, ARunThatStallsSaysNothingOfTheOthers) {
       EXPECT_TRUE(std::ranges::any_of(machine.runs, ran)) << ranks << " ranks, " << stalls;
     }
     EXPECT_LE(machine.now, ample_limits.seconds);
-  }
-}
-
-/// What a search and the sweep behind it measured on an H200: ResNet-18, 32 px, global batch 512,
-/// bf16.
-struct Swept {
-  Candidate candidate;
-  double training;
-  double one_batch;
-};
-const std::vector<Swept> swept{
-    {{.workers = 4}, 151204, 489662},     {{.workers = 8}, 283358, 495943},
-    {{.workers = 16}, 425151, 492078},    {{.workers = 32}, 426807, 493202},
-    {folded(2, 4), 125934, 515055},       {folded(2, 8), 243853, 516512},
-    {folded(2, 16), 469381, 512949},      {folded(4, 4), 182663, 523131},
-    {folded(4, 8), 317401, 525465},       {folded(4, 16), 522920, 520746},
-    {folded(8, 4), 164663, 498527},       {processes(2, 0, 4), 269159, 402858},
-    {processes(2, 0, 8), 345451, 401707}, {processes(2, 0, 16), 354022, 403926},
-    {processes(4, 0, 4), 318702, 320188}, {processes(4, 0, 8), 319999, 320417},
-    {processes(8, 0, 4), 234004, 234605}};
-
-TEST(Search, FindsTheBestOfWhatWasSweptInAMinute) {
-  double now = 0.0;
-  const auto measure = [&](const Candidate& candidate, double) {
-    now += 4.0;
-    const auto found = std::ranges::find(swept, candidate, &Swept::candidate);
-    if (found == swept.end()) return Measurement{.problem = "not in the sweep"};
-    return Measurement{.rates = Rates{.training = found->training,
-                                      .one_batch = found->one_batch,
-                                      .loader = found->training},
-                       .device = "H200",
-                       .on_gpus = true};
-  };
-  const SearchLimits limits{.global_batch = 512, .workers = 4, .cores = 64, .seconds = 70.0};
-  const TuneResult result = search_placement(limits, measure, [&] { return now; });
-  EXPECT_EQ(choice_of(result), folded(4, 16));
-  EXPECT_LE(now, limits.seconds);
-}
-
-/// What a step of 512 images took on an H200 at 32 px in bf16, one rank's, 4 folded ranks' and 4
-/// processes' under MPS: benchmarks/results/2026-11-22-nvidia-h200/accdp/figure_2.json. Of other
-/// numbers of ranks it has nothing.
-struct OneIsBest {
-  const char* model;
-  double one;
-  double folded;
-  double processes;
-};
-constexpr OneIsBest one_is_best[] = {{"mobilenet_v2", 327012, 319181, 227803},
-                                     {"shufflenet_v2_x1_0", 379706, 374956, 274940}};
-
-TEST(Search, AnswersOneWhereThatWasMeasuredToBeBest) {
-  for (const OneIsBest& measured : one_is_best) {
-    MadeUpMachine machine;
-    machine.problem = [](const Candidate& candidate) {
-      const int ranks = candidate.placement.ranks_per_device;
-      return ranks == 1 || ranks == 4 ? "" : "not measured";
-    };
-    machine.one_batch = [&](const Candidate& candidate) {
-      if (candidate.placement.ranks_per_device == 1) return measured.one;
-      return processes_of(candidate.placement) == 1 ? measured.folded : measured.processes;
-    };
-    const TuneResult result = machine.search(ample_limits);
-    EXPECT_EQ(choice_of(result), Candidate{}) << measured.model;
-    EXPECT_EQ(result.rows.at(result.best_other.value()).candidate, folded(4)) << measured.model;
-    EXPECT_NEAR(result.gain(), measured.folded / measured.one - 1.0, 1e-9) << measured.model;
   }
 }
 

@@ -10,6 +10,7 @@
 #include "parallel/bf16_sum.h"
 #include "parallel/colocated/colocated_handle.h"
 #include "parallel/device_timeout.h"
+#include "parallel/nccl/nccl_group.h"
 #include "parallel/stream_request.h"
 #include "parallel/stream_watch.h"
 
@@ -96,6 +97,11 @@ void ColocatedCudaCommunicator::wait_until(const std::function<bool()>& done,
     if (!is_done && h.leaders) h.leaders->check(described);
     return is_done;
   };
+  const auto end = [&] {
+    // Whoever is given up lets its GPU's ranks go on, the leader among them, and with it NCCL.
+    if (devices_ > 1) NcclGroup::let_others_notice();
+    give_up();
+  };
   try {
     // By reference, or std::function would allocate for what the lambda captures, in every step.
     host_.wait_until(std::cref(checked), described);
@@ -103,13 +109,12 @@ void ColocatedCudaCommunicator::wait_until(const std::function<bool()>& done,
     const LastWordsHeld held;
     // Before those that wait are let go.
     const std::vector<int> late = error.ranks().empty() ? h.late_ranks() : std::vector<int>{};
-    if (h.leaders) NcclCommunicator::let_others_notice();
-    give_up();
+    end();
     if (late.empty()) throw;
     throw device_timeout(error, late);
   } catch (...) {
     const LastWordsHeld held;
-    give_up();
+    end();
     throw;
   }
 }

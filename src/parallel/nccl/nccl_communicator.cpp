@@ -3,9 +3,7 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
-#include <chrono>
 #include <functional>
-#include <thread>
 
 #include "base/last_words.h"
 #include "device/cuda_check.h"
@@ -135,10 +133,6 @@ void NcclCommunicator::check(const std::function<std::string()>& what) {
 
 void NcclCommunicator::give_up() noexcept { handle_->group.give_up(); }
 
-void NcclCommunicator::let_others_notice() {
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));
-}
-
 void NcclCommunicator::wait_until(const std::function<bool()>& done,
                                   const std::function<std::string()>& what) {
   const std::function<std::string()> described = [&] {
@@ -153,12 +147,9 @@ void NcclCommunicator::wait_until(const std::function<bool()>& done,
   try {
     // By reference, or std::function would allocate for what the lambda captures, in every step.
     host_.wait_until(std::cref(checked), described);
-  } catch (const CommunicationTimeout&) {
-    const LastWordsHeld held;
-    let_others_notice();
-    handle_->group.give_up();
-    throw;
   } catch (...) {
+    const LastWordsHeld held;
+    NcclGroup::let_others_notice();
     handle_->group.give_up();
     throw;
   }

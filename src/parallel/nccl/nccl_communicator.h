@@ -51,10 +51,6 @@ class NcclCommunicator final : public Communicator {
   /// What the ranks do with NCCL ends here, as after an error: what waits for other ranks on the
   /// device returns.
   void give_up() noexcept;
-  /// To be called before it where another rank did not come in time. What is given up ends by
-  /// sending what it has, which may end the operation on the next rank too, with a wrong sum: so
-  /// this waits for a moment, in which the others, that mostly wait for the same rank, notice too.
-  static void let_others_notice();
 
  private:
   void do_send(const Tensor& tensor, int to) override;

@@ -8,6 +8,7 @@
 
 #include "base/heartbeat.h"
 #include "base/idle_wait.h"
+#include "base/last_words.h"
 #include "base/log.h"
 #include "parallel/nccl/nccl_check.h"
 
@@ -98,10 +99,14 @@ void NcclGroup::settle(ncclResult_t result, std::string_view operation, std::str
         },
         [&] { return fmt::format("{} (NCCL)", named); });
   } catch (...) {
+    const LastWordsHeld held;
+    let_others_notice();
     give_up();
     throw;
   }
 }
+
+void NcclGroup::let_others_notice() { std::this_thread::sleep_for(std::chrono::milliseconds(500)); }
 
 void NcclGroup::check_alive() const { TANDEM_CHECK(!aborted_, "NCCL was given up after an error"); }
 
