@@ -12,9 +12,9 @@ when a shard ends: more shards than jobs keep one that is ended from taking many
 Processes that tests leave behind are named and killed, and then not all is well. Under a tool the
 kernels of Tandem alone are looked at, unless --all-kernels is given, and kernels are not chosen by
 timing (TANDEM_TUNE=off), which would take most of the time. racecheck of CUDA 13.0 ends where it
-meets some of the libraries' kernels; that of nvidia-cuda-sanitizer-api 13.5 (PyPI) does not. With
-TANDEM_TUNE=own in the environment there are none, and --skip-kernel direct_ passes over the slow ones
-that compute in their place."""
+meets some of the libraries' kernels; that of nvidia-cuda-sanitizer-api 13.5 (PyPI) has not yet. With
+TANDEM_TUNE=own in the environment no library's kernels run, and --skip-kernel direct_ passes over the
+slow ones that compute in their place."""
 
 import argparse
 import itertools

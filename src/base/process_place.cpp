@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
 #include <mutex>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/host_name.h"
@@ -13,6 +15,14 @@ namespace {
 
 std::mutex g_device_mutex;
 std::string g_device;
+
+/// As at_step() has it, whichever step: not as a file's name may begin.
+bool begins_with_step(std::string_view words) {
+  constexpr std::string_view start = "step ";
+  if (!words.starts_with(start)) return false;
+  const std::size_t end = words.find_first_not_of("0123456789", start.size());
+  return end != std::string_view::npos && end > start.size() && words.substr(end).starts_with(": ");
+}
 
 }  // namespace
 
@@ -35,6 +45,15 @@ std::string place_text(const std::string& ranks, const std::string& device, std:
 std::string process_place() {
   const std::scoped_lock lock(g_device_mutex);
   return place_text(process_rank(), g_device, own_report().step());
+}
+
+std::string at_step() {
+  const std::int64_t step = own_report().step();
+  return step > 0 ? fmt::format("step {}: ", step) : std::string();
+}
+
+std::string with_step(const std::string& words) {
+  return begins_with_step(words) ? words : at_step() + words;
 }
 
 void set_process_device(const std::string& device) {

@@ -15,6 +15,13 @@ std::string place_text(int rank, const std::string& device, std::int64_t step);
 std::string place_text(const std::string& ranks, const std::string& device, std::int64_t first_step,
                        std::int64_t last_step);
 
+/// "step 12: ", of the step of own_report(), for the start of a failure's message; empty where no
+/// step has begun.
+std::string at_step();
+/// `words` behind at_step(), unless they begin with a step already: for last words, since whoever
+/// would add it may not be reached.
+std::string with_step(const std::string& words);
+
 /// The UUID of the GPU that this process computes on.
 void set_process_device(const std::string& device);
 

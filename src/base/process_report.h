@@ -17,7 +17,9 @@ namespace tandem {
 /// each value; any may read.
 class ProcessReport {
  public:
-  /// The training step that is under way, counted from 1; 0: none yet.
+  /// The training step that is under way, with what follows it, as an evaluation or a checkpoint,
+  /// counted from 1; 0: none yet. A run that goes on is at the last step of the one before until
+  /// its own first one begins.
   void set_step(std::int64_t step) { step_.store(step, std::memory_order_relaxed); }
   std::int64_t step() const { return step_; }
 

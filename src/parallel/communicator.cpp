@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "base/log.h"
-#include "base/process_report.h"
+#include "base/process_place.h"
 #include "parallel/bf16_sum.h"
 
 namespace tandem {
@@ -131,13 +131,8 @@ Tensor Communicator::attach(const Tensor& arena) {
 }
 
 void leave_last_words_of_step(const std::string& words) noexcept {
-  const std::int64_t step = own_report().step();
-  if (step == 0 || words.starts_with("step ")) {
-    leave_last_words(words);
-    return;
-  }
   try {
-    leave_last_words(fmt::format("step {}: {}", step, words));
+    leave_last_words(with_step(words));
   } catch (const std::exception&) {  // no memory for it
     leave_last_words(words);
   }

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/file_work.h"
 #include "base/log.h"
+#include "base/process_place.h"
 #include "base/process_report.h"
 #include "device/out_of_memory.h"
 #include "parallel/announced_work.h"
@@ -86,8 +87,7 @@ class Trainer::Run {
       memory_ran_out();
     } catch (const Error&) {
       rethrow_with_places(parts_.places, [this] {
-        return FaultNotes{.at = fmt::format("step {}: ", position_.step + 1),
-                          .way_on = [this] { return checkpoints_.way_on(); }};
+        return FaultNotes{.at = at_step(), .way_on = [this] { return checkpoints_.way_on(); }};
       });
     }
   }
@@ -143,6 +143,7 @@ class Trainer::Run {
                total == config_.max_steps ? "max_steps" : "epochs");
     }
     first_step_ = position_.step;
+    own_report().set_step(position_.step);  // its evaluation may be left to this run
     trains_ = true;
     parts_.heartbeat.begin_phase(heartbeat_advice);
     loader_.start(sampler_.ordinal(position_.epoch(), position_.step_in_epoch()));

@@ -2,11 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <thread>
 
 #include "base/atomic_file.h"
+#include "base/error.h"
+#include "support/spoken_words.h"
 #include "support/temporary_folder.h"
 
 namespace tandem {
@@ -74,6 +77,30 @@ TEST(FileWork, MovesWithEachPartOfALargeFile) {
   file.commit();
   EXPECT_EQ(std::filesystem::file_size(folder / "large"), bytes.size());
   EXPECT_EQ(work.file(), (folder / "large").string());
+}
+
+/// As a thread is under a disk that does not answer.
+void never_end() {
+  for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
+}
+
+TEST(FileWork, ThatHangsIsSpokenOfWithTheStep) {
+  testing::expect_spoken(7, "^a/file: waited 0\\.2 s for it; .*raise a\\.key \\([^ ]+, step 7\\)$",
+                         [] {
+                           await_file_work(
+                               {.seconds = 0.2, .key = "a.key"},
+                               [] {
+                                 file_in_hand("a/file");
+                                 never_end();
+                               },
+                               [] {});
+                         });
+}
+
+TEST(FileWork, IsEndedByAnErrorThatIsSpokenOfWithTheStep) {
+  const auto fail = [] { await_file_work({}, never_end, [] { system_error("rank 1 is gone"); }); };
+  testing::expect_spoken(7, "^step 7: rank 1 is gone$", fail);
+  testing::expect_spoken(0, "^rank 1 is gone$", fail);
 }
 
 }  // namespace

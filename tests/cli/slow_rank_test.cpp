@@ -78,34 +78,59 @@ TEST_F(SlowRank, ThatWaitsForABatchIsWaitedFor) {
 
 class DataThatHang : public SlowRank {
  protected:
-  /// Expects the run to end by one line that names one of `files`, which nobody gets to read.
-  void expect_end(const std::vector<fs::path>& files, const std::string& rank, int ranks = 2) {
+  /// A run of three steps an epoch.
+  struct Job {
+    std::vector<fs::path> files;  ///< that nobody gets to read
+    std::string rank = "[01]";    ///< who may tell of one of them
+    int ranks = 2;
+    std::string step = "[0-9]+";
+  };
+
+  /// Expects it to end by one line that names a file, the step, and the rank.
+  void expect_end(const Job& job) {
     write_photos(path("photos"), {.count = 6});
     configure("kind = \"folder\"\npath = \"photos\"\nsize = 8\ntimeout_seconds = 3\n");
-    std::vector<std::unique_ptr<HeldFile>> held;
-    for (const fs::path& file : files) {
-      held.push_back(std::make_unique<HeldFile>(path("photos") / file));
-    }
+    hold(job.files);
+    expect_end_of_run(job);
+  }
+
+  /// Another one, while they are held. With `more` arguments.
+  void expect_end_of_run(const Job& job, std::vector<std::string> more = {}) const {
     const auto begin = std::chrono::steady_clock::now();
     // The others wait longer than the rank takes to end the job.
-    const auto settings = set({"train.max_steps=6", "parallel.timeout_seconds=10"});
-    Program program({.command = train_command("out", settings, ranks), .folder = root()});
+    const auto settings =
+        set({"train.max_steps=6", "parallel.timeout_seconds=10"}, std::move(more));
+    Program program({.command = train_command("out", settings, job.ranks), .folder = root()});
     const Outcome outcome = program.wait();
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
     EXPECT_LT(took.count(), 50.0);
     EXPECT_NE(outcome.code, 0);
     EXPECT_EQ(occurrences(outcome.err, "error: "), 1U) << outcome.err;
-    const std::regex line(
-        "error: step [0-9]+: .*photos/.*\\.jpg: waited (3|5\\.5) s for it, in which no "
-        "other sample was read either; .*raise data.timeout_seconds \\(rank " +
-        rank + " on [^)]*\\)");
+    const std::regex line("error: step " + job.step +
+                          ": .*photos/.*\\.jpg: waited (3|5\\.5) s for it, in which no "
+                          "other sample was read either; .*raise data.timeout_seconds \\(rank " +
+                          job.rank + " on [^)]*\\)");
     EXPECT_TRUE(std::regex_search(outcome.err, line)) << outcome.err;
   }
+
+ private:
+  void hold(const std::vector<fs::path>& files) {
+    for (const fs::path& file : files) {
+      held_.push_back(std::make_unique<HeldFile>(path("photos") / file));
+    }
+  }
+
+  std::vector<std::unique_ptr<HeldFile>> held_;
 };
 
-TEST_F(DataThatHang, EndTheJobWithTheSamplesName) { expect_end({"train/dog/3.jpg"}, "[01]"); }
+TEST_F(DataThatHang, EndTheJobWithTheSamplesName) { expect_end({.files = {"train/dog/3.jpg"}}); }
 
-TEST_F(DataThatHang, EndAnEvaluationToo) { expect_end({"validation/dog/1.jpg"}, "[01]"); }
+// That of the step which it follows, also where another run has done that one.
+TEST_F(DataThatHang, EndAnEvaluationToo) {
+  const Job job{.files = {"validation/dog/1.jpg"}, .step = "3"};
+  expect_end(job);
+  expect_end_of_run(job, {"--resume"});
+}
 
 // As on a network's disk that is gone.
 TEST_F(DataThatHang, AreToldOfOnceWhereAllRanksWait) {
@@ -113,7 +138,7 @@ TEST_F(DataThatHang, AreToldOfOnceWhereAllRanksWait) {
   for (const char* kind : {"cat", "dog"}) {
     for (int i = 0; i < 6; ++i) all.push_back(fmt::format("train/{}/{}.jpg", kind, i));
   }
-  expect_end(all, "0", 4);
+  expect_end({.files = all, .rank = "0", .ranks = 4});
 }
 
 Bytes idx(const std::vector<std::uint8_t>& extents) {

@@ -5,6 +5,7 @@
 #include "data/data_timeout.h"
 #include "data/support.h"
 #include "data/troubled_dataset.h"
+#include "support/spoken_words.h"
 
 namespace tandem::testing {
 namespace {
@@ -99,6 +100,24 @@ TEST_F(Loader, TellsABrokenSampleRatherThanOneThatHangs) {
   DataLoader loader(data, transform, training(),
                     {.batch = 12, .workers = 2, .timeout_seconds = 1.5});
   EXPECT_THROW(loader.next(), InputError);
+}
+
+/// By a process that does not get to where somebody would add the step.
+TEST_F(Loader, LeavesLastWordsWithTheStepOfASampleThatDoesNotCome) {
+  data.delay_ms = 5000;
+  expect_spoken(
+      7, "^step 7: .*: waited 0\\.5 s for it, in which no other sample was read either; ", [&] {
+        DataLoader(data, transform, training(), {.batch = 12, .timeout_seconds = 0.5}).next();
+      });
+}
+
+TEST_F(Loader, LeavesLastWordsWithTheStepOfABrokenSampleBesideOneThatHangs) {
+  data.broken_from = 0;
+  data.slow = DistributedSampler({.size = 50, .global_batch = 12, .seed = 4}).indices(0, 0, 0)[6];
+  expect_spoken(7, "^step 7: .*sample [0-9]+ is broken", [&] {
+    DataLoader(data, transform, training(), {.batch = 12, .workers = 2, .timeout_seconds = 0.5})
+        .next();
+  });
 }
 
 /// Each reading counts, in place of broken samples too: 4 s for a single position.

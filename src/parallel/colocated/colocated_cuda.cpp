@@ -10,7 +10,7 @@
 #include "parallel/bf16_sum.h"
 #include "parallel/colocated/colocated_handle.h"
 #include "parallel/device_timeout.h"
-#include "parallel/nccl/nccl_group.h"
+#include "parallel/nccl/let_others_notice.h"
 #include "parallel/stream_request.h"
 #include "parallel/stream_watch.h"
 
@@ -97,9 +97,9 @@ void ColocatedCudaCommunicator::wait_until(const std::function<bool()>& done,
     if (!is_done && h.leaders) h.leaders->check(described);
     return is_done;
   };
-  const auto end = [&] {
-    // Whoever is given up lets its GPU's ranks go on, the leader among them, and with it NCCL.
-    if (devices_ > 1) NcclGroup::let_others_notice();
+  const auto give_up_after = [&](std::chrono::milliseconds moment) {
+    // Whoever gives up lets its GPU's ranks go on, the leader among them, and with it NCCL.
+    if (devices_ > 1) let_others_notice(moment);
     give_up();
   };
   try {
@@ -109,12 +109,12 @@ void ColocatedCudaCommunicator::wait_until(const std::function<bool()>& done,
     const LastWordsHeld held;
     // Before those that wait are let go.
     const std::vector<int> late = error.ranks().empty() ? h.late_ranks() : std::vector<int>{};
-    end();
+    give_up_after(notice_of_timeout);
     if (late.empty()) throw;
     throw device_timeout(error, late);
   } catch (...) {
     const LastWordsHeld held;
-    end();
+    give_up_after(notice_of_error);
     throw;
   }
 }

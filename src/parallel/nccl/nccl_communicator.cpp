@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
+#include <chrono>
 #include <functional>
 
 #include "base/last_words.h"
@@ -10,6 +11,7 @@
 #include "device/cuda_context.h"
 #include "parallel/bf16_sum.h"
 #include "parallel/cuda_event_pool.h"
+#include "parallel/nccl/let_others_notice.h"
 #include "parallel/nccl/nccl_check.h"
 #include "parallel/nccl/nccl_group.h"
 #include "parallel/operation_marks.h"
@@ -107,6 +109,12 @@ struct NcclCommunicator::Handle {
     group.run(operation, [&](ncclComm_t comm) { return call(comm, context.stream()); });
   }
 
+  void give_up_after(std::chrono::milliseconds moment) {
+    const LastWordsHeld held;
+    if (!group.given_up()) let_others_notice(moment);
+    group.give_up();
+  }
+
   CudaContext& context;
   PriorityStream communication;
   CudaEventPool events;
@@ -147,10 +155,11 @@ void NcclCommunicator::wait_until(const std::function<bool()>& done,
   try {
     // By reference, or std::function would allocate for what the lambda captures, in every step.
     host_.wait_until(std::cref(checked), described);
+  } catch (const CommunicationTimeout&) {
+    handle_->give_up_after(notice_of_timeout);
+    throw;
   } catch (...) {
-    const LastWordsHeld held;
-    NcclGroup::let_others_notice();
-    handle_->group.give_up();
+    handle_->give_up_after(notice_of_error);
     throw;
   }
 }

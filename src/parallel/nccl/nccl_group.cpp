@@ -10,6 +10,7 @@
 #include "base/idle_wait.h"
 #include "base/last_words.h"
 #include "base/log.h"
+#include "parallel/nccl/let_others_notice.h"
 #include "parallel/nccl/nccl_check.h"
 
 namespace tandem {
@@ -100,13 +101,11 @@ void NcclGroup::settle(ncclResult_t result, std::string_view operation, std::str
         [&] { return fmt::format("{} (NCCL)", named); });
   } catch (...) {
     const LastWordsHeld held;
-    let_others_notice();
+    if (!given_up()) let_others_notice(notice_of_error);
     give_up();
     throw;
   }
 }
-
-void NcclGroup::let_others_notice() { std::this_thread::sleep_for(std::chrono::milliseconds(500)); }
 
 void NcclGroup::check_alive() const { TANDEM_CHECK(!aborted_, "NCCL was given up after an error"); }
 

@@ -45,10 +45,7 @@ class NcclGroup {
   /// What the ranks do in the group ends here, and what hangs on the device with it. Kernels that
   /// wait for other ranks return, so that memory can be freed and the process can end.
   void give_up() noexcept;
-  /// To be called before it by a rank that has found an error, or waited too long. What is given up
-  /// ends by sending what it has, which may end the operation on the next rank too, with a wrong
-  /// sum: so this waits for a moment, in which the others, that mostly meet the same, notice too.
-  static void let_others_notice();
+  bool given_up() const { return aborted_ != nullptr; }
 
  private:
   /// NCCL's memory may be gone once it was given up.
