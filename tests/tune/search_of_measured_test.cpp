@@ -10,6 +10,12 @@
 namespace tandem {
 namespace {
 
+Measurement measurement_of(double training, double one_batch) {
+  return {.rates = Rates{.training = training, .one_batch = one_batch, .loader = training},
+          .device = "H200",
+          .on_gpus = true};
+}
+
 /// What a search and the sweep behind it measured on an H200: ResNet-18, 32 px, global batch 512,
 /// bf16.
 struct Swept {
@@ -34,11 +40,7 @@ TEST(SearchOfMeasured, FindsTheBestOfWhatWasSweptInAMinute) {
     now += 4.0;
     const auto found = std::ranges::find(swept, candidate, &Swept::candidate);
     if (found == swept.end()) return Measurement{.problem = "not in the sweep"};
-    return Measurement{.rates = Rates{.training = found->training,
-                                      .one_batch = found->one_batch,
-                                      .loader = found->training},
-                       .device = "H200",
-                       .on_gpus = true};
+    return measurement_of(found->training, found->one_batch);
   };
   const SearchLimits limits{.global_batch = 512, .workers = 4, .cores = 64, .seconds = 70.0};
   const TuneResult result = search_placement(limits, measure, [&] { return now; });
@@ -74,12 +76,9 @@ TEST(SearchOfMeasured, FoldedRanksAreNotLeftOutForTheTimeOfProcesses) {
     now += std::min(takes, seconds);
     if (takes > seconds) return Measurement{.problem = "too long", .timed_out = true};
     placed.push_back(candidate.placement);
-    return Measurement{.rates = Rates{.training = found->training,
-                                      .one_batch = found->one_batch,
-                                      .loader = found->training},
-                       .plan_seconds = first ? found->seconds - 4.0 : 1.5,
-                       .device = "H200",
-                       .on_gpus = true};
+    Measurement measured = measurement_of(found->training, found->one_batch);
+    measured.plan_seconds = first ? found->seconds - 4.0 : 1.5;
+    return measured;
   };
   const SearchLimits limits{.global_batch = 512, .workers = 8, .cores = 16, .seconds = 120.0};
   const TuneResult result = search_placement(limits, measure, [&] { return now; });
