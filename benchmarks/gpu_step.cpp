@@ -51,7 +51,8 @@ GpuStep::GpuStep(AnyContext& context, const GpuStepOptions& options)
                           .precision = options.precision,
                           .lend_gradients = options.lend_gradients,
                           .side_work = options.side_work,
-                          .norm_deferral = options.norm_deferral});
+                          .norm_deferral = options.norm_deferral,
+                          .norm_kernels = options.norm_kernels});
   synchronize(context);
   plan_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   optimizer_ = make_sgd(context, store_);

@@ -18,7 +18,8 @@ struct GpuStepOptions {
   std::int64_t batch = 128;
   Precision precision = Precision::bf16;
   SideWork side_work = SideWork::by_timing;
-  NormDeferral norm_deferral = NormDeferral::by_size;
+  NormDeferral norm_deferral = NormDeferral::by_timing;
+  NormKernels norm_kernels = NormKernels::by_timing;
   bool lend_gradients = true;
 };
 

@@ -196,7 +196,9 @@ SideWork side_work_named(const std::string& name) {
 
 NormDeferral norm_deferral_named(const std::string& name) {
   if (name == "never") return NormDeferral::never;
-  return name == "always" ? NormDeferral::always : NormDeferral::by_size;
+  if (name == "by_size") return NormDeferral::by_size;
+  if (name == "for_memory") return NormDeferral::for_memory;
+  return name == "always" ? NormDeferral::always : NormDeferral::by_timing;
 }
 
 void add_options(CLI::App& app, Options& options) {
@@ -224,9 +226,18 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option_function<std::string>(
          "--defer-norm",
          [&](const std::string& name) { options.step.norm_deferral = norm_deferral_named(name); },
-         "Which normalisations are left to the depthwise convolution that reads them")
-      ->check(CLI::IsMember({"by_size", "never", "always"}))
-      ->default_str("by_size");
+         "Which normalisations are left to the layer that reads them")
+      ->check(CLI::IsMember({"by_timing", "by_size", "for_memory", "never", "always"}))
+      ->default_str("by_timing");
+  app.add_option_function<std::string>(
+         "--norm-kernels",
+         [&](const std::string& name) {
+           options.step.norm_kernels =
+               name == "by_size" ? NormKernels::by_size : NormKernels::by_timing;
+         },
+         "How it is chosen whether one kernel normalises a tensor or two")
+      ->check(CLI::IsMember({"by_timing", "by_size"}))
+      ->default_str("by_timing");
   app.add_flag("!--own-gradients", options.step.lend_gradients,
                "Leave the gradients' memory to the gradients alone, in which activations lie else");
   app.add_option("--json", options.json, "A file to append the JSON to");

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <mutex>
 #include <string_view>
@@ -34,10 +35,12 @@ std::string place_text(const std::string& ranks, const std::string& device, std:
                        std::int64_t last_step) {
   std::string text = ranks.empty() ? host_name() : fmt::format("{} on {}", ranks, host_name());
   if (!device.empty()) text += ", " + device;
-  if (last_step > first_step) {
-    text += fmt::format(", steps {} to {}", first_step, last_step);
+  if (last_step > 0 && last_step > first_step) {
+    text += fmt::format(", steps {} to {}", std::max<std::int64_t>(first_step, 0), last_step);
   } else if (last_step > 0) {
     text += fmt::format(", step {}", last_step);
+  } else if (last_step == ProcessReport::before_first_step) {
+    text += ", before the first step";
   }
   return text;
 }

@@ -6,7 +6,7 @@
 namespace tandem {
 
 /// Where this process is in its work, for the message of a failure: what of it is known; the step
-/// is that of own_report(). "rank 3 on node-a, GPU-0a1b..., step 12".
+/// is that of own_report(). "rank 3 on node-a, GPU-0a1b..., step 12", or "before the first step".
 std::string process_place();
 /// The same from its parts, which may be empty, or 0; `rank` -1: unknown.
 std::string place_text(int rank, const std::string& device, std::int64_t step);

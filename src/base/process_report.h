@@ -17,9 +17,12 @@ namespace tandem {
 /// each value; any may read.
 class ProcessReport {
  public:
+  /// Of a training run that prepares its first step.
+  static constexpr std::int64_t before_first_step = -1;
+
   /// The training step that is under way, with what follows it, as an evaluation or a checkpoint,
-  /// counted from 1; 0: none yet. A run that goes on is at the last step of the one before until
-  /// its own first one begins.
+  /// counted from 1, or before_first_step; 0: there is no training run yet. A run that goes on is
+  /// at the last step of the one before, once that is known, until its own first one begins.
   void set_step(std::int64_t step) { step_.store(step, std::memory_order_relaxed); }
   std::int64_t step() const { return step_; }
 

@@ -143,6 +143,31 @@ Placement requested(const LaunchArguments& arguments) {
   return {.ranks_per_device = *ranks};
 }
 
+/// A number of ranks on each device, as the tuner found them faster where it chose as many.
+Placement requested_here(const LaunchArguments& arguments, const PlacementHost& host, bool on_gpus,
+                         const LaunchPlan& plan) {
+  const Placement asked = requested(arguments);
+  const std::vector<std::string>& command = plan.rank.command;
+  if (asked.ranks_per_device == 1 || arguments.colocation != "auto" ||
+      arguments.slot.sm_percent > 0 || command[0] == "eval" ||
+      launched_config(command).folded_ranks > 1) {
+    return asked;
+  }
+  const std::optional<TunedPlacement> choice = tuned_placement(command, host, plan.host_count);
+  if (choice && choice->placement.ranks_per_device == asked.ranks_per_device) {
+    log_info("tuned on {}{}: {}", choice->date, origin_text(*choice, plan),
+             text_of(choice->placement));
+    return choice->placement;
+  }
+  if (on_gpus) {
+    log_info(
+        "{} processes share each GPU; --colocation folded computes the same in one, and tandem "
+        "tune measures which is faster",
+        asked.ranks_per_device);
+  }
+  return asked;
+}
+
 /// Options that mean nothing without GPUs.
 void require_no_gpu_options(const SlotRequest& slot) {
   if (slot.sm_percent > 0) {
@@ -267,9 +292,10 @@ HostSlots deal_to_this_host(const LaunchArguments& arguments, LaunchPlan& plan) 
   } else {
     warn_of_idle_gpus(slot.gpus, device);
   }
-  const Placement placement = arguments.ranks_per_gpu == "auto"
-                                  ? tuned(placement_host(used, gpus), plan)
-                                  : requested(arguments);
+  const Placement placement =
+      arguments.ranks_per_gpu == "auto"
+          ? tuned(placement_host(used, gpus), plan)
+          : requested_here(arguments, placement_host(used, gpus), !used.empty(), plan);
   place_ranks(arguments, placement, plan.rank);
   HostSlots slots = deal_slots(slot, gpus, usable_cores());
   plan.processes_per_host = static_cast<int>(slots.slots.size());

@@ -29,6 +29,9 @@ bool can_finish(const ConvBnOptions& maker, const KernelRequest& maker_request, 
 bool is_chosen(NormDeferral which, const AnyContext& context, const ConvBnOptions& maker,
                const KernelRequest& maker_request, const Layer& reader, std::size_t slot) {
   if (which == NormDeferral::always) return true;
+  if (which == NormDeferral::for_memory && !saves_memory_alone(maker, maker_request, reader)) {
+    return false;
+  }
   constexpr ResidentClusters none{};
   if (which == NormDeferral::as_of_many) {
     return gains_by_deferring(maker, maker_request, reader, none);

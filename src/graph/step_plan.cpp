@@ -223,7 +223,8 @@ class StepPlan::Builder {
                          .parameter_gradients = step(i).trained,
                          .fixed_statistics = has_fixed_statistics(i),
                          .rank_sum = options_.training ? options_.rank_sum : nullptr,
-                         .batch_groups = options_.batch_groups};
+                         .batch_groups = options_.batch_groups,
+                         .norm_kernels = options_.norm_kernels};
       requests[index].split_backward = may_split(i, requests[index]);
     }
     for (const Writer& writer : writers_) {

@@ -57,6 +57,7 @@ struct StepPlanOptions {
   std::int64_t batch_groups = 1;
   SideWork side_work = SideWork::by_size;
   NormDeferral norm_deferral = NormDeferral::by_size;
+  NormKernels norm_kernels = NormKernels::by_timing;
   /// Bytes of a device's free memory that the plan may have, where others are to have the rest;
   /// nothing: all of it.
   std::optional<std::size_t> room = std::nullopt;

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -17,19 +19,36 @@
 namespace tandem {
 namespace {
 
-// As they are kept.
-constexpr std::string_view beside_backward = "beside backward";
-constexpr std::string_view in_line = "in line";
-
-/// What it must gain to go without side work: as much as most steps differ from one measurement to
-/// the next. Of those that differ by more, as ResNet-50 at 224 px by 1 %, either way is as good.
+/// What a way must gain on the one that is tried before it: as much as most steps differ from one
+/// measurement to the next. Of those that differ by more, as ResNet-50 at 224 px by 1 %, either way
+/// is as good.
 constexpr double least_gain = 0.005;
+
+/// How a step may be run.
+struct StepWay {
+  SideWork side_work = SideWork::by_size;
+  NormDeferral norm_deferral = NormDeferral::by_size;
+
+  bool operator==(const StepWay&) const = default;
+};
+
+/// As it is kept.
+std::string name_of(const StepWay& way) {
+  return fmt::format("{}, {}",
+                     way.side_work == SideWork::never ? "weight gradients in line"
+                                                      : "weight gradients beside backward",
+                     way.norm_deferral == NormDeferral::for_memory
+                         ? "normalisations left for memory alone"
+                         : "normalisations left by size");
+}
 
 /// What makes a step the same work as another one.
 std::string key_of(const Graph& graph, const ParameterStore& parameters,
                    const StepPlanOptions& options) {
-  std::string text = fmt::format("{} {} {} {}", options.accumulation, options.freeze_statistics,
-                                 options.batch_groups, static_cast<int>(options.norm_deferral));
+  std::string text =
+      fmt::format("{} {} {} {} {} {}", options.accumulation, options.freeze_statistics,
+                  options.batch_groups, static_cast<int>(options.side_work),
+                  static_cast<int>(options.norm_deferral), static_cast<int>(options.norm_kernels));
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.nodes()[i];
     text +=
@@ -46,62 +65,120 @@ std::string key_of(const Graph& graph, const ParameterStore& parameters,
                      hash_text(text));
 }
 
-/// Makes plans of one step, and the choice among them.
-class SideWorkChoice {
+/// Makes plans of one step, and the choice among them: by size at first, then one thing after the
+/// other is changed, and stays so where the step is faster.
+class StepChoice {
  public:
-  SideWorkChoice(const Graph& graph, ParameterStore& parameters, AnyContext& context,
-                 const StepPlanOptions& options, KernelChoices& choices)
+  StepChoice(const Graph& graph, ParameterStore& parameters, AnyContext& context,
+             const StepPlanOptions& options, KernelChoices& choices)
       : graph_(graph),
         parameters_(parameters),
         context_(context),
         options_(options),
         choices_(choices),
-        key_(key_of(graph, parameters, options)) {}
+        key_(key_of(graph, parameters, options)),
+        changes_(changes_of(options)),
+        first_{by_size_of(options)} {}
 
   std::unique_ptr<StepPlan> plan() {
     if (!choices_.find(key_)) {
-      make(SideWork::by_size);
-      if (plan_->side_layers() == 0) return std::move(plan_);
+      make(first_);
+      if (std::ranges::none_of(changes_,
+                               [&](const Change& each) { return each.applies(*plan_); })) {
+        return std::move(plan_);
+      }
       // Where one rank chooses for all, the others wait for it here. It measures on this thread, on
       // which layers may tell of its progress.
       choices_.make([] {});
       if (!choices_.find(key_)) measure();
     }
-    const bool aside = choices_.find(key_) != in_line;
-    make(aside ? SideWork::by_size : SideWork::never);
+    make(kept());
     return std::move(plan_);
   }
 
  private:
-  void make(SideWork side_work) {
-    if (plan_ && options_.side_work == side_work) return;
+  /// Makes one thing of a way other than by size.
+  struct Change {
+    bool (*applies)(const StepPlan& by_size);
+    void (*make)(StepWay& way);
+  };
+
+  /// Of what the options leave to timing.
+  static std::vector<Change> changes_of(const StepPlanOptions& options) {
+    std::vector<Change> changes;
+    if (options.norm_deferral == NormDeferral::by_timing) {
+      changes.push_back(
+          {[](const StepPlan& plan) { return std::ranges::count(plan.deferred_norms(), true) > 0; },
+           [](StepWay& way) { way.norm_deferral = NormDeferral::for_memory; }});
+    }
+    if (options.side_work == SideWork::by_timing) {
+      changes.push_back({[](const StepPlan& plan) { return plan.side_layers() > 0; },
+                         [](StepWay& way) { way.side_work = SideWork::never; }});
+    }
+    return changes;
+  }
+  static StepWay by_size_of(const StepPlanOptions& options) {
+    StepWay way{options.side_work, options.norm_deferral};
+    if (way.side_work == SideWork::by_timing) way.side_work = SideWork::by_size;
+    if (way.norm_deferral == NormDeferral::by_timing) way.norm_deferral = NormDeferral::by_size;
+    return way;
+  }
+
+  /// What was chosen before; by size where that is no way of this step.
+  StepWay kept() const {
+    const auto name = choices_.find(key_);
+    const std::size_t sets = std::size_t{1} << changes_.size();
+    for (std::size_t set = 0; set < sets; ++set) {
+      StepWay way = first_;
+      for (std::size_t i = 0; i < changes_.size(); ++i) {
+        if ((set >> i & 1U) != 0) changes_[i].make(way);
+      }
+      if (name == name_of(way)) return way;
+    }
+    return first_;
+  }
+
+  void make(const StepWay& way) {
+    if (plan_ && way == way_) return;
     plan_.reset();  // there may be memory for one alone
-    options_.side_work = side_work;
+    way_ = way;
+    options_.side_work = way.side_work;
+    options_.norm_deferral = way.norm_deferral;
     plan_ = std::make_unique<StepPlan>(graph_, parameters_, context_, options_);
   }
 
   double time() {
-    return std::visit(
+    const double seconds = std::visit(
         [this](auto& device) {
           return time_step(device, graph_, context_, *plan_, options_.after_layer);
         },
         context_);
+    log_debug("{}: {:.4f} ms with {}", key_, 1e3 * seconds, name_of(way_));
+    return seconds;
   }
 
   void measure() {
     HostTensor statistics(context_, parameters_.all_buffers());
+    StepWay best = first_;
     try {
-      const double aside = time();
-      make(SideWork::never);
-      const double alone = time();
-      const bool gains = alone < (1.0 - least_gain) * aside;
-      choices_.record(key_, std::string(gains ? in_line : beside_backward));
-      log_debug("{}: {:.4f} ms with weight gradients beside backward, {:.4f} ms without", key_,
-                1e3 * aside, 1e3 * alone);
+      make(first_);
+      std::vector<Change> changes = changes_;
+      std::erase_if(changes, [&](const Change& each) { return !each.applies(*plan_); });
+      double fastest = time();
+      for (const Change& change : changes) {
+        StepWay other = best;
+        change.make(other);
+        make(other);
+        const double seconds = time();
+        if (seconds >= (1.0 - least_gain) * fastest) continue;
+        best = other;
+        fastest = seconds;
+      }
+      choices_.record(key_, name_of(best));
     } catch (const OutOfMemory& error) {
       log_debug("{} is not timed: {}", key_, error.what());
       // For the ranks that wait for this one, which may share its device.
-      choices_.remember(key_, std::string(beside_backward));
+      choices_.remember(key_, name_of(best));
     }
     statistics.write_back();
   }
@@ -112,7 +189,10 @@ class SideWorkChoice {
   StepPlanOptions options_;
   KernelChoices& choices_;
   std::string key_;
-  std::unique_ptr<StepPlan> plan_;  // of the side work that the options have
+  std::vector<Change> changes_;
+  StepWay first_;
+  StepWay way_{};
+  std::unique_ptr<StepPlan> plan_;  // of that way
 };
 
 }  // namespace
@@ -120,10 +200,12 @@ class SideWorkChoice {
 std::unique_ptr<StepPlan> make_step_plan(const Graph& graph, ParameterStore& parameters,
                                          AnyContext& context, const StepPlanOptions& options) {
   KernelChoices* const choices = kernel_choices(context);
-  const bool by_timing = options.side_work == SideWork::by_timing && options.training &&
-                         options.rank_sum == nullptr && choices != nullptr &&
+  const bool asked =
+      options.side_work == SideWork::by_timing || options.norm_deferral == NormDeferral::by_timing;
+  const bool by_timing = asked && options.training && options.rank_sum == nullptr &&
+                         choices != nullptr &&
                          std::visit([](auto& device) { return times_steps(device); }, context);
-  if (by_timing) return SideWorkChoice(graph, parameters, context, options, *choices).plan();
+  if (by_timing) return StepChoice(graph, parameters, context, options, *choices).plan();
   return std::make_unique<StepPlan>(graph, parameters, context, options);
 }
 

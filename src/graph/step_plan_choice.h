@@ -7,14 +7,15 @@
 
 namespace tandem {
 
-/// Makes a plan; of SideWork::by_timing the one that is faster. That is what was measured in an
-/// earlier run of such a step on this device, else what is measured now, in some seconds: forward
-/// and backward of one batch of noise, with side work by size and without any, each in a plan of
-/// its own, one after the other. What was found is kept for later runs (device/kernel_choices.h).
-/// Without any must be faster by more than measurements differ.
+/// Makes a plan; of SideWork::by_timing and NormDeferral::by_timing the ways that make a step the
+/// fastest. That is what was measured in an earlier run of such a step on this device, else what is
+/// measured now, in some seconds: forward and backward of one batch of noise, by size, then with
+/// normalisations left for memory alone, then without side work, each in a plan of its own, one
+/// after the other. What was found is kept for later runs (device/kernel_choices.h). Another way
+/// than by size must be faster by more than measurements differ.
 ///
-/// By size without a measurement where the device does nothing aside, no layer is small enough, the
-/// memory for a batch is missing, nothing is timed (TANDEM_TUNE), or ranks sum statistics
+/// By size without a measurement where that leaves nothing aside or to a reader, the memory for a
+/// batch is missing, nothing is timed (TANDEM_TUNE), or ranks sum statistics
 /// (StepPlanOptions::rank_sum), which could only be timed together. Of ranks that share a device
 /// the first one measures, as if it were alone there (parallel/shared_choices.h).
 ///

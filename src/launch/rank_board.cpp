@@ -105,7 +105,7 @@ int open_own(std::size_t bytes) {
 std::string group_text(const std::vector<SignalledRank>& group, const std::string& what) {
   std::vector<int> ranks;
   std::int64_t first = std::numeric_limits<std::int64_t>::max();
-  std::int64_t last = 0;
+  std::int64_t last = ProcessReport::before_first_step;
   for (const SignalledRank& each : group) {
     if (each.rank >= 0) ranks.push_back(each.rank);
     first = std::min(first, each.step);

@@ -59,6 +59,10 @@ struct BackwardNeeds {
 
 enum class Activation : std::uint8_t;
 
+/// How it is chosen on a GPU whether one kernel normalises a tensor or two: those that are fastest
+/// by themselves (layers/normalisation/batch_norm_choice_cuda.h), or by the tensor's size.
+enum class NormKernels : std::uint8_t { by_timing, by_size };
+
 /// What an unfinished value (KernelRequest::defers_norm) stands for: activation(scale x + shift),
 /// rounded to its type, with scales and shifts by channel that lie in a table beside it.
 struct DeferredNorm {
@@ -181,6 +185,7 @@ struct KernelRequest {
   /// rank's behind the other's. Batch statistics are taken over each one's samples, running ones
   /// follow the first one's. It divides the batch.
   std::int64_t batch_groups = 1;
+  NormKernels norm_kernels = NormKernels::by_timing;
 
   /// Whether the layer leaves its last steps, a normalisation's scale and shift and an activation,
   /// to the one reader of its output: the output then holds what they apply to, and is kept until

@@ -143,7 +143,8 @@ class Trainer::Run {
                total == config_.max_steps ? "max_steps" : "epochs");
     }
     first_step_ = position_.step;
-    own_report().set_step(position_.step);  // its evaluation may be left to this run
+    // Its evaluation may be left to this run.
+    if (position_.step > 0) own_report().set_step(position_.step);
     trains_ = true;
     parts_.heartbeat.begin_phase(heartbeat_advice);
     loader_.start(sampler_.ordinal(position_.epoch(), position_.step_in_epoch()));
@@ -431,8 +432,10 @@ class Trainer::Run {
   double wait_before_ = 0.0;
 };
 
-Trainer::Trainer(const RunConfig& config, const RunPlace& place, Communicator& communicator)
-    : run_(std::make_unique<Run>(config, place, communicator)) {}
+Trainer::Trainer(const RunConfig& config, const RunPlace& place, Communicator& communicator) {
+  own_report().set_step(ProcessReport::before_first_step);
+  run_ = std::make_unique<Run>(config, place, communicator);
+}
 Trainer::~Trainer() = default;
 
 TrainOutcome Trainer::run() { return run_->run(); }

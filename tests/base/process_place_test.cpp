@@ -20,6 +20,12 @@ TEST(PlaceText, HoldsWhatIsKnown) {
   EXPECT_EQ(place_text(3, "", 0), "rank 3 on " + host);
   EXPECT_EQ(place_text("ranks 1 and 2", "", 4, 4), "ranks 1 and 2 on " + host + ", step 4");
   EXPECT_EQ(place_text("ranks 1 and 2", "", 0, 5), "ranks 1 and 2 on " + host + ", steps 0 to 5");
+  constexpr std::int64_t before = ProcessReport::before_first_step;
+  EXPECT_EQ(place_text(1, "GPU-a", before), "rank 1 on " + host + ", GPU-a, before the first step");
+  EXPECT_EQ(place_text("ranks 1 and 2", "", before, before),
+            "ranks 1 and 2 on " + host + ", before the first step");
+  EXPECT_EQ(place_text("ranks 1 and 2", "", before, 1),
+            "ranks 1 and 2 on " + host + ", steps 0 to 1");
 }
 
 /// In a child: the other tests of this program are to find own_report() unasked for.

@@ -26,18 +26,18 @@ class LaunchAsTuned : public LaunchedJob {
             .build = build_id(tandem({}).front())};
   }
 
-  /// Keeps a choice of four processes of 30 % with three workers each, and no other.
-  void keep(const PlacementHost& host, const Words& settings = {}, int hosts = 1) const {
+  /// Keeps a choice, of four processes of 30 % at first, with three workers each, and no other.
+  void keep(const PlacementHost& host, const Words& settings = {}, int hosts = 1,
+            const Placement& placement = {.ranks_per_device = 4, .sm_percent = 30}) const {
     fs::remove_all(path("cache"));
     ConfigTable table = ConfigTable::from_file(path("run.toml"));
     table.override_key("train.device=cpu");
     for (const std::string& setting : settings) table.override_key(setting);
     PlacementStore(path("cache") / "placements")
-        .save(placement_key(read_run_config(table), host, hosts),
-              {.placement = {.ranks_per_device = 4, .sm_percent = 30},
-               .loader_workers = 3,
-               .hosts = hosts,
-               .date = "2026-05-06T07:08:09Z"});
+        .save(placement_key(read_run_config(table), host, hosts), {.placement = placement,
+                                                                   .loader_workers = 3,
+                                                                   .hosts = hosts,
+                                                                   .date = "2026-05-06T07:08:09Z"});
   }
 
   Launch automatic(const Words& settings = {}, const Words& options = {}) const {
@@ -101,6 +101,27 @@ TEST_F(LaunchAsTuned, StartsAsManyRanksAsTheTunerSaysWhateverTheConfigFolds) {
   EXPECT_EQ(occurrences(planned({}, "8", 1), " --sm-percent 30 "), 2U);
   EXPECT_EQ(occurrences(planned({"--colocation", "folded"}, "2", 4), "--sm-percent"), 0U)
       << "it was measured of processes";
+}
+
+TEST_F(LaunchAsTuned, LaysANumberOfRanksAsTheTunerLaidAsMany) {
+  const auto planned = [&](const char* ranks, const Words& options = {}) {
+    Words all{"--ranks-per-gpu", ranks, "--dry-run"};
+    all.insert(all.end(), options.begin(), options.end());
+    return run(with(launch(all, set({})), "TANDEM_CACHE_DIR", path("cache").string()));
+  };
+  keep(this_host(), {}, 1, {.ranks_per_device = 4, .colocation = Colocation::folded});
+  const Outcome same = planned("4");
+  EXPECT_EQ(occurrences(same.out, "2 processes on 1 host"), 1U) << same.out << same.err;
+  EXPECT_EQ(occurrences(same.out, "parallel.folded_ranks=4"), 2U) << same.out;
+  EXPECT_EQ(occurrences(same.err, "tuned on 2026-05-06T07:08:09Z: 4 folded"), 1U) << same.err;
+  // Another number, or what the user says, goes before it.
+  const Outcome other = planned("2");
+  EXPECT_EQ(occurrences(other.out, "4 processes on 1 host"), 1U) << other.out;
+  EXPECT_EQ(occurrences(other.err, "2 processes share each GPU; --colocation folded"), 1U)
+      << other.err;
+  const Outcome said = planned("4", {"--colocation", "processes"});
+  EXPECT_EQ(occurrences(said.out, "8 processes on 1 host"), 1U) << said.out;
+  EXPECT_EQ(occurrences(said.err, "tuned on"), 0U) << said.err;
 }
 
 TEST_F(LaunchAsTuned, SaysWhatToRunWhereNothingFits) {

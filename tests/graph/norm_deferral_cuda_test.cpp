@@ -198,27 +198,54 @@ INSTANTIATE_TEST_SUITE_P(Zoo, NormDeferralOfModelCudaTest,
                                          Deferring{"resnet18", 4}, Deferring{"resnet50", 5}),
                          [](const auto& each) { return each.param.model; });
 
-TEST_F(NormDeferralCudaTest, TakesLayersTooLargeForOneKernel) {
+/// Of normalisations by size so many are left to their readers.
+struct Large {
+  std::string model;
+  std::ptrdiff_t least;
+  std::ptrdiff_t most;
+};
+class NormDeferralOfLargeLayersCudaTest
+    : public NormDeferralCudaTest,
+      public testing::WithParamInterface<std::tuple<Large, Precision>> {};
+
+TEST_P(NormDeferralOfLargeLayersCudaTest, GoesBySize) {
+  const auto& [large, precision] = GetParam();
+  const Graph graph = model_of(large.model, 64);
+  expect_rounded(graph, {.batch = 32, .precision = precision}, NormDeferral::by_size, large.least,
+                 large.most);
+  // Of groups there is no kernel of all blocks.
+  expect_same(graph, {.batch = 64, .precision = precision, .groups = 2}, NormDeferral::by_size,
+              large.least, large.most);
+}
+
+INSTANTIATE_TEST_SUITE_P(Zoo, NormDeferralOfLargeLayersCudaTest,
+                         // At least the stem and the first block that widens, and not what follows
+                         // the last stride; of ResNets the stem.
+                         testing::Combine(testing::Values(Large{"mobilenet_v2", 2, 12},
+                                                          Large{"efficientnet_b0", 2, 12},
+                                                          Large{"resnet18", 1, 3}),
+                                          testing::Values(Precision::fp32, Precision::bf16)),
+                         [](const auto& each) {
+                           return std::get<0>(each.param).model + "_" +
+                                  std::string(name_of(std::get<1>(each.param)));
+                         });
+
+TEST_F(NormDeferralCudaTest, LeavesAShortcutInGroupsTooLargeForRegisters) {
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
-    const auto of_groups = [&](std::int64_t groups, const auto& expect) {
-      const Mode mode{.batch = 32 * groups, .precision = precision, .groups = groups};
-      // At least the stem and the first block that widens, and not what follows the last stride.
-      expect(model_of("mobilenet_v2", 64), mode, 2, 12);
-      expect(model_of("efficientnet_b0", 64), mode, 2, 12);
-      // The stem.
-      expect(model_of("resnet18", 64), mode, 1, 3);
-    };
-    of_groups(1, [&](const Graph& graph, const Mode& mode, auto least, auto most) {
-      expect_rounded(graph, mode, NormDeferral::by_size, least, most);
-    });
-    // Of groups there is no such kernel of all blocks.
-    of_groups(2, [&](const Graph& graph, const Mode& mode, auto least, auto most) {
-      expect_same(graph, mode, NormDeferral::by_size, least, most);
-    });
-    // And a shortcut, in groups, too large for registers.
     expect_same(model_of("resnet18", 112), {.batch = 256, .precision = precision, .groups = 2},
                 NormDeferral::by_size, 2, 4);
   }
+}
+
+TEST_F(NormDeferralCudaTest, LeavesForMemoryWhatIsSiluUnderASmallWindow) {
+  const auto left = [&](const std::string& model, NormDeferral deferral) {
+    const Mode mode{.batch = 32, .precision = Precision::bf16};
+    return run(context_, model_of(model, 64), mode, deferral).deferred;
+  };
+  EXPECT_EQ(left("mobilenet_v2", NormDeferral::for_memory), 0);
+  EXPECT_GT(left("mobilenet_v2", NormDeferral::by_size), 0);
+  EXPECT_EQ(left("efficientnet_b0", NormDeferral::for_memory),
+            left("efficientnet_b0", NormDeferral::by_size));
 }
 
 TEST_F(NormDeferralCudaTest, LeavesToMaximaWithoutABorder) {

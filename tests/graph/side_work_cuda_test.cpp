@@ -125,16 +125,27 @@ Graph small_images(const std::string& model) {
   return fuse(load_model(find_model(model), {.classes = 10, .size = 32}));
 }
 
-TEST_F(SideWorkCudaTest, LeavesTheBitsOfGradients) {
-  for (const Graph& graph : {smooth_model(), zoo_model("resnet8"), small_images("resnet18"),
-                             small_images("mobilenet_v2"), small_images("shufflenet_v2_x1_0")}) {
-    for (const Precision precision : {Precision::fp32, Precision::bf16}) {
-      for (const bool accumulate : {false, true}) {
-        expect_same_gradients(graph, precision, accumulate);
-      }
+class SideWorkOfModelCudaTest : public SideWorkCudaTest,
+                                public testing::WithParamInterface<std::string> {
+ protected:
+  static Graph model() {
+    if (GetParam() == "smooth") return smooth_model();
+    return GetParam() == "resnet8" ? zoo_model("resnet8") : small_images(GetParam());
+  }
+};
+
+TEST_P(SideWorkOfModelCudaTest, LeavesTheBitsOfGradients) {
+  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+    for (const bool accumulate : {false, true}) {
+      expect_same_gradients(model(), precision, accumulate);
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Zoo, SideWorkOfModelCudaTest,
+                         testing::Values("smooth", "resnet8", "resnet18", "mobilenet_v2",
+                                         "shufflenet_v2_x1_0"),
+                         [](const auto& each) { return each.param; });
 
 TEST_F(SideWorkCudaTest, IsForLayersThatFitInTheCache) {
   const Graph graph = small_images("resnet18");

@@ -75,13 +75,13 @@ TEST_F(StepPlanChoice, IsWhatWasKept) {
   (void)make();
   ASSERT_EQ(keys_of_steps().size(), 1U);
   const std::string key = keys_of_steps().front();
-  choices().record(key, "in line");
+  choices().record(key, "weight gradients in line, normalisations left by size");
   EXPECT_EQ(make()->side_layers(), 0U);
   {
     const ScopedVariable off("TANDEM_TUNE", "off");
     EXPECT_GT(make()->side_layers(), 0U) << "by size";
   }
-  choices().record(key, "beside backward");
+  choices().record(key, "weight gradients beside backward, normalisations left by size");
   EXPECT_GT(make()->side_layers(), 0U);
 }
 

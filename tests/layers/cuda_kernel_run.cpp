@@ -117,7 +117,8 @@ KernelResult run_cuda_kernel(AnyContext& context, const Layer& layer, const Kern
                                               .adds = mode.adds,
                                               .name = test_layer_name,
                                               .fixed_statistics = mode.fixed_statistics,
-                                              .batch_groups = mode.groups});
+                                              .batch_groups = mode.groups,
+                                              .norm_kernels = mode.norm_kernels});
   const KernelMemory sizes = kernel->memory();
   std::vector<Tensor> inputs;
   for (std::size_t i = 0; i < data.inputs.size(); ++i) {

@@ -13,6 +13,7 @@ struct CudaMode {
   std::vector<bool> wanted{};
   unsigned char content = 0xff;
   std::vector<bool> adds{};
+  NormKernels norm_kernels = NormKernels::by_size;  ///< what cases are made for
 };
 
 /// What run_kernel() does, on a CUDA device: values travel as f32 and are rounded to the

@@ -384,12 +384,13 @@ TEST_P(CudaProductTest, IsTheCpus) {
   ASSERT_TRUE(chosen && chosen->columns == columns);
   // And the layer asks for it: nothing else takes its statistics.
   const bool pair = row().kind == "conv_bn_pair";
-  ASSERT_TRUE(CudaBatchNorm::sums_apart(cuda, {.shape = shape,
-                                               .options = {},
-                                               .dtype = activation_dtype(precision()),
-                                               .training = true,
-                                               .defers = pair,
-                                               .joins = !pair}));
+  const BatchNormSetup setup{.shape = shape,
+                             .options = {},
+                             .dtype = activation_dtype(precision()),
+                             .training = true,
+                             .defers = pair,
+                             .use = pair ? SecondInput::none : SecondInput::joined};
+  ASSERT_EQ(batch_norm_ways(cuda, setup).front().forward, NormForward::two_kernels);
   expect_the_cpus(mode(true));
 }
 

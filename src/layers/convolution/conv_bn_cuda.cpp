@@ -5,6 +5,7 @@
 #include "device/arena.h"
 #include "layers/convolution/convolution_cuda.h"
 #include "layers/convolution/pointwise_statistics.h"
+#include "layers/normalisation/batch_norm_choice_cuda.h"
 #include "layers/normalisation/batch_norm_cuda.h"
 
 namespace tandem {
@@ -41,19 +42,24 @@ InputNorm second_norm(const std::optional<DeferredNorm>& left, const ForwardArgs
 
 /// Of the normalisation in training; with the convolution as its product where one kernel for both
 /// is the fastest way.
-CudaBatchNorm::Setup training_norm(CudaContext& context, const ConvBnOptions& options,
-                                   const KernelRequest& request) {
-  CudaBatchNorm::Setup setup{.shape = batch_norm_shape(request),
-                             .options = options.norm,
-                             .dtype = request.dtype(),
-                             .training = true,
-                             .fixed_statistics = request.fixed_statistics,
-                             .ranks = request.rank_sum,
-                             .defers = request.defers_norm,
-                             .second_is_left = left_of(request, 1).has_value(),
-                             .joins = options.join};
-  if (options.add) setup.behind_sum = options.activation;
-  if (left_of(request, 0) || !CudaBatchNorm::sums_apart(context, setup)) return setup;
+BatchNormSetup training_norm(CudaContext& context, const ConvBnOptions& options,
+                             const KernelRequest& request) {
+  BatchNormSetup setup{.shape = batch_norm_shape(request),
+                       .options = options.norm,
+                       .dtype = request.dtype(),
+                       .training = true,
+                       .fixed_statistics = request.fixed_statistics,
+                       .ranks = request.rank_sum,
+                       .defers = request.defers_norm,
+                       .use = second_use(options),
+                       .second_is_left = left_of(request, 1).has_value(),
+                       .activation = options.activation};
+  setup.way = choose_batch_norm_way(context, setup, request.norm_kernels);
+  // A kernel that makes x can sum what another one would read x for alone.
+  if (left_of(request, 0) || !setup.has_batch_statistics() ||
+      setup.way->forward != NormForward::two_kernels) {
+    return setup;
+  }
   const ConvolutionProblem problem =
       convolution_problem(ConvolutionOperation::forward, request.precision, options.conv,
                           request.inputs[0], request.output);
@@ -66,8 +72,7 @@ CudaBatchNorm::Setup training_norm(CudaContext& context, const ConvBnOptions& op
 class ConvBnTraining : public LayerKernel {
  public:
   ConvBnTraining(CudaContext& context, const ConvBnOptions& options, const KernelRequest& request)
-      : activation_(options.activation),
-        use_(second_use(options)),
+      : use_(second_use(options)),
         convolved_(request.output),
         dtype_(request.dtype()),
         input_gradient_(request.input_gradients[0]),
@@ -104,10 +109,8 @@ class ConvBnTraining : public LayerKernel {
     norm_.forward({.x = z,
                    .product_input = args.inputs[0],
                    .product_weight = args.weights[0],
-                   .use = use_,
                    .second = second_of(use_, args.inputs),
                    .second_norm = second_norm(left_, args),
-                   .activation = activation_,
                    .y = defers_ ? Tensor() : args.output,
                    .weight = args.parameters[1],
                    .bias = args.parameters[2],
@@ -121,8 +124,6 @@ class ConvBnTraining : public LayerKernel {
     const Tensor dz = convolved_gradient(args);
     const bool wanted = input_gradient_ || weight_gradient_ || use_ == SecondInput::joined;
     norm_.backward({.x = convolved(args),
-                    .activation = activation_,
-                    .use = use_,
                     .y = args.output,
                     .output_gradient = args.output_gradient,
                     .second_gradient = second_of(use_, args.input_gradients),
@@ -166,7 +167,6 @@ class ConvBnTraining : public LayerKernel {
     return use_ == SecondInput::joined ? convolved_in(args.handed_on) : args.output_gradient;
   }
 
-  Activation activation_;
   SecondInput use_;
   Shape convolved_;
   DType dtype_;
@@ -175,7 +175,7 @@ class ConvBnTraining : public LayerKernel {
   bool split_;
   bool defers_;
   std::optional<DeferredNorm> left_;
-  CudaBatchNorm::Setup setup_;
+  BatchNormSetup setup_;
   CudaBatchNorm norm_;
   std::unique_ptr<CudaConvolution> convolution_;
 };
@@ -184,15 +184,16 @@ class ConvBnTraining : public LayerKernel {
 class ConvBnEvaluation : public LayerKernel {
  public:
   ConvBnEvaluation(CudaContext& context, const ConvBnOptions& options, const KernelRequest& request)
-      : activation_(options.activation),
-        use_(second_use(options)),
+      : use_(second_use(options)),
         defers_(request.defers_norm),
         left_(request.input_norm),
         convolved_(nullptr, request.output, request.dtype()),
         norm_(context, {.shape = batch_norm_shape(request),
                         .options = options.norm,
                         .dtype = request.dtype(),
-                        .second_is_left = left_of(request, 1).has_value()}),
+                        .use = use_,
+                        .second_is_left = left_of(request, 1).has_value(),
+                        .activation = options.activation}),
         convolution_(make_cuda_convolution(
             context, options.conv, request.inputs[0], request.output,
             {.precision = request.precision, .input_norm = left_of(request, 0)})) {}
@@ -213,10 +214,8 @@ class ConvBnEvaluation : public LayerKernel {
                          : args.output;
     convolution_->forward(first_input(left_, args), args.weights[0], z, scratch);
     norm_.forward({.x = z,
-                   .use = use_,
                    .second = second_of(use_, args.inputs),
                    .second_norm = second_norm(left_, args),
-                   .activation = activation_,
                    .y = defers_ ? Tensor() : args.output,
                    .weight = args.parameters[1],
                    .bias = args.parameters[2],
@@ -235,7 +234,6 @@ class ConvBnEvaluation : public LayerKernel {
     return use_ == SecondInput::joined ? Arena::align(convolved_.bytes()) : 0;
   }
 
-  Activation activation_;
   SecondInput use_;
   bool defers_;
   std::optional<DeferredNorm> left_;

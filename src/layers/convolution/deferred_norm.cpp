@@ -25,6 +25,13 @@ NormReader reader_of_conv_bn(const ConvBnOptions& maker, const ConvBnOptions& re
              : NormReader::none;
 }
 
+/// How wide a convolution's window is that reads a SiLU; else 0.
+std::int64_t window_of_silu(const ConvBnOptions& maker, const Layer& reader) {
+  const auto* conv_bn = dynamic_cast<const ConvBn*>(&reader);
+  const bool is = maker.activation == Activation::silu && conv_bn != nullptr;
+  return is ? conv_bn->options().conv.window.kernel : 0;
+}
+
 /// Of maxima.
 bool takes_window(const Window& window, std::int64_t channels) {
   constexpr std::int64_t pack = 8;
@@ -54,12 +61,13 @@ bool normalise_alike(const KernelRequest& maker, const KernelRequest& reader) {
 bool gains_by_deferring(const ConvBnOptions& maker, const KernelRequest& maker_request,
                         const Layer& reader, const ResidentClusters& clusters) {
   if (!maker_request.training) return true;
-  const auto* conv_bn = dynamic_cast<const ConvBn*>(&reader);
-  if (maker.activation == Activation::silu && conv_bn != nullptr &&
-      conv_bn->options().conv.window.kernel == 5) {
-    return false;
-  }
+  if (window_of_silu(maker, reader) == 5) return false;
   return !takes_one_kernel(maker_request, clusters);
+}
+
+bool saves_memory_alone(const ConvBnOptions& maker, const KernelRequest& maker_request,
+                        const Layer& reader) {
+  return maker_request.training && window_of_silu(maker, reader) == 3;
 }
 
 bool gains_by_deferring(const CpuContext& /*context*/, const ConvBnOptions& /*maker*/,

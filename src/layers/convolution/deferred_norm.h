@@ -44,8 +44,13 @@ bool normalise_alike(const KernelRequest& maker, const KernelRequest& reader);
 bool gains_by_deferring(const ConvBnOptions& maker, const KernelRequest& maker_request,
                         const Layer& reader, const ResidentClusters& clusters);
 
-/// The same on this device; never on a CPU. And not where a sum's kernel would then read everything
-/// twice that it keeps else (layers/normalisation/persistent_tiles_cuda.h).
+/// Whether it is for the memory that it gains: it costs a little time.
+bool saves_memory_alone(const ConvBnOptions& maker, const KernelRequest& maker_request,
+                        const Layer& reader);
+
+/// The same as gains_by_deferring() on this device; never on a CPU. And not where a sum's kernel
+/// would then read everything twice that it keeps else
+/// (layers/normalisation/persistent_tiles_cuda.h).
 bool gains_by_deferring(const CpuContext& context, const ConvBnOptions& maker,
                         const KernelRequest& maker_request, const Layer& reader, std::size_t slot);
 bool gains_by_deferring(const CudaContext& context, const ConvBnOptions& maker,

@@ -1,5 +1,5 @@
 #include "layers/convolution/deferred_norm.h"
-#include "layers/normalisation/batch_norm_cuda.h"
+#include "layers/normalisation/batch_norm_ways_cuda.h"
 
 namespace tandem {
 
@@ -9,10 +9,11 @@ bool gains_by_deferring(const CudaContext& context, const ConvBnOptions& maker,
   const NormReader kind = norm_reader(maker, reader, slot, maker.conv.out_channels);
   if (kind != NormReader::sum || !has_statistics_of_rank(maker_request)) return true;
   // The reader's is of the same shape, and of the same statistics: normalise_alike().
-  return CudaBatchNorm::sums_apart(context, {.shape = batch_norm_shape(maker_request),
-                                             .options = maker.norm,
-                                             .dtype = maker_request.dtype(),
-                                             .training = true});
+  const BatchNormSetup readers{.shape = batch_norm_shape(maker_request),
+                               .options = maker.norm,
+                               .dtype = maker_request.dtype(),
+                               .training = true};
+  return batch_norm_ways(context, readers).front().forward == NormForward::two_kernels;
 }
 
 }  // namespace tandem

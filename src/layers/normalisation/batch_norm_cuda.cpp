@@ -7,6 +7,7 @@
 #include "device/arena.h"
 #include "device/cuda_context.h"
 #include "device/memory_kernels.h"
+#include "layers/normalisation/batch_norm_choice_cuda.h"
 #include "layers/normalisation/batch_norm_kernels_cuda.h"
 
 namespace tandem {
@@ -22,52 +23,19 @@ bool aligned(const Tensors&... tensors) {
   return ((reinterpret_cast<std::uintptr_t>(tensors.raw()) % 16 == 0) && ...);
 }
 
-/// Whether statistics are those of a batch.
-bool has_batch_statistics(const CudaBatchNorm::Setup& setup) {
-  return setup.training && !setup.fixed_statistics;
-}
-
-/// Where one kernel does: the statistics are the batch's, of this rank alone.
-std::optional<ResidentTiles> resident_tiles(const CudaContext& context,
-                                            const CudaBatchNorm::Setup& setup) {
-  if (!has_batch_statistics(setup) || setup.ranks != nullptr) return std::nullopt;
-  return make_resident_tiles(setup.shape, static_cast<int>(size_of(setup.dtype)),
-                             batch_norm_clusters(context));
-}
-
-/// Where one kernel is faster forward than two, which read what they find in memory more quickly:
-/// where it keeps enough of a tensor that is not resident. Measured; so is that backward, where it
-/// would keep two tensors, it gains nothing beside weights' gradients of other layers.
-std::optional<PersistentTiles> persistent_tiles(const CudaContext& context,
-                                                const CudaBatchNorm::Setup& setup) {
-  constexpr double least_kept = 0.4;
-  if (!has_batch_statistics(setup) || setup.ranks != nullptr || setup.joins || setup.defers ||
-      setup.second_is_left || resident_tiles(context, setup)) {
-    return std::nullopt;
-  }
-  const auto tiles = make_persistent_tiles(context, setup.shape, setup.dtype);
-  return tiles && tiles->kept() >= least_kept ? tiles : std::nullopt;
-}
-
 }  // namespace
 
-bool CudaBatchNorm::sums_apart(const CudaContext& context, const Setup& setup) {
-  if (!has_batch_statistics(setup)) return false;
-  if (setup.defers || setup.second_is_left) return true;
-  return !resident_tiles(context, setup) && !persistent_tiles(context, setup);
-}
-
-CudaBatchNorm::CudaBatchNorm(CudaContext& context, const Setup& setup)
+CudaBatchNorm::CudaBatchNorm(CudaContext& context, const BatchNormSetup& setup)
     : context_(&context), setup_(setup) {
   if (!setup_.training) return;
   if (setup_.fixed_statistics) setup_.ranks = nullptr;
   if (setup_.ranks != nullptr) {
     setup_.ranks->reserve(static_cast<std::size_t>(2 * setup_.shape.channels));
   }
-  resident_ = resident_tiles(context, setup_);
-  resident_forward_ = resident_ && !setup_.second_is_left;
-  saves_passes_ = setup_.behind_sum && !resident_ &&
-                  passes_are_bits(*setup_.behind_sum, size_of(setup_.dtype), setup_.shape.channels);
+  way_ = setup_.way.value_or(batch_norm_ways(context, setup_).front());
+  saves_passes_ = setup_.use == SecondInput::residual && !way_.resident_backward &&
+                  way_.forward != NormForward::resident &&
+                  passes_are_bits(setup_.activation, size_of(setup_.dtype), setup_.shape.channels);
   partial_bytes_ = batch_norm_partial_bytes(context, setup_.shape, setup_.dtype);
   std::size_t counters = batch_norm_counters(context, setup_.shape, setup_.dtype);
   if (setup_.product) {
@@ -75,11 +43,14 @@ CudaBatchNorm::CudaBatchNorm(CudaContext& context, const Setup& setup)
         std::max(partial_bytes_, Arena::align(setup_.product->partials() * sizeof(float)));
     counters = std::max(counters, setup_.product->counters());
   }
-  if (resident_) counters = std::max(counters, static_cast<std::size_t>(resident_->tiles));
-  if (!setup_.product) persistent_ = persistent_tiles(context, setup_);
-  if (persistent_) {
+  if (way_.forward == NormForward::resident || way_.resident_backward) {
+    resident_ = resident_tiles_of(context, setup_);
+    counters = std::max(counters, static_cast<std::size_t>(resident_.value().tiles));
+  }
+  if (way_.forward == NormForward::persistent) {
+    persistent_ = persistent_tiles_of(context, setup_, 0.0);
     partial_bytes_ =
-        std::max(partial_bytes_, Arena::align(persistent_->partials() * sizeof(float)));
+        std::max(partial_bytes_, Arena::align(persistent_.value().partials() * sizeof(float)));
     counters = std::max(counters, persistent_->counters());
   }
   const std::size_t bytes = counters * sizeof(unsigned);
@@ -110,7 +81,7 @@ std::size_t CudaBatchNorm::rank_bytes() const {
 
 std::size_t CudaBatchNorm::forward_scratch() const {
   if (!setup_.training) return BatchNormTable::bytes(setup_.shape);
-  return has_batch_statistics(setup_) ? partial_bytes_ + rank_bytes() : 0;
+  return setup_.has_batch_statistics() ? partial_bytes_ + rank_bytes() : 0;
 }
 
 std::size_t CudaBatchNorm::backward_scratch() const {
@@ -144,34 +115,34 @@ void CudaBatchNorm::forward(const Forward& args) {
       .epsilon = setup_.options.epsilon,
       .momentum = setup_.options.momentum};
   const bool deferred = !args.y.defined();
-  if (resident_forward_ && !deferred && aligned(args.x, args.second, args.y)) {
+  if (way_.forward == NormForward::resident && !deferred && aligned(args.x, args.second, args.y)) {
     batch_norm_resident_forward(*context_, *resident_,
                                 {.x = args.x,
-                                 .use = args.use,
+                                 .use = setup_.use,
                                  .second = args.second,
-                                 .activation = args.activation,
+                                 .activation = setup_.activation,
                                  .y = args.y},
                                 statistics);
     return;
   }
   if (persistent_ && !deferred && aligned(args.x, args.second, args.y)) {
-    batch_norm_persistent_forward(*context_, *persistent_, args.x, args.second, args.activation,
+    batch_norm_persistent_forward(*context_, *persistent_, args.x, args.second, setup_.activation,
                                   args.y, passes_in(args.saved), statistics,
                                   {.partials = args.scratch, .counters = counters_});
     return;
   }
-  if (has_batch_statistics(setup_)) {
+  if (setup_.has_batch_statistics()) {
     sum_statistics(args, statistics);
   } else {
     batch_norm_running_table(*context_, setup_.shape.channels, statistics);
   }
   if (deferred) return;
-  if (args.use == SecondInput::joined) {
-    batch_norm_join(*context_, setup_.shape, args.x, statistics.table, args.activation, args.second,
-                    args.y);
+  if (setup_.use == SecondInput::joined) {
+    batch_norm_join(*context_, setup_.shape, args.x, statistics.table, setup_.activation,
+                    args.second, args.y);
   } else {
     batch_norm_apply(*context_, setup_.shape, args.x, statistics.table,
-                     {.tensor = args.second, .norm = args.second_norm}, args.activation, args.y,
+                     {.tensor = args.second, .norm = args.second_norm}, setup_.activation, args.y,
                      passes_in(args.saved));
   }
 }
@@ -207,14 +178,14 @@ void CudaBatchNorm::backward(const Backward& args) {
                                      .offset = reinterpret_cast<float*>(at + coefficient_bytes()),
                                      .rows = all_rows(),
                                      .fixed_statistics = setup_.fixed_statistics};
-  if (resident_ &&
+  if (way_.resident_backward &&
       aligned(args.x, args.y, args.output_gradient, args.second_gradient, args.input_gradient)) {
     batch_norm_resident_backward(*context_, *resident_,
                                  {.x = args.x,
                                   .y = args.y,
                                   .output_gradient = args.output_gradient,
-                                  .activation = args.activation,
-                                  .use = args.use,
+                                  .activation = setup_.activation,
+                                  .use = setup_.use,
                                   .second_gradient = args.second_gradient,
                                   .input_gradient = args.input_gradient},
                                  gradients, counters_);
@@ -239,24 +210,24 @@ CudaBatchNorm::Summed CudaBatchNorm::sum_gradients(const Backward& args,
                                                    const BatchNormGradients& gradients,
                                                    double* sums) {
   const BatchNormWork work{.partials = args.scratch, .counters = counters_, .rank_sums = sums};
-  if (args.use == SecondInput::joined) {
+  if (setup_.use == SecondInput::joined) {
     // By itself, behind the activation, where the second pass overwrites it.
     batch_norm_sum_joined_gradients(*context_, setup_.shape, args.x, args.output_gradient,
-                                    args.activation, args.second_gradient, args.input_gradient,
+                                    setup_.activation, args.second_gradient, args.input_gradient,
                                     gradients, work);
     return {.gradient = args.input_gradient};
   }
   const bool wanted = args.second_gradient.defined();
-  if (args.use == SecondInput::none || (!wanted && args.activation == Activation::none)) {
-    batch_norm_sum_gradients(*context_, setup_.shape, args.x, args.output_gradient, args.activation,
-                             gradients, work);
-    return {.gradient = args.output_gradient, .left = args.activation};
+  if (setup_.use == SecondInput::none || (!wanted && setup_.activation == Activation::none)) {
+    batch_norm_sum_gradients(*context_, setup_.shape, args.x, args.output_gradient,
+                             setup_.activation, gradients, work);
+    return {.gradient = args.output_gradient, .left = setup_.activation};
   }
   // Behind a residual the derivative takes a tensor to read, so the gradient behind the activation
   // is kept: as the residual's gradient, which it is, else where the output's gradient was.
   const Tensor dz = wanted ? args.second_gradient : args.output_gradient;
   batch_norm_sum_residual_gradients(*context_, setup_.shape, args.x, args.y, passes_in(args.saved),
-                                    args.output_gradient, args.activation, dz, gradients, work);
+                                    args.output_gradient, setup_.activation, dz, gradients, work);
   return {.gradient = dz};
 }
 
@@ -266,12 +237,7 @@ class BatchNormCudaKernel : public LayerKernel {
  public:
   BatchNormCudaKernel(CudaContext& context, const BatchNormOptions& options,
                       const KernelRequest& request)
-      : norm_(context, {.shape = batch_norm_shape(request),
-                        .options = options,
-                        .dtype = request.dtype(),
-                        .training = request.training,
-                        .fixed_statistics = request.fixed_statistics,
-                        .ranks = request.rank_sum}) {}
+      : norm_(context, setup_of(context, options, request)) {}
 
   KernelMemory memory() const override {
     return {.saved = norm_.saved(),
@@ -301,6 +267,18 @@ class BatchNormCudaKernel : public LayerKernel {
   }
 
  private:
+  static BatchNormSetup setup_of(CudaContext& context, const BatchNormOptions& options,
+                                 const KernelRequest& request) {
+    BatchNormSetup setup{.shape = batch_norm_shape(request),
+                         .options = options,
+                         .dtype = request.dtype(),
+                         .training = request.training,
+                         .fixed_statistics = request.fixed_statistics,
+                         .ranks = request.rank_sum};
+    if (request.training) setup.way = choose_batch_norm_way(context, setup, request.norm_kernels);
+    return setup;
+  }
+
   CudaBatchNorm norm_;
 };
 

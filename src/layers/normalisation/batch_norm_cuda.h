@@ -5,19 +5,16 @@
 
 #include "layers/activation.h"
 #include "layers/normalisation/batch_norm.h"
-#include "layers/normalisation/persistent_tiles_cuda.h"
-#include "layers/normalisation/pointwise_statistics_cuda.h"
-#include "layers/normalisation/resident_tiles.h"
+#include "layers/normalisation/batch_norm_ways_cuda.h"
 
 namespace tandem {
 
 /// Batch normalisation of NHWC rows on a CUDA device, fused with what usually follows it: a
 /// residual sum, an activation, a join. Two kernels forward, statistics and result, and two
-/// backward; x is read twice in both, but where the kernel that makes x sums its statistics.
-/// Tensors of some MB, for which most of the time would go into starting the second kernel, have
-/// one of each, which keeps them in registers: see ResidentTiles. Those of some ten MB have one
-/// forward, which keeps what it can in shared memory: see PersistentTiles. Enqueued on the
-/// context's stream; results are the same bits from run to run.
+/// backward; x is read twice in both, but where the kernel that makes x sums its statistics. Or
+/// one: of tensors of some MB, for which most of the time would go into starting the second kernel,
+/// both ways, of some ten MB forward (batch_norm_ways()). Enqueued on the context's stream; results
+/// are the same bits from run to run, by the same way.
 ///
 /// Several groups of rows, each with statistics of its own, take as many kernels as one.
 ///
@@ -25,26 +22,7 @@ namespace tandem {
 /// its own. Tensors are of one dtype, tables and parameters f32.
 class CudaBatchNorm {
  public:
-  struct Setup {
-    BatchNormShape shape;
-    BatchNormOptions options;
-    DType dtype = DType::f32;
-    bool training = false;
-    bool fixed_statistics = false;  ///< in training: the running ones
-    RankSum* ranks = nullptr;       ///< as KernelRequest::rank_sum
-    bool defers = false;            ///< Forward::y is undefined
-    bool second_is_left = false;    ///< Forward::second_norm is given
-    bool joins = false;             ///< SecondInput::joined
-    /// What is behind a residual sum, where there is one.
-    std::optional<Activation> behind_sum{};
-    /// Where not empty, x is the result of this kernel, which makes its statistics too.
-    std::optional<PointwiseTiles> product{};
-  };
-
-  /// Whether forward() reads x for statistics alone, which a kernel that makes x could sum instead.
-  static bool sums_apart(const CudaContext& context, const Setup& setup);
-
-  CudaBatchNorm(CudaContext& context, const Setup& setup);
+  CudaBatchNorm(CudaContext& context, const BatchNormSetup& setup);
   ~CudaBatchNorm();
   CudaBatchNorm(const CudaBatchNorm&) = delete;
   CudaBatchNorm& operator=(const CudaBatchNorm&) = delete;
@@ -58,11 +36,9 @@ class CudaBatchNorm {
     /// Where the setup has a product: its operands, and x is what forward() makes first.
     Tensor product_input{};
     Tensor product_weight{};
-    SecondInput use = SecondInput::none;
     Tensor second{};  ///< the residual, or what is joined, of a multiple of the channels of x
     /// What is left to do to a residual, which has no activation.
     InputNorm second_norm{};
-    Activation activation = Activation::none;
     /// May be x; joined, of twice its channels, and then memory of its own. Undefined: it is left
     /// to be done by the table.
     Tensor y;
@@ -79,8 +55,6 @@ class CudaBatchNorm {
 
   struct Backward {
     Tensor x;
-    Activation activation = Activation::none;
-    SecondInput use = SecondInput::none;
     /// The result; read behind a residual and an activation alone, and not where bits of it are
     /// saved.
     Tensor y{};
@@ -117,14 +91,13 @@ class CudaBatchNorm {
   Summed sum_gradients(const Backward& args, const BatchNormGradients& gradients, double* sums);
 
   CudaContext* context_;
-  Setup setup_;
-  /// Where one kernel does: the statistics are the batch's, of this rank alone.
-  std::optional<ResidentTiles> resident_{};
-  bool resident_forward_ = false;  ///< that one, forward; in training
+  BatchNormSetup setup_;
+  BatchNormWay way_{};                           ///< in training
+  std::optional<ResidentTiles> resident_{};      ///< where the way has them
+  std::optional<PersistentTiles> persistent_{};  ///< the same
   bool saves_passes_ = false;      ///< forward, for backward; then all tensors are 16-byte aligned
-  std::optional<PersistentTiles> persistent_{};  ///< where one kernel does, forward alone
-  std::size_t partial_bytes_ = 0;                ///< in training
-  unsigned* counters_ = nullptr;                 ///< in training
+  std::size_t partial_bytes_ = 0;  ///< in training
+  unsigned* counters_ = nullptr;   ///< in training
 };
 
 std::unique_ptr<LayerKernel> make_batch_norm_kernel(CudaContext& context,

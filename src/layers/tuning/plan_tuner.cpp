@@ -28,19 +28,19 @@ bool takes_libraries() { return tune_setting() != "own"; }
 /// Of the libraries' plans where none is timed.
 std::size_t untimed_plans() { return takes_libraries() ? 1 : 0; }
 
-/// The fastest plan that computes what it should, or the first where nothing is measured.
-PlanChoice try_plans(CudaContext& context, const ConvolutionProblem& problem,
-                     const std::string& key, const PlansToTry& tried) {
+/// They keep the plans and the memory to try them on.
+std::vector<PlanCandidate> candidates_of(CudaContext& context, const ConvolutionProblem& problem,
+                                         const PlansToTry& tried) {
   std::size_t scratch_bytes = 0;
   for (const auto& plan : tried.plans) scratch_bytes = std::max(scratch_bytes, plan->scratch());
-  const PlanTrial trial(context, problem, scratch_bytes, tried.bias);
+  const auto trial = std::make_shared<const PlanTrial>(context, problem, scratch_bytes, tried.bias);
   std::vector<PlanCandidate> candidates;
   for (const auto& plan : tried.plans) {
     candidates.push_back({.name = plan->name(),
-                          .time = [&](float best) { return trial.time(*plan, best); },
-                          .fault = [&] { return trial.fault(*plan); }});
+                          .time = [=](float best) { return trial->time(*plan, best); },
+                          .fault = [=] { return trial->fault(*plan); }});
   }
-  return may_measure() ? fastest_right(key, candidates) : first_right(key, candidates);
+  return candidates;
 }
 
 /// Says what takes the time, at first and now and then.
@@ -53,19 +53,19 @@ void tell_progress(const CudaContext& context, const KernelChoices& choices) {
   }
 }
 
-/// One of the plans that are made for it, whose memory is then given back; kept for later runs
-/// where it was measured, else for this process.
-PlanChoice choose(CudaContext& context, const ConvolutionProblem& problem, const std::string& key,
-                  const MakePlans& make) {
+/// The fastest of the ways that are made for it, whose memory is then given back, or the first
+/// where nothing is measured, of those that compute what they should; kept for later runs where it
+/// was measured, else for this process.
+PlanChoice choose(CudaContext& context, const std::string& key, const MakeCandidates& make) {
   KernelChoices& choices = context.libraries().choices;
   if (may_measure()) tell_progress(context, choices);
   const auto begin = std::chrono::steady_clock::now();
-  const PlansToTry tried = make();
-  PlanChoice choice = try_plans(context, problem, key, tried);
+  const std::vector<PlanCandidate> candidates = make();
+  PlanChoice choice = may_measure() ? fastest_right(key, candidates) : first_right(key, candidates);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   if (choice.name.empty()) return choice;
   log_debug("{}: {} of {} candidates, {:.4f} ms, chosen in {:.2f} s", key, choice.name,
-            tried.plans.size(), choice.ms, took.count());
+            candidates.size(), choice.ms, took.count());
   may_measure() ? choices.record(key, choice.name) : choices.remember_untimed(key, choice.name);
   return choice;
 }
@@ -83,8 +83,8 @@ void warn_of_untried(const std::string& key, const OutOfMemory& error) {
 ConvolutionPlanPtr try_candidates(CudaContext& context, const ConvolutionProblem& problem,
                                   const std::string& key) {
   const std::size_t most = may_measure() ? most_plans_a_layout : untimed_plans();
-  const PlanChoice choice = choose(context, problem, key, [&] {
-    return PlansToTry{.plans = candidate_plans(context, problem, most)};
+  const PlanChoice choice = choose(context, key, [&] {
+    return candidates_of(context, problem, {.plans = candidate_plans(context, problem, most)});
   });
   if (!choice.name.empty()) {
     auto plan = restore_plan(context, problem, choice.name);
@@ -141,10 +141,10 @@ ConvolutionPlanPtr make_plan(CudaContext& context, const ConvolutionProblem& pro
 }
 
 /// The name that choose_way() has.
-std::string try_ways(CudaContext& context, const ConvolutionProblem& problem,
-                     const std::string& key, const MakePlans& make, const std::string& fallback) {
+std::string try_ways(CudaContext& context, const std::string& key, const MakeCandidates& make,
+                     const std::string& fallback) {
   try {
-    const PlanChoice choice = choose(context, problem, key, make);
+    const PlanChoice choice = choose(context, key, make);
     if (!choice.name.empty()) return choice.name;
     log_warning("{}: of the ways that were tried {}; '{}' is taken", key, why_none(choice),
                 fallback);
@@ -171,20 +171,26 @@ ConvolutionPlanPtr choose_plan(CudaContext& context, const ConvolutionProblem& p
   return plan;
 }
 
-std::string choose_way(CudaContext& context, const ConvolutionProblem& problem,
-                       const std::string& key, const MakePlans& make, const std::string& fallback) {
+std::string choose_way(CudaContext& context, const std::string& key, const MakeCandidates& make,
+                       const std::string& fallback) {
   context.activate();
   if (!takes_libraries()) return fallback;
   std::optional<std::string> name = known_name(context, key);
   if (name) return *name;
-  if (!may_measure()) return try_ways(context, problem, key, make, fallback);
+  if (!may_measure()) return try_ways(context, key, make, fallback);
   KernelChoices& choices = context.libraries().choices;
   choices.make([&] {
     context.activate();  // this may be another thread
     name = choices.find(key);
-    if (!name) name = try_ways(context, problem, key, make, fallback);
+    if (!name) name = try_ways(context, key, make, fallback);
   });
   return *name;
+}
+
+std::string choose_way(CudaContext& context, const ConvolutionProblem& problem,
+                       const std::string& key, const MakePlans& make, const std::string& fallback) {
+  return choose_way(
+      context, key, [&] { return candidates_of(context, problem, make()); }, fallback);
 }
 
 }  // namespace tandem

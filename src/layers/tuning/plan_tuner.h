@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "layers/plans/convolution_plan.h"
+#include "layers/tuning/plan_choice.h"
 
 namespace tandem {
 
@@ -30,9 +31,15 @@ struct PlansToTry {
 };
 using MakePlans = std::function<PlansToTry()>;
 
-/// The same for other plans of a problem than those of layers/plans/convolution_plan.h: the name of
-/// the chosen one, under `key`. `fallback`: the name of what is taken, with a warning, where memory
-/// to try them is missing, or none is right: a plan that is known to be.
+/// Ways to compute something that is not a plan's alone; they hold what they run on.
+using MakeCandidates = std::function<std::vector<PlanCandidate>()>;
+
+/// The same for any ways to compute what `key` says: the name of the chosen one. `fallback`: the
+/// name of what is taken, with a warning, where memory to try them is missing, or none is right: a
+/// way that is known to be.
+std::string choose_way(CudaContext& context, const std::string& key, const MakeCandidates& make,
+                       const std::string& fallback);
+/// The same for other plans of a problem than those of layers/plans/convolution_plan.h.
 std::string choose_way(CudaContext& context, const ConvolutionProblem& problem,
                        const std::string& key, const MakePlans& make, const std::string& fallback);
 

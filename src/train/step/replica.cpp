@@ -160,6 +160,7 @@ StepPlanOptions Replica::plan_options(const RunConfig& config, std::int64_t micr
           .rank_sum = rank_sum_.get(),
           .batch_groups = config.folded_ranks,
           .side_work = config.side_work,
+          .norm_deferral = NormDeferral::by_timing,
           .room = share_ ? std::optional(share_->bytes) : std::nullopt,
           .after_layer = [this] { end_layer(); }};
 }
@@ -197,6 +198,7 @@ std::size_t Replica::activations_by_few(const RunConfig& config, std::int64_t mi
   try {
     StepPlanOptions options = plan_options(config, few);
     options.norm_deferral = NormDeferral::as_of_many;
+    options.norm_kernels = NormKernels::by_size;
     options.lend_gradients = false;  // saves no more with many samples than the gradients take
     const StepPlan plan(graph_, store_, store_.context(), options);
     return plan.activation_bytes() / static_cast<std::size_t>(few) *
