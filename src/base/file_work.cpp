@@ -88,7 +88,7 @@ void await_file_work(const FilePatience& patience, const std::function<void()>& 
       meanwhile();
     } catch (const std::exception& error) {
       // `work` uses what this error takes down.
-      leave_last_words(with_step(error.what()));
+      leave_last_words_of_step(error.what());
       done.wait();
       throw;
     }

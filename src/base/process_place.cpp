@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/host_name.h"
+#include "base/last_words.h"
 #include "base/process_report.h"
 
 namespace tandem {
@@ -40,7 +41,7 @@ std::string place_text(const std::string& ranks, const std::string& device, std:
   } else if (last_step > 0) {
     text += fmt::format(", step {}", last_step);
   } else if (last_step == ProcessReport::before_first_step) {
-    text += ", before the first step";
+    text += ", step 0";
   }
   return text;
 }
@@ -55,8 +56,12 @@ std::string at_step() {
   return step > 0 ? fmt::format("step {}: ", step) : std::string();
 }
 
-std::string with_step(const std::string& words) {
-  return begins_with_step(words) ? words : at_step() + words;
+void leave_last_words_of_step(const std::string& words, std::chrono::milliseconds grace) noexcept {
+  try {
+    leave_last_words(begins_with_step(words) ? words : at_step() + words, grace);
+  } catch (const std::exception&) {
+    leave_last_words(words, grace);
+  }
 }
 
 void set_process_device(const std::string& device) {

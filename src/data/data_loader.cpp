@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "base/heartbeat.h"
-#include "base/last_words.h"
 #include "base/process_place.h"
 #include "base/standstill.h"
 #include "data/data_timeout.h"
@@ -258,7 +257,7 @@ void DataLoader::fail_to_read(const Slot& slot) const {
     if (slot.error) std::rethrow_exception(slot.error);
   } catch (const std::exception& error) {
     // What takes this loader down waits for the thread that hangs.
-    leave_last_words(with_step(error.what()), std::chrono::milliseconds(0));
+    leave_last_words_of_step(error.what(), std::chrono::milliseconds(0));
     throw;
   }
   const auto first = std::ranges::find_if(slot.read, [](const auto& read) { return !read; });

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/last_words.h"
 #include "base/process_place.h"
 
 namespace tandem {
@@ -15,7 +14,7 @@ namespace tandem {
 class DataTimeout : public SystemError {
  public:
   explicit DataTimeout(const std::string& message) : SystemError(message) {
-    leave_last_words(with_step(what()), std::chrono::milliseconds(0));
+    leave_last_words_of_step(what(), std::chrono::milliseconds(0));
   }
 };
 

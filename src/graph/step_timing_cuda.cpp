@@ -14,11 +14,11 @@ namespace tandem {
 namespace {
 
 /// Until the clocks of a device that was idle have risen.
-constexpr double warm_up_seconds = 0.1;
+constexpr double warm_up_seconds = 0.2;
 /// Of a round of launches behind each other, without the gap in which the host notices that one has
 /// ended.
 constexpr double round_seconds = 0.01;
-constexpr double seconds_in_all = 0.3;
+constexpr double seconds_in_all = 0.5;
 constexpr int least_rounds = 3;
 constexpr int most_rounds = 15;
 

@@ -6,8 +6,8 @@
 #include <exception>
 #include <functional>
 
+#include "base/last_words.h"
 #include "base/log.h"
-#include "base/process_place.h"
 #include "parallel/bf16_sum.h"
 
 namespace tandem {
@@ -128,14 +128,6 @@ Tensor Communicator::attach(const Tensor& arena) {
   TANDEM_CHECK(arena.dtype() == DType::f32, "attach: the elements are {}, not f32",
                name_of(arena.dtype()));
   return do_attach(arena);
-}
-
-void leave_last_words_of_step(const std::string& words) noexcept {
-  try {
-    leave_last_words(with_step(words));
-  } catch (const std::exception&) {  // no memory for it
-    leave_last_words(words);
-  }
 }
 
 void tell_at_the_end(const std::exception& error) noexcept {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/heartbeat.h"
-#include "base/last_words.h"
+#include "base/process_place.h"
 #include "parallel/shared_device.h"
 #include "tensor/tensor.h"
 
@@ -40,10 +40,6 @@ class Request {
  protected:
   Request() = default;
 };
-
-/// Leaves them (base/last_words.h) with the training step that is under way, as own_report() knows
-/// it, where the words do not begin with it: whoever would add it may not be reached.
-void leave_last_words_of_step(const std::string& words) noexcept;
 
 /// Waiting for other ranks took too long: one of them hangs or is gone. The message names what was
 /// waited for, and the ranks that give no sign of life, or whose devices do not go on. Nothing that

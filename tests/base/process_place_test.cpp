@@ -21,9 +21,9 @@ TEST(PlaceText, HoldsWhatIsKnown) {
   EXPECT_EQ(place_text("ranks 1 and 2", "", 4, 4), "ranks 1 and 2 on " + host + ", step 4");
   EXPECT_EQ(place_text("ranks 1 and 2", "", 0, 5), "ranks 1 and 2 on " + host + ", steps 0 to 5");
   constexpr std::int64_t before = ProcessReport::before_first_step;
-  EXPECT_EQ(place_text(1, "GPU-a", before), "rank 1 on " + host + ", GPU-a, before the first step");
+  EXPECT_EQ(place_text(1, "GPU-a", before), "rank 1 on " + host + ", GPU-a, step 0");
   EXPECT_EQ(place_text("ranks 1 and 2", "", before, before),
-            "ranks 1 and 2 on " + host + ", before the first step");
+            "ranks 1 and 2 on " + host + ", step 0");
   EXPECT_EQ(place_text("ranks 1 and 2", "", before, 1),
             "ranks 1 and 2 on " + host + ", steps 0 to 1");
 }
@@ -31,7 +31,7 @@ TEST(PlaceText, HoldsWhatIsKnown) {
 /// In a child: the other tests of this program are to find own_report() unasked for.
 void expect_words(std::int64_t step, const char* words, const std::string& with_step_in_front) {
   testing::expect_spoken(step, ("^" + with_step_in_front + "$").c_str(), [words] {
-    leave_last_words(with_step(words));
+    leave_last_words_of_step(words);
     throw Error(words);
   });
 }

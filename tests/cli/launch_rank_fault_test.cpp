@@ -190,7 +190,7 @@ TEST_F(HungDevice, WhileItsRankChoosesKernelsIsToldAndEndedWithTheJob) {
   const Outcome outcome = end_after_fault(job);
   only_line_of_failure(outcome,
                        {"error: nothing has moved for ", "raise parallel.timeout_seconds",
-                        fmt::format("(rank 0 on {}", host_name()), ", before the first step)"});
+                        fmt::format("(rank 0 on {}", host_name()), ", step 0)"});
   for (const pid_t process : processes) expect_gone(process);
   expect_nothing_left();
 }

@@ -134,7 +134,7 @@ TEST_P(StandingStarts, WhileThePlanIsMadeAreTold) {
   const auto program = start(on_ranks(GetParam(), arguments), "plan");
   const Outcome outcome = end_after_fault(*program);
   expect_line(outcome, "nothing has moved for [0-9.]+ s, .*" +
-                           (GetParam() == 1 ? "\\(" + host_name() : place(0)) + "\\)$");
+                           (GetParam() == 1 ? "\\(" + host_name() : place(0)) + ", step 0\\)$");
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, StandingStarts, testing::Values(1, 2));

@@ -86,9 +86,9 @@ class KilledStart : public HangingCall, public testing::WithParamInterface<int> 
     const Outcome outcome = end_after_fault(job);
     EXPECT_EQ(outcome.code, 128 + SIGKILL) << outcome.err;
     const std::string line = only_error(outcome);
-    EXPECT_TRUE(
-        line.starts_with(fmt::format("error: rank {} on {}, {} was ended by signal 9 (Killed)",
-                                     GetParam(), host_name(), device().gpu)))
+    EXPECT_TRUE(line.starts_with(
+        fmt::format("error: rank {} on {}, {}, step 0 was ended by signal 9 (Killed)", GetParam(),
+                    host_name(), device().gpu)))
         << outcome.err;
     for (const pid_t process : processes) expect_gone(process);
     expect_nothing_left();

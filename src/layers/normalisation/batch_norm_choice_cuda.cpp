@@ -1,12 +1,15 @@
 #include "layers/normalisation/batch_norm_choice_cuda.h"
 
+#include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 
 #include "base/error.h"
 #include "device/arena.h"
+#include "device/cuda_check.h"
 #include "device/cuda_context.h"
 #include "device/memory_kernels.h"
 #include "layers/normalisation/batch_norm_cuda.h"
@@ -78,8 +81,11 @@ class BatchNormTrial {
 
   /// As a tensor is in a step that was just written, with nothing else in the cache.
   void refresh(const Tensor& tensor) {
-    set_to_zero(context_, beyond_the_cache_.data(), beyond_the_cache_.bytes());
-    set_to_zero(context_, tensor.raw(), tensor.bytes());
+    enqueue_zeros(beyond_the_cache_.data(), beyond_the_cache_.bytes());
+    enqueue_zeros(tensor.raw(), tensor.bytes());
+  }
+  void enqueue_zeros(void* memory, std::size_t bytes) {
+    TANDEM_CUDA_CHECK(cudaMemsetAsync(memory, 0, bytes, context_.stream()));
   }
   void refresh_all() {
     refresh(x_);

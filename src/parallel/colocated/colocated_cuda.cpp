@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/last_words.h"
 #include "device/memory_kernels.h"
 #include "parallel/bf16_sum.h"
 #include "parallel/colocated/colocated_handle.h"

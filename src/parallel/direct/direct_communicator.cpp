@@ -4,6 +4,7 @@
 #include <exception>
 #include <thread>
 
+#include "base/last_words.h"
 #include "device/cuda_context.h"
 #include "parallel/cuda_event_pool.h"
 #include "parallel/device_timeout.h"
