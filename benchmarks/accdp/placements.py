@@ -198,7 +198,9 @@ def last_words(printed: str) -> str:
 
 def rates_of(bench: dict) -> dict:
     """Of bench's JSON what figures are made of."""
-    gpu = bench.get("gpu", {})
+    gpu = bench.get("gpu")
+    if not isinstance(gpu, dict):  # CPUs, or too short to tell
+        gpu = {}
     return {
         "step_images_per_second": bench["step"]["images_per_second"],
         "training_images_per_second": bench["with_loader"]["images_per_second"],

@@ -72,6 +72,7 @@ Json ranks_json(const BenchResult& result) {
 }
 
 Json gpu_json(const BenchResult& result) {
+  if (!result.gpu) return "unavailable";
   return {{"sm_activity", told(result.gpu->sm_activity)},
           {"sm_occupancy", told(result.gpu->sm_occupancy)},
           {"tensor_activity", told(result.gpu->tensor_activity)},
@@ -122,7 +123,7 @@ std::string bench_json(const BenchResult& result) {
                     {"activation_bytes", result.activation_bytes},
                     {"device_bytes", told(result.device_bytes)},
                     {"process_bytes", result.process_bytes}};
-  if (result.gpu) json["gpu"] = gpu_json(result);
+  if (result.on_gpus()) json["gpu"] = gpu_json(result);
   if (!result.times.layers.empty()) add_details(json, result);
   // A command line need not be UTF-8.
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";

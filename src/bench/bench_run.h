@@ -73,6 +73,7 @@ struct BenchResult {
   std::optional<std::size_t> device_bytes{};  ///< in use on the GPU, by whatever runs there
   std::size_t process_bytes = 0;              ///< of the host, at most so far
 
+  bool on_gpus() const { return threads == 0; }
   double images_per_second(const StepRate& rate) const {
     return static_cast<double>(global_batch) / rate.seconds;
   }

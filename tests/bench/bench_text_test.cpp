@@ -100,8 +100,19 @@ TEST(BenchTextTest, WhatWasNotMeasuredIsUnavailable) {
       << text;
 }
 
+TEST(BenchTextTest, CountersOfTooShortAStretchAreUnavailable) {
+  BenchResult made = result();
+  made.gpu.reset();
+  made.joules_per_1000_images.reset();
+  const nlohmann::json json = nlohmann::json::parse(bench_json(made));
+  ASSERT_TRUE(json.contains("gpu"));
+  EXPECT_EQ(json["gpu"], "unavailable");
+  EXPECT_EQ(bench_text(made, false).find("multiprocessors"), std::string::npos);
+}
+
 TEST(BenchTextTest, OnACpuThereIsNothingOfAGpu) {
   BenchResult made = result();
+  made.threads = 2;
   made.gpu.reset();
   made.device_bytes.reset();
   const nlohmann::json json = nlohmann::json::parse(bench_json(made));

@@ -65,6 +65,7 @@ lr = 0.05
   // Large ones alone; the last blocks' fit the registers.
   EXPECT_GE(std::ranges::count_if(result.times.layers, left), 2);
   EXPECT_LT(std::ranges::count_if(result.times.layers, left), 17);
+  EXPECT_TRUE(result.on_gpus());
 }
 
 }  // namespace
