@@ -287,6 +287,7 @@ HostSlots deal_to_this_host(const LaunchArguments& arguments, LaunchPlan& plan) 
   slot.gpus = requested_gpus(arguments.slot.gpus, device);
   const GpuList gpus = gpus_of_host(slot, arguments.dry_run);
   const std::vector<GpuInfo> used = choose_gpus(slot.gpus, gpus);
+  plan.on_gpus = !used.empty();
   if (used.empty()) {
     require_no_gpu_options(slot);
   } else {
@@ -321,10 +322,11 @@ void ask_of_other_hosts(const LaunchArguments& arguments, LaunchPlan& plan) {
   SlotRequest& slot = plan.rank.slot;
   const DeviceKind device = device_of_other_hosts(plan.rank.command);
   slot.gpus = requested_gpus(arguments.slot.gpus, device);
-  if (slot.gpus == "none") {
-    require_no_gpu_options(slot);
-  } else {
+  plan.on_gpus = slot.gpus != "none";
+  if (plan.on_gpus) {
     warn_of_idle_gpus(slot.gpus, device);
+  } else {
+    require_no_gpu_options(slot);
   }
   if (arguments.ranks_per_gpu == "auto") {
     input_error(
@@ -333,7 +335,7 @@ void ask_of_other_hosts(const LaunchArguments& arguments, LaunchPlan& plan) {
   }
   place_ranks(arguments, requested(arguments), plan.rank);
   plan.processes_per_host = processes_of_other_hosts(slot);
-  if (slot.gpus != "none") check_mps_environment(slot);
+  if (plan.on_gpus) check_mps_environment(slot);
 }
 
 /// resumed_command(), by a launcher that waits no longer for a disk than ranks for what they read

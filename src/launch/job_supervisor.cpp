@@ -76,7 +76,7 @@ JobEnd run_plan(const LaunchPlan& plan, const SignalQueue& signals) {
   remove_abandoned_boards();
   const SharedMemoryFolder shared_memory_folder(plan.rank.job);
   JobEnd end = run_job(start_command(plan, plan.starter, ::geteuid() == 0), plan.rank.job,
-                       ending_patience(plan), signals);
+                       ending_patience(plan), signals, start_environment(plan));
   remove_rank_boards(plan.rank.job);
   return end;
 }

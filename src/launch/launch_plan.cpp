@@ -78,6 +78,12 @@ std::vector<std::string> mpirun_command(const LaunchPlan& plan, bool as_root) {
     }
     command.insert(command.end(), {"--host", join(places, ",")});
   }
+  // Its own environment goes to ranks of this host alone.
+  if (!plan.keeps_mpirun_quiet()) {
+    for (const auto& [name, value] : start_environment(plan)) {
+      command.insert(command.end(), {"-x", name});
+    }
+  }
   command.insert(command.end(), {"-n", fmt::format("{}", plan.processes())});
   return command;
 }
@@ -153,6 +159,11 @@ std::vector<std::string> start_command(const LaunchPlan& plan, Starter starter, 
   return command;
 }
 
+EnvironmentChanges start_environment(const LaunchPlan& plan) {
+  if (!plan.on_gpus || plan.rank.slot.reuse_mps) return {};
+  return {{"CUDA_MPS_PIPE_DIRECTORY", no_mps_daemon}};
+}
+
 std::chrono::seconds ending_patience(const LaunchPlan& plan) {
   // Ranks survive SIGTERM where they train, and Slurm sends SIGKILL by default 30 s later
   // (KillWait).
@@ -181,9 +192,12 @@ std::string plan_text(const LaunchPlan& plan, const HostSlots& slots, bool as_ro
                         slots.daemons.size() == 1 ? "" : "s");
   }
   for (const Starter starter : {Starter::mpirun, Starter::srun}) {
-    text += fmt::format("{}{}:\n  {}\n", starter == Starter::mpirun ? "mpirun" : "srun",
-                        starter == plan.starter ? " (what is started)" : "",
-                        shell_line(start_command(plan, starter, as_root)));
+    text += fmt::format("{}{}:\n ", starter == Starter::mpirun ? "mpirun" : "srun",
+                        starter == plan.starter ? " (what is started)" : "");
+    for (const auto& [name, value] : start_environment(plan)) {
+      text += fmt::format(" {}={}", name, value);
+    }
+    text += fmt::format(" {}\n", shell_line(start_command(plan, starter, as_root)));
   }
   return text;
 }

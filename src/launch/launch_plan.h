@@ -22,6 +22,7 @@ struct LaunchPlan {
   /// With srun: inside a job step, whose resources only a step that overlaps it gets.
   bool inside_step = false;
   int processes_per_host = 1;
+  bool on_gpus = false;  ///< each process has one, or a share of one
   /// Whether mpirun, on this host alone, says what it has to say of ranks that end. Its boxes say
   /// nothing there that ranks, or this program, do not say in a line.
   bool mpirun_speaks = false;
@@ -43,6 +44,11 @@ std::vector<std::string> read_hosts(const std::string& text);
 /// The command line that starts the plan's processes, the starter first. As root, and with more
 /// processes than cores, Open MPI is told that it is meant.
 std::vector<std::string> start_command(const LaunchPlan& plan, Starter starter, bool as_root);
+
+/// What is set in the starter's environment, and so in that of what it starts until a rank is told
+/// its daemon: Open MPI's parts may use CUDA too, and are to be no clients of a daemon of the
+/// user's. Empty for that one's ranks and without GPUs.
+EnvironmentChanges start_environment(const LaunchPlan& plan);
 
 /// How long the plan's starter may take to end the job once a rank of this host has failed, before
 /// it counts as stuck: longer than where all goes well.

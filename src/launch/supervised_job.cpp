@@ -27,14 +27,14 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// In the child.
-[[noreturn]] void become(const std::vector<char*>& arguments, const sigset_t& mask, pid_t parent,
-                         const ExecReport& report) {
+[[noreturn]] void become(const std::vector<char*>& arguments, const std::vector<char*>& variables,
+                         const sigset_t& mask, pid_t parent, const ExecReport& report) {
   if (::setsid() < 0) report.fail("setsid");
   report.die_with_parent(SIGTERM, parent);
   const int nothing = ::open("/dev/null", O_RDONLY);
   if (nothing < 0 || ::dup2(nothing, STDIN_FILENO) < 0) report.fail("/dev/null");
   if (::sigprocmask(SIG_SETMASK, &mask, nullptr) != 0) report.fail("sigprocmask");
-  ::execvp(arguments[0], arguments.data());
+  ::execvpe(arguments[0], arguments.data(), variables.data());
   report.fail();
 }
 
@@ -159,15 +159,18 @@ class StuckStarter {
 }  // namespace
 
 JobEnd run_job(const std::vector<std::string>& words, const std::string& job,
-               Standstill::Seconds patience, const SignalQueue& signals) {
+               Standstill::Seconds patience, const SignalQueue& signals,
+               const EnvironmentChanges& changes) {
   EndNotices ends(job);
   std::vector<std::string> command = words;
+  std::vector<std::string> environment = changed_environment(changes);
   const std::vector<char*> arguments = exec_array(command);
+  const std::vector<char*> variables = exec_array(environment);
   ExecReport report;
   const pid_t parent = ::getpid();
   const pid_t process = ::fork();
   if (process < 0) system_error("cannot fork: {}", std::strerror(errno));
-  if (process == 0) become(arguments, signals.mask_before(), parent, report);
+  if (process == 0) become(arguments, variables, signals.mask_before(), parent, report);
   StopRequests requests(process);
   StuckStarter stuck(process, command[0], patience);
   int status = 0;

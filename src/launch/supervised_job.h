@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/standstill.h"
+#include "base/subprocess.h"
 #include "launch/signal_queue.h"
 #include "launch/watcher_list.h"
 
@@ -51,9 +52,10 @@ struct JobEnd {
 /// says so, at once or, where it could not be written, as JobEnd::unsaid, and mpirun and the ranks
 /// of this host are killed. Time in which this process was stopped does not count.
 ///
-/// Call it from the thread that runs main(). Throws SystemError where the command cannot be
-/// started.
+/// `environment`: what is set in the starter's. Call it from the thread that runs main(). Throws
+/// SystemError where the command cannot be started.
 JobEnd run_job(const std::vector<std::string>& command, const std::string& job,
-               Standstill::Seconds patience, const SignalQueue& signals);
+               Standstill::Seconds patience, const SignalQueue& signals,
+               const EnvironmentChanges& environment = {});
 
 }  // namespace tandem

@@ -47,13 +47,19 @@ class RanksBesideAnotherDaemon : public LaunchedJob {
   /// A job of two ranks, which is ended by `end`.
   template <typename Look>
   Outcome job(const Words& options, const Look& look) {
-    const auto program = started(among_variables(launch(options, endless_job())));
+    const auto program =
+        started(with_script(among_variables(launch(options, endless_job())), "mpirun",
+                            fmt::format("#!/bin/sh\necho \"${}\" > {}\nPATH=${{PATH#*:}}\n"
+                                        "exec mpirun \"$@\"\n",
+                                        pipe_variable, pipes_of_mpirun_)));
     for (int rank = 0; rank < 2; ++rank) look(program->rank_process(rank));
     program->signal(SIGTERM);
     const Outcome outcome = program->wait();
     EXPECT_EQ(outcome.code, 75) << outcome.err;
     return outcome;
   }
+  /// Of the mpirun of the last job().
+  std::string pipes_of_mpirun() const { return read_file(pipes_of_mpirun_); }
   static fs::path id_file(const fs::path& pipes) { return pipes / "nvidia-cuda-mps-control.pid"; }
   static void expect_no_limits(pid_t process) {
     EXPECT_EQ(environment_of(process, share_variable), "not set");
@@ -69,6 +75,9 @@ class RanksBesideAnotherDaemon : public LaunchedJob {
   }
 
   const std::string pipes_ = path("mine").string();
+
+ private:
+  const std::string pipes_of_mpirun_ = path("pipes_of_mpirun").string();
 };
 
 TEST_F(RanksBesideAnotherDaemon, LeaveItAloneWithAGpuEach) {
@@ -76,6 +85,7 @@ TEST_F(RanksBesideAnotherDaemon, LeaveItAloneWithAGpuEach) {
     EXPECT_EQ(environment_of(rank, pipe_variable), "/nonexistent");
     expect_no_limits(rank);
   }));
+  EXPECT_EQ(pipes_of_mpirun(), "/nonexistent\n");
 }
 
 TEST_F(RanksBesideAnotherDaemon, GetNoneOfItsLimitsFromTheirOwnDaemon) {
@@ -86,6 +96,7 @@ TEST_F(RanksBesideAnotherDaemon, GetNoneOfItsLimitsFromTheirOwnDaemon) {
     // What a daemon inherits is what its clients get where they say nothing.
     expect_no_limits(std::stoi(read_file(id_file(own))));
   }));
+  EXPECT_EQ(pipes_of_mpirun(), "/nonexistent\n");
 }
 
 TEST_F(RanksBesideAnotherDaemon, UseItOnRequestWithAGpuEachToo) {
@@ -94,6 +105,7 @@ TEST_F(RanksBesideAnotherDaemon, UseItOnRequestWithAGpuEachToo) {
     EXPECT_EQ(environment_of(rank, share_variable), "10");
     EXPECT_EQ(environment_of(rank, limit_variable), "0=1G");
   });
+  EXPECT_EQ(pipes_of_mpirun(), pipes_ + "\n");
   EXPECT_EQ(outcome.err.find("ignored"), std::string::npos) << outcome.err;
 }
 
@@ -137,6 +149,7 @@ TEST_F(RanksBesideAnotherDaemon, HaveItsVariablesAsTheyAreWithoutGpus) {
         EXPECT_EQ(environment_of(rank, share_variable), "10");
         EXPECT_EQ(environment_of(rank, "CUDA_VISIBLE_DEVICES"), "") << "it sees a GPU";
       });
+  EXPECT_EQ(pipes_of_mpirun(), pipes_ + "\n");
   EXPECT_EQ(outcome.err.find("ignored"), std::string::npos) << outcome.err;
 }
 
@@ -153,6 +166,9 @@ TEST_F(RanksBesideAnotherDaemon, AreToldByADryRun) {
     const Outcome outcome = told(options);
     EXPECT_EQ(occurrences(outcome.out, unset + "/nonexistent "), 1U) << outcome.out << outcome.err;
     EXPECT_EQ(outcome.out.find("MPS: "), std::string::npos) << outcome.out;
+    EXPECT_EQ(occurrences(outcome.out, fmt::format("\n  {}=/nonexistent mpirun ", pipe_variable)),
+              1U)
+        << outcome.out;
     expect_one_warning(outcome);
   }
   const Outcome several = told({"--ranks-per-gpu", "2", "--sm-percent", "40"});

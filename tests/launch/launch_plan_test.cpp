@@ -55,6 +55,39 @@ TEST(StartCommand, OfSeveralHosts) {
                 rank_words);
 }
 
+TEST(StartCommand, LeadsNobodyToAnotherDaemonOfMps) {
+  LaunchPlan on_gpus = plan();
+  on_gpus.on_gpus = true;
+  const EnvironmentChanges none{{"CUDA_MPS_PIPE_DIRECTORY", "/nonexistent"}};
+  EXPECT_EQ(start_environment(on_gpus), none);
+  const auto line = [&] { return shell_line(start_command(on_gpus, Starter::mpirun, false)); };
+  // mpirun hands its environment on to ranks of its own host.
+  EXPECT_EQ(line(), std::string("mpirun -q --oversubscribe --bind-to none -n 4 ") + rank_words);
+  on_gpus.hosts = {"node-a", "node-b"};
+  on_gpus.host_count = 2;
+  EXPECT_EQ(line(), std::string("mpirun --oversubscribe --bind-to none --host node-a:4,node-b:4 "
+                                "-x CUDA_MPS_PIPE_DIRECTORY -n 8 ") +
+                        rank_words);
+  const std::string text = plan_text(on_gpus, {}, false);
+  for (const char* part : {"\n  CUDA_MPS_PIPE_DIRECTORY=/nonexistent mpirun --oversub",
+                           "\n  CUDA_MPS_PIPE_DIRECTORY=/nonexistent srun --mpi=pmix "}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << " is missing in:\n" << text;
+  }
+}
+
+TEST(StartCommand, LeavesTheEnvironmentWithoutGpusAndForTheUsersDaemon) {
+  LaunchPlan reusing = plan();
+  reusing.on_gpus = true;
+  reusing.rank.slot.reuse_mps = true;
+  for (LaunchPlan each : {plan(), reusing}) {
+    each.hosts = {"node-a", "node-b"};
+    EXPECT_EQ(start_environment(each), EnvironmentChanges());
+    const Texts words = start_command(each, Starter::mpirun, false);
+    EXPECT_EQ(std::ranges::count(words, "-x"), 0);
+    EXPECT_EQ(plan_text(each, {}, false).find("CUDA_MPS_PIPE_DIRECTORY"), std::string::npos);
+  }
+}
+
 TEST(StartCommand, InsideAJobStepOverlapsIt) {
   LaunchPlan nested = plan();
   nested.inside_step = true;
