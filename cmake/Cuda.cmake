@@ -5,6 +5,9 @@ set(TANDEM_CUDA AUTO CACHE STRING "Build the CUDA backend: AUTO, ON or OFF")
 set_property(CACHE TANDEM_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(TANDEM_CUDNN_FRONTEND_DIR "" CACHE PATH
   "Folder of cudnn_frontend.h; empty: see cmake/FindCudnnFrontend.cmake")
+option(TANDEM_FETCH_CUDNN_FRONTEND
+  "Fetch cudnn-frontend's headers from GitHub where they alone are missing for CUDA" ON)
+include(FetchCudnnFrontend)
 
 # Compute capabilities of this machine's cards, as CMake writes architectures; a second variable
 # takes their number. Cards before Ampere (8.0) do not count: kernels multiply bf16 on tensor cores.
@@ -113,10 +116,22 @@ if(NOT TANDEM_CUDA STREQUAL "OFF")
   endif()
   # 1.13 is the first whose Graph builds a plan without a handle: against 1.12 the code does not compile.
   find_package(CudnnFrontend 1.13 QUIET)
+  set(not_fetched "")
+  if(NOT CudnnFrontend_INCLUDE_DIR AND TANDEM_FETCH_CUDNN_FRONTEND AND NOT missing)
+    tandem_fetch_cudnn_frontend(CudnnFrontend_FETCHED_DIR not_fetched)
+    if(not_fetched)
+      string(PREPEND not_fetched
+        " (v${TANDEM_CUDNN_FRONTEND_VERSION} could not be fetched from ${TANDEM_CUDNN_FRONTEND_URL}: ")
+      string(APPEND not_fetched "),")
+    else()
+      find_package(CudnnFrontend 1.13 QUIET)
+    endif()
+  endif()
   if(NOT CudnnFrontend_FOUND)
+    string(CONCAT headers "cudnn-frontend's headers${not_fetched} by tools/install_dependencies.sh --cuda "
+      "or -DTANDEM_CUDNN_FRONTEND_DIR=...")
     tandem_missing(
-      "cudnn-frontend's headers by tools/install_dependencies.sh --cuda or -DTANDEM_CUDNN_FRONTEND_DIR=..."
-      1.13 "${CudnnFrontend_VERSION}" "in ${CudnnFrontend_INCLUDE_DIR}")
+      "${headers}" 1.13 "${CudnnFrontend_VERSION}" "in ${CudnnFrontend_INCLUDE_DIR}")
   endif()
   list(JOIN missing ", " missing)
   if(NOT missing)

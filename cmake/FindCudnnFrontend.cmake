@@ -1,7 +1,8 @@
 # cudnn-frontend, which is headers alone: the target CudnnFrontend::headers, CudnnFrontend_VERSION and
 # CudnnFrontend_INCLUDE_DIR, the folder of cudnn_frontend.h. It is looked for anew each time, in
 # TANDEM_CUDNN_FRONTEND_DIR, where tools/install_dependencies.sh puts it, where CMake looks for headers,
-# and last in a wheel (nvidia-cudnn-frontend) of the active virtual environment or of python3.
+# in a wheel (nvidia-cudnn-frontend) of the active virtual environment or of python3, and last in
+# CudnnFrontend_FETCHED_DIR.
 include(FindPackageHandleStandardArgs)
 
 # Where wheels of the active virtual environment, and then of the python3 on the PATH, put headers:
@@ -28,7 +29,8 @@ find_file(CudnnFrontend_HEADER cudnn_frontend.h NO_CACHE
   HINTS ${TANDEM_CUDNN_FRONTEND_DIR} ${PROJECT_SOURCE_DIR}/build/cudnn_frontend/include)
 if(NOT CudnnFrontend_HEADER)
   tandem_wheel_includes(folders)
-  find_file(CudnnFrontend_HEADER cudnn_frontend.h PATHS ${folders} NO_DEFAULT_PATH NO_CACHE)
+  find_file(CudnnFrontend_HEADER cudnn_frontend.h PATHS ${folders} ${CudnnFrontend_FETCHED_DIR}
+    NO_DEFAULT_PATH NO_CACHE)
 endif()
 cmake_path(GET CudnnFrontend_HEADER PARENT_PATH CudnnFrontend_INCLUDE_DIR)
 set(CudnnFrontend_VERSION "")

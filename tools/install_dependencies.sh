@@ -15,8 +15,8 @@ Only what is missing is installed; where nothing is, nothing is asked of the net
                   that reads a run's event files with it (from PyPI: Debian has no package)
   --cuda          also cudnn-frontend's headers in build/cudnn_frontend, for the CUDA backend (from
                   PyPI). Where nvcc is on the PATH they are fetched without this option too, and if
-                  that fails the build goes on without CUDA. The CUDA Toolkit, cuDNN and NCCL are
-                  NVIDIA's to install
+                  that fails CMake tries GitHub, and else builds without CUDA. The CUDA Toolkit,
+                  cuDNN and NCCL are NVIDIA's to install
   --help          this text
 TEXT
 }
@@ -155,7 +155,7 @@ install_cudnn_frontend() {
     rm -rf "$work"
     echo "cudnn-frontend $cudnn_frontend_version could not be fetched from PyPI (no network?): ${reason:-no wheel}" >&2
     if [[ $cuda == yes ]]; then exit 1; fi
-    echo "The build goes on without CUDA."
+    echo "The build goes on: CMake tries GitHub where it builds for CUDA, and else does without."
     return
   fi
   rm -rf "$folder"

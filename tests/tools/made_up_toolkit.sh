@@ -69,14 +69,15 @@ SH
 # The only folder of programs that Cuda.cmake finds; empty: none.
 programs=
 
-# configure_again AUTO|ON [CMake's options]: the exit status, with what CMake said in $work/log.
+# configure_again AUTO|ON [CMake's options]: the exit status, with what CMake said in $work/log. Nothing
+# is fetched unless an option says so.
 configure_again() {
   local status=0 look=OFF
   if [[ -n $programs ]]; then look=ON; fi
   PATH=${programs:-$PATH} "$cmake" -S "$work/project" -B "$work/build" -G Ninja -D "CMAKE_MAKE_PROGRAM=$ninja" \
     -D "TANDEM_CUDA=$1" -D "CMAKE_CUDA_COMPILER=$toolkit/bin/nvcc" -D "CUDAToolkit_ROOT=$toolkit" \
     -D "TANDEM_CUDNN_FRONTEND_DIR=$toolkit/include" -D CMAKE_CUDA_ARCHITECTURES=90 \
-    -D "LOOK_ON_PATH=$look" "${@:2}" >"$work/log" 2>&1 || status=$?
+    -D TANDEM_FETCH_CUDNN_FRONTEND=OFF -D "LOOK_ON_PATH=$look" "${@:2}" >"$work/log" 2>&1 || status=$?
   echo "$status"
 }
 
