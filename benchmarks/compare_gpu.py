@@ -22,6 +22,7 @@ import time
 
 from gpu_sides import (HERE, Case, Report, Side, SideError, add_options, chosen_cases, errors_of,
                        rates, table_of, tandem_command, tensor_gib, thousands)
+from provenance import tandem_beside, versions_of
 
 MODES = ["eager", "graph", "compile", "compile-graph", "compile-max", "compile-reduce-overhead"]
 
@@ -178,7 +179,9 @@ def main() -> None:
         parser.error(f"unknown modes: {', '.join(unknown)}; there are {', '.join(MODES)}")
     cases = chosen_cases(parser, args)
 
-    report = Report(args.out, {"rounds": args.rounds, "seconds": args.seconds, "modes": args.modes})
+    ours = versions_of(tandem_beside([args.program])) if args.program else {}
+    report = Report(args.out, {"tandem_versions": ours, "rounds": args.rounds,
+                               "seconds": args.seconds, "modes": args.modes})
     Comparison(args, report).run(cases)
     print(table([report.data]))
 

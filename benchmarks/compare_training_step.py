@@ -20,6 +20,8 @@ import statistics
 import subprocess
 import sys
 
+from provenance import provenance, tandem_beside
+
 HERE = pathlib.Path(__file__).parent
 CASES = [  # model, size, batch, classes, steps
     ("resnet18", 32, 64, 10, 8),
@@ -88,8 +90,9 @@ def main() -> None:
                 runs.append(run(name, command, case, args.threads))
     print(file=sys.stderr)
     args.out.write_text(json.dumps(
-        {"cpu": cpu_name(), "cores": os.cpu_count(), "system": platform.platform(),
-         "threads": args.threads, "runs": runs}, indent=1) + "\n")
+        {**provenance(tandem_beside([args.program])), "cpu": cpu_name(),
+         "cores": os.cpu_count(), "system": platform.platform(), "threads": args.threads,
+         "runs": runs}, indent=1) + "\n")
 
     print("| model, px, batch | contender | img/s | lowest..highest | peak MiB |")
     print("| --- | --- | --- | --- | --- |")

@@ -21,6 +21,7 @@ import time
 
 from gpu_sides import (Case, Report, Side, SideError, add_options, chosen_cases, errors_of, rates,
                        table_of, tandem_command, tensor_gib, thousands)
+from provenance import tandem_beside, versions_of
 
 
 def prepare(report: Report, case: Case, variants: dict[str, list[str]],
@@ -103,8 +104,9 @@ def main() -> None:
         return
     cases = chosen_cases(parser, args)
     args.variants = parse_variants(parser, args.variant)
-    report = Report(args.out, {"rounds": args.rounds, "seconds": args.seconds,
-                               "variants": args.variants})
+    first = next(iter(args.variants.values()))
+    report = Report(args.out, {"versions": versions_of(tandem_beside(first)), "rounds": args.rounds,
+                               "seconds": args.seconds, "variants": args.variants})
     start = time.monotonic()
     for case in cases:
         spent = time.monotonic() - start

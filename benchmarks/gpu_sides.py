@@ -2,7 +2,6 @@
 turns, and the file of what they said."""
 
 import argparse
-import datetime
 import json
 import os
 import pathlib
@@ -13,6 +12,8 @@ import sys
 import tempfile
 import time
 from typing import NamedTuple
+
+from provenance import provenance
 
 HERE = pathlib.Path(__file__).parent
 
@@ -108,10 +109,7 @@ class Report:
 
     def __init__(self, path: pathlib.Path, facts: dict):
         self.path = path
-        self.data = {
-            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-            "card": query_card(), "commit": query_commit(), "versions": {},
-            **facts, "prepared": [], "runs": [], "errors": []}
+        self.data = {**provenance(), **facts, "prepared": [], "runs": [], "errors": []}
         self.write()
 
     def add(self, kind: str, case: Case, side: str, values: dict) -> None:
@@ -126,26 +124,6 @@ class Report:
         temporary = self.path.with_name(self.path.name + ".tmp")
         temporary.write_text(json.dumps(self.data, indent=1) + "\n")
         temporary.replace(self.path)
-
-
-def output_of(command: list[str]) -> str | None:
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20, cwd=HERE)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
-
-
-def query_card() -> dict:
-    fields = ["name", "driver_version", "memory.total", "power.limit", "clocks.max.sm"]
-    text = output_of(["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader"])
-    if not text:
-        return {"name": "unknown"}
-    return dict(zip(fields, [value.strip() for value in text.splitlines()[0].split(",")]))
-
-
-def query_commit() -> str | None:
-    return output_of(["git", "describe", "--always", "--dirty", "--abbrev=12"])
 
 
 def tandem_command(program: list[str], case: Case) -> list[str]:

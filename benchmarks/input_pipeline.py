@@ -16,6 +16,8 @@ import statistics
 import subprocess
 import time
 
+from provenance import provenance, tandem_beside
+
 
 class Torchvision:
     def __init__(self, paths):
@@ -104,10 +106,10 @@ def main():
         rounds.append(times)
     summary = summarised(rounds)
     if arguments.out:
-        versions = torchvision.versions() if torchvision else {}
+        facts = provenance(tandem_beside([arguments.binary]))
+        facts["versions"] |= torchvision.versions() if torchvision else {}
         arguments.out.write_text(json.dumps(
-            {"files": len(paths), "versions": versions, "summary": summary, "rounds": rounds},
-            indent=1) + "\n")
+            {**facts, "files": len(paths), "summary": summary, "rounds": rounds}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ Variants are more settings of the run, measured in the same rounds:
 """
 
 import argparse
-import datetime
 import json
 import pathlib
 import statistics
@@ -24,6 +23,8 @@ import subprocess
 import sys
 import tempfile
 from typing import NamedTuple
+
+from provenance import provenance
 
 
 class Case(NamedTuple):
@@ -116,7 +117,7 @@ def run(options) -> None:
     for name, *settings in options.variant or []:
         variants[name] = settings
     measurements: list[dict] = []
-    record = {"date": datetime.date.today().isoformat(), "precision": options.precision,
+    record = {**provenance(options.program), "precision": options.precision,
               "seconds": options.seconds, "variants": variants, "measurements": measurements}
     for round_number in range(options.rounds):
         for case in options.case:

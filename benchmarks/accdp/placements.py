@@ -8,7 +8,6 @@ tried twice. The raw file is written anew after every run, so that what was meas
 
 import argparse
 import dataclasses
-import datetime
 import json
 import os
 import pathlib
@@ -20,6 +19,9 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+
+sys.path.append(str(HERE.parent))
+from provenance import CARD, doctor_lines, query_cards, query_commit, query_date  # noqa: E402
 
 MODELS = ["resnet18", "resnet34", "resnet50", "shufflenet_v2_x1_0", "mobilenet_v2"]
 BATCH = {32: 128, 224: 64}  # of a rank, by image size
@@ -231,26 +233,14 @@ def measure(options, point: Point) -> dict:
         return record | rates_of(json.loads(result.read_text()))
 
 
-def output_of(command: list[str]) -> str | None:
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
-
-
 def environment_of(program: str | None) -> dict:
-    """Date, commit, card, driver, and the versions that `tandem doctor` finds."""
-    card = output_of(["nvidia-smi", "--query-gpu=name,driver_version,memory.total,power.limit",
-                      "--format=csv,noheader"])
-    doctor = output_of([program, "doctor"]) if program else None
+    """Date, commit, cards, driver, and the versions that `tandem doctor` finds."""
     wanted = ("machine", "oneDNN", "MPI", "CUDA ", "cuDNN", "NCCL", "MPS", "backends")
-    lines = [line[4:] for line in (doctor or "").splitlines() if line[4:].startswith(wanted)]
     return {
-        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "commit": output_of(["git", "describe", "--always", "--dirty", "--abbrev=12"]),
-        "cards": card.splitlines() if card else [],
-        "program": lines,
+        "date": query_date(),
+        "commit": query_commit(),
+        "cards": [", ".join(card) for card in query_cards(CARD[:4])],
+        "program": [line[4:] for line in doctor_lines(program) if line[4:].startswith(wanted)],
     }
 
 
