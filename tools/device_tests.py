@@ -137,11 +137,12 @@ def read_shard(shard: Shard, output: str, tests: list[str], has_tool: bool) -> N
 
 
 def words_of_failures(output: str, failed: list[str]) -> list[str]:
-    """The first lines that each of them wrote."""
+    """The first lines that each of them wrote, from its first failure on where it names one."""
     words = []
     for name in failed:
-        said = output.partition(f"[ RUN      ] {name}\n")[2].partition("\n[  FAILED  ] ")[0]
-        words += [f"{name}: {line}" for line in said.splitlines()[:WORDS_OF_A_FAILURE]]
+        said = output.partition(f"[ RUN      ] {name}\n")[2].partition("\n[  FAILED  ] ")[0].splitlines()
+        first = next((i for i, line in enumerate(said) if re.search(r":\d+: Failure$", line)), 0)
+        words += [f"{name}: {line}" for line in said[first:first + WORDS_OF_A_FAILURE]]
     return words
 
 

@@ -38,8 +38,8 @@ void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
 const Row rows[] = {
     {"of_registers", {8192, 64}, SecondInput::none, Activation::relu, false, 6},
     {"of_registers_silu", {2048, 96}, SecondInput::none, Activation::silu, false, 6},
-    {"sum_of_registers", {6272, 256}, SecondInput::residual, Activation::relu, false, 6},
-    {"sum_of_a_left_one", {6272, 256}, SecondInput::residual, Activation::relu, true, 2},
+    {"sum_of_registers", {2048, 256}, SecondInput::residual, Activation::relu, false, 6},
+    {"sum_of_a_left_one", {2048, 256}, SecondInput::residual, Activation::relu, true, 2},
     {"sum_without_activation", {6272, 24}, SecondInput::residual, Activation::none, false, 6},
     {"join_of_registers", {2048, 64}, SecondInput::joined, Activation::relu, false, 4},
     {"in_groups", {2048, 64, 4}, SecondInput::none, Activation::relu, false, 4},

@@ -37,6 +37,7 @@ for ((i = GTEST_SHARD_INDEX; i < ${#names[@]}; i += GTEST_TOTAL_SHARDS)); do
   if [[ ${names[i]} == "${SKIPS:-}" ]]; then
     echo "[  SKIPPED ] ${names[i]} (3 ms)"
   elif [[ ${names[i]} == "${FAILS:-}" ]]; then
+    for line in {1..30}; do echo "said $line"; done
     printf 'sum.cpp:7: Failure\nwhich is 3\n'
     echo "[  FAILED  ] ${names[i]}, where GetParam() = 1 (3 ms)" && code=1
   else
