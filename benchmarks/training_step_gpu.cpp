@@ -197,7 +197,7 @@ SideWork side_work_named(const std::string& name) {
 NormDeferral norm_deferral_named(const std::string& name) {
   if (name == "never") return NormDeferral::never;
   if (name == "by_size") return NormDeferral::by_size;
-  if (name == "for_memory") return NormDeferral::for_memory;
+  if (name == "memory_only") return NormDeferral::memory_only;
   return name == "always" ? NormDeferral::always : NormDeferral::by_timing;
 }
 
@@ -227,7 +227,7 @@ void add_options(CLI::App& app, Options& options) {
          "--defer-norm",
          [&](const std::string& name) { options.step.norm_deferral = norm_deferral_named(name); },
          "Which normalisations are left to the layer that reads them")
-      ->check(CLI::IsMember({"by_timing", "by_size", "for_memory", "never", "always"}))
+      ->check(CLI::IsMember({"by_timing", "by_size", "memory_only", "never", "always"}))
       ->default_str("by_timing");
   app.add_option_function<std::string>(
          "--norm-kernels",

@@ -144,7 +144,7 @@ Placement requested(const LaunchArguments& arguments) {
 }
 
 /// A number of ranks on each device, as the tuner found them faster where it chose as many.
-Placement requested_here(const LaunchArguments& arguments, const PlacementHost& host, bool on_gpus,
+Placement requested_here(const LaunchArguments& arguments, const PlacementHost& host,
                          const LaunchPlan& plan) {
   const Placement asked = requested(arguments);
   const std::vector<std::string>& command = plan.rank.command;
@@ -155,11 +155,13 @@ Placement requested_here(const LaunchArguments& arguments, const PlacementHost& 
   }
   const std::optional<TunedPlacement> choice = tuned_placement(command, host, plan.host_count);
   if (choice && choice->placement.ranks_per_device == asked.ranks_per_device) {
-    log_info("tuned on {}{}: {}", choice->date, origin_text(*choice, plan),
-             text_of(choice->placement));
-    return choice->placement;
+    Placement placement = choice->placement;
+    // Of the user's own daemon the environment says the share.
+    if (arguments.slot.reuse_mps) placement.sm_percent = 0;
+    log_info("tuned on {}{}: {}", choice->date, origin_text(*choice, plan), text_of(placement));
+    return placement;
   }
-  if (on_gpus) {
+  if (plan.on_gpus) {
     log_info(
         "{} processes share each GPU; --colocation folded computes the same in one, and tandem "
         "tune measures which is faster",
@@ -293,10 +295,9 @@ HostSlots deal_to_this_host(const LaunchArguments& arguments, LaunchPlan& plan) 
   } else {
     warn_of_idle_gpus(slot.gpus, device);
   }
-  const Placement placement =
-      arguments.ranks_per_gpu == "auto"
-          ? tuned(placement_host(used, gpus), plan)
-          : requested_here(arguments, placement_host(used, gpus), !used.empty(), plan);
+  const Placement placement = arguments.ranks_per_gpu == "auto"
+                                  ? tuned(placement_host(used, gpus), plan)
+                                  : requested_here(arguments, placement_host(used, gpus), plan);
   place_ranks(arguments, placement, plan.rank);
   HostSlots slots = deal_slots(slot, gpus, usable_cores());
   plan.processes_per_host = static_cast<int>(slots.slots.size());
@@ -435,7 +436,7 @@ void add_launch_command(CLI::App& app, Command& chosen) {
   command
       ->add_option("--colocation", arguments->colocation,
                    "What a GPU's ranks are: processes under MPS, or folded into one process; auto: "
-                   "what `tandem tune` chose with --ranks-per-gpu auto, else processes")
+                   "what `tandem tune` chose where it chose as many ranks, else processes")
       ->check(CLI::IsMember({"processes", "folded", "auto"}))
       ->capture_default_str();
   command

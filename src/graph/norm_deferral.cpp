@@ -29,7 +29,7 @@ bool can_finish(const ConvBnOptions& maker, const KernelRequest& maker_request, 
 bool is_chosen(NormDeferral which, const AnyContext& context, const ConvBnOptions& maker,
                const KernelRequest& maker_request, const Layer& reader, std::size_t slot) {
   if (which == NormDeferral::always) return true;
-  if (which == NormDeferral::for_memory && !saves_memory_alone(maker, maker_request, reader)) {
+  if (which == NormDeferral::memory_only && !saves_memory_alone(maker, maker_request, reader)) {
     return false;
   }
   constexpr ResidentClusters none{};

@@ -10,13 +10,13 @@ namespace tandem {
 /// Which conv_bn layers leave their normalisation to the layer that alone reads them
 /// (layers/convolution/deferred_norm.h), on CUDA devices.
 enum class NormDeferral : std::uint8_t {
-  /// By size or for memory, as make_step_plan() finds it faster (graph/step_plan_choice.h); by size
-  /// in a plan that is made otherwise.
+  /// By size or memory_only, as make_step_plan() finds it faster (graph/step_plan_choice.h); by
+  /// size in a plan that is made otherwise.
   by_timing,
   /// Those where it saves time, and a SiLU under a 3x3 window, where it saves memory alone.
   by_size,
   /// Of those that by_size takes the ones where it saves memory alone.
-  for_memory,
+  memory_only,
   /// Those that by_size takes of so many samples that no normalisation fits one kernel: a plan of
   /// few samples then tells what many need.
   as_of_many,

@@ -34,20 +34,23 @@ struct StepWay {
 
 /// As it is kept.
 std::string name_of(const StepWay& way) {
-  return fmt::format("{}, {}",
-                     way.side_work == SideWork::never ? "weight gradients in line"
-                                                      : "weight gradients beside backward",
-                     way.norm_deferral == NormDeferral::for_memory
-                         ? "normalisations left for memory alone"
-                         : "normalisations left by size");
+  const auto word = [](auto value, auto by_size, const char* words, auto other,
+                       const char* other_words) {
+    return value == by_size ? words : value == other ? other_words : "as asked";
+  };
+  return fmt::format(
+      "weight gradients {}, normalisations left {}",
+      word(way.side_work, SideWork::by_size, "beside backward", SideWork::never, "in line"),
+      word(way.norm_deferral, NormDeferral::by_size, "by size", NormDeferral::memory_only,
+           "for memory only"));
 }
 
 /// What makes a step the same work as another one.
 std::string key_of(const Graph& graph, const ParameterStore& parameters,
                    const StepPlanOptions& options) {
   std::string text =
-      fmt::format("{} {} {} {} {} {}", options.accumulation, options.freeze_statistics,
-                  options.batch_groups, static_cast<int>(options.side_work),
+      fmt::format("{} {} {} {} {} {} {}", options.accumulation, options.freeze_statistics,
+                  options.lend_gradients, options.batch_groups, static_cast<int>(options.side_work),
                   static_cast<int>(options.norm_deferral), static_cast<int>(options.norm_kernels));
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.nodes()[i];
@@ -92,7 +95,7 @@ class StepChoice {
       choices_.make([] {});
       if (!choices_.find(key_)) measure();
     }
-    make(kept());
+    make_kept();
     return std::move(plan_);
   }
 
@@ -109,7 +112,7 @@ class StepChoice {
     if (options.norm_deferral == NormDeferral::by_timing) {
       changes.push_back(
           {[](const StepPlan& plan) { return std::ranges::count(plan.deferred_norms(), true) > 0; },
-           [](StepWay& way) { way.norm_deferral = NormDeferral::for_memory; }});
+           [](StepWay& way) { way.norm_deferral = NormDeferral::memory_only; }});
     }
     if (options.side_work == SideWork::by_timing) {
       changes.push_back({[](const StepPlan& plan) { return plan.side_layers() > 0; },
@@ -157,6 +160,21 @@ class StepChoice {
     return seconds;
   }
 
+  /// Whether a step of the other way is faster. One that there is not the memory for is not.
+  bool gains(const StepWay& now, const StepWay& other) {
+    make(now);
+    const double before = time();
+    const auto facts = [this] { return std::pair(plan_->side_layers(), plan_->deferred_norms()); };
+    const auto of_now = facts();
+    try {
+      make(other);
+      return facts() != of_now && time() < (1.0 - least_gain) * before;
+    } catch (const OutOfMemory& error) {
+      log_debug("{} is not timed with {}: {}", key_, name_of(other), error.what());
+      return false;
+    }
+  }
+
   void measure() {
     HostTensor statistics(context_, parameters_.all_buffers());
     StepWay best = first_;
@@ -165,13 +183,10 @@ class StepChoice {
       std::vector<Change> changes = changes_;
       std::erase_if(changes, [&](const Change& each) { return !each.applies(*plan_); });
       for (const Change& change : changes) {
-        // Again for each: a device that gets warm gets slower.
-        make(best);
-        const double before = time();
         StepWay other = best;
         change.make(other);
-        make(other);
-        if (time() < (1.0 - least_gain) * before) best = other;
+        // The first way again for each: a device that gets warm gets slower.
+        if (gains(best, other)) best = other;
       }
       choices_.record(key_, name_of(best));
     } catch (const OutOfMemory& error) {
@@ -180,6 +195,18 @@ class StepChoice {
       choices_.remember(key_, name_of(best));
     }
     statistics.write_back();
+  }
+
+  /// As chosen; where the memory is less than when it was, by size, which needs the least.
+  void make_kept() {
+    const StepWay way = kept();
+    try {
+      make(way);
+    } catch (const OutOfMemory& error) {
+      if (way == first_) throw;
+      log_debug("{}: by size, for the memory: {}", key_, error.what());
+      make(first_);
+    }
   }
 
   const Graph& graph_;

@@ -12,7 +12,8 @@ namespace tandem {
 /// measured now, in some seconds: forward and backward of one batch of noise, by size, then with
 /// normalisations left for memory alone, then without side work, each in a plan of its own, one
 /// after the other. What was found is kept for later runs (device/kernel_choices.h). Another way
-/// than by size must be faster by more than measurements differ.
+/// than by size must be faster by more than measurements differ, and is given up where a later run
+/// has not the memory for it.
 ///
 /// By size without a measurement where that leaves nothing aside or to a reader, the memory for a
 /// batch is missing, nothing is timed (TANDEM_TUNE), or ranks sum statistics

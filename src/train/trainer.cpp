@@ -133,6 +133,8 @@ class Trainer::Run {
       if (speaks()) checkpoints_.open(position_);
     });
     share_position();
+    // Its evaluation may be left to this run.
+    if (position_.step > 0) own_report().set_step(position_.step);
     describe();
   }
 
@@ -143,8 +145,6 @@ class Trainer::Run {
                total == config_.max_steps ? "max_steps" : "epochs");
     }
     first_step_ = position_.step;
-    // Its evaluation may be left to this run.
-    if (position_.step > 0) own_report().set_step(position_.step);
     trains_ = true;
     parts_.heartbeat.begin_phase(heartbeat_advice);
     loader_.start(sampler_.ordinal(position_.epoch(), position_.step_in_epoch()));

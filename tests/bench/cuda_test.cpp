@@ -6,6 +6,7 @@
 
 #include "bench/bench_run.h"
 #include "parallel/self_communicator.h"
+#include "support/scoped_variable.h"
 #include "train/small_run.h"
 
 namespace tandem {
@@ -60,6 +61,8 @@ kind = "sgd"
 lr = 0.05
 )",
                                                                   "run.toml"));
+  // By size: whether a step is faster so is for timing to say.
+  const ScopedVariable off("TANDEM_TUNE", "off");
   const BenchResult result = run_bench(config, {.seconds = 0.1}, self);
   const auto left = [](const LayerTime& layer) { return layer.what.ends_with(" act deferred"); };
   // Large ones alone; the last blocks' fit the registers.

@@ -242,9 +242,9 @@ TEST_F(NormDeferralCudaTest, LeavesForMemoryWhatIsSiluUnderASmallWindow) {
     const Mode mode{.batch = 32, .precision = Precision::bf16};
     return run(context_, model_of(model, 64), mode, deferral).deferred;
   };
-  EXPECT_EQ(left("mobilenet_v2", NormDeferral::for_memory), 0);
+  EXPECT_EQ(left("mobilenet_v2", NormDeferral::memory_only), 0);
   EXPECT_GT(left("mobilenet_v2", NormDeferral::by_size), 0);
-  EXPECT_EQ(left("efficientnet_b0", NormDeferral::for_memory),
+  EXPECT_EQ(left("efficientnet_b0", NormDeferral::memory_only),
             left("efficientnet_b0", NormDeferral::by_size));
 }
 

@@ -1,5 +1,8 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -20,17 +23,22 @@ namespace {
 /// A small model's step on a GPU for which nothing has been chosen yet.
 class StepPlanChoice : public testing::Test {
  protected:
-  StepPlanChoice() { store_.initialize(1); }
+  explicit StepPlanChoice(const std::string& model = "resnet8", std::int64_t size = 32)
+      : graph_(fuse(load_model(find_model(model), {.classes = 10, .size = size}))) {
+    store_.initialize(1);
+  }
   void SetUp() override {
     if (!times_steps(std::get<CudaContext>(context_))) GTEST_SKIP() << "TANDEM_TUNE times nothing";
   }
 
-  std::unique_ptr<StepPlan> make(std::int64_t batch = 16) {
+  std::unique_ptr<StepPlan> make(std::int64_t batch = 16,
+                                 NormDeferral deferral = NormDeferral::by_size) {
     return make_step_plan(graph_, store_, context_,
                           {.batch = batch,
                            .training = true,
                            .precision = Precision::bf16,
-                           .side_work = SideWork::by_timing});
+                           .side_work = SideWork::by_timing,
+                           .norm_deferral = deferral});
   }
   KernelChoices& choices() { return *kernel_choices(context_); }
 
@@ -55,7 +63,7 @@ class StepPlanChoice : public testing::Test {
 
  protected:
   AnyContext context_{std::in_place_type<CudaContext>, 0};
-  const Graph graph_ = fuse(load_model(find_model("resnet8"), {.classes = 10, .size = 32}));
+  const Graph graph_;
   ParameterStore store_{graph_, context_, true, {}, Precision::bf16};
 };
 
@@ -83,6 +91,37 @@ TEST_F(StepPlanChoice, IsWhatWasKept) {
   }
   choices().record(key, "weight gradients beside backward, normalisations left by size");
   EXPECT_GT(make()->side_layers(), 0U);
+}
+
+/// Of a model whose large layers leave normalisations to their readers.
+class StepPlanChoiceOfReaders : public StepPlanChoice {
+ protected:
+  StepPlanChoiceOfReaders() : StepPlanChoice("mobilenet_v2", 64) {}
+
+  std::unique_ptr<StepPlan> make() { return StepPlanChoice::make(32, NormDeferral::by_timing); }
+  static std::ptrdiff_t left(const StepPlan& plan) {
+    return std::ranges::count(plan.deferred_norms(), true);
+  }
+};
+
+TEST_F(StepPlanChoiceOfReaders, IsWhatWasKept) {
+  (void)make();
+  ASSERT_EQ(keys_of_steps().size(), 1U);
+  const std::string key = keys_of_steps().front();
+  for (const bool aside : {true, false}) {
+    for (const bool by_size : {true, false}) {
+      choices().record(key, fmt::format("weight gradients {}, normalisations left {}",
+                                        aside ? "beside backward" : "in line",
+                                        by_size ? "by size" : "for memory only"));
+      const auto plan = make();
+      EXPECT_EQ(plan->side_layers() > 0, aside);
+      EXPECT_EQ(left(*plan) > 0, by_size);
+    }
+  }
+  choices().record(key, "a way of another build");
+  const auto plan = make();
+  EXPECT_GT(plan->side_layers(), 0U);
+  EXPECT_GT(left(*plan), 0);
 }
 
 TEST_F(StepPlanChoice, GoesBySizeWhereNothingIsTimed) {

@@ -206,6 +206,7 @@ TEST_P(BatchNormWaysTest, AllDoTheSame) {
   if (size_of(dtype()) == 2 && cuda().device().multiprocessors >= 114) {
     EXPECT_EQ(ways.size(), row().ways);
   }
+  if (ways.size() == 1) return;
   const Results expected = run({});
   for (const BatchNormWay& way : ways) {
     SCOPED_TRACE(name_of(way));

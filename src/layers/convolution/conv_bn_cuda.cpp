@@ -54,16 +54,23 @@ BatchNormSetup training_norm(CudaContext& context, const ConvBnOptions& options,
                        .use = second_use(options),
                        .second_is_left = left_of(request, 1).has_value(),
                        .activation = options.activation};
+  const auto takes_product = [&](const BatchNormWay& way) {
+    if (left_of(request, 0) || !setup.has_batch_statistics() ||
+        way.forward != NormForward::two_kernels) {
+      return false;
+    }
+    const ConvolutionProblem problem =
+        convolution_problem(ConvolutionOperation::forward, request.precision, options.conv,
+                            request.inputs[0], request.output);
+    setup.product = choose_pointwise_statistics(context, problem, setup.shape);
+    return setup.product.has_value();
+  };
+  // First: a trial of two kernels knows nothing of one that makes x and sums what the first of
+  // them would read x for alone.
+  setup.way = batch_norm_ways(context, setup).front();
+  if (takes_product(*setup.way)) return setup;
   setup.way = choose_batch_norm_way(context, setup, request.norm_kernels);
-  // A kernel that makes x can sum what another one would read x for alone.
-  if (left_of(request, 0) || !setup.has_batch_statistics() ||
-      setup.way->forward != NormForward::two_kernels) {
-    return setup;
-  }
-  const ConvolutionProblem problem =
-      convolution_problem(ConvolutionOperation::forward, request.precision, options.conv,
-                          request.inputs[0], request.output);
-  setup.product = choose_pointwise_statistics(context, problem, setup.shape);
+  takes_product(*setup.way);
   return setup;
 }
 

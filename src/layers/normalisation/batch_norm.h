@@ -27,7 +27,8 @@ enum class SecondInput : std::uint8_t { none, residual, joined };
 
 /// Whether a bit an element tells backward where the gradient passes the activation of a sum of
 /// `channels`, in place of the result: of 16-bit elements, whose packs of eight have a byte. Saved
-/// by kernels on a GPU, but for tensors that they hold in registers.
+/// by kernels on a GPU, but by those that hold the tensor in registers, or where such ones go
+/// backward.
 constexpr bool passes_are_bits(Activation activation, std::size_t element_bytes,
                                std::int64_t channels) {
   return passes_or_stops(activation) && element_bytes == 2 && channels % 8 == 0;

@@ -33,6 +33,8 @@ CudaBatchNorm::CudaBatchNorm(CudaContext& context, const BatchNormSetup& setup)
     setup_.ranks->reserve(static_cast<std::size_t>(2 * setup_.shape.channels));
   }
   way_ = setup_.way.value_or(batch_norm_ways(context, setup_).front());
+  TANDEM_CHECK(!setup_.product || way_.forward == NormForward::two_kernels,
+               "a product's statistics are of no use to one kernel");
   saves_passes_ = setup_.use == SecondInput::residual && !way_.resident_backward &&
                   way_.forward != NormForward::resident &&
                   passes_are_bits(setup_.activation, size_of(setup_.dtype), setup_.shape.channels);

@@ -149,7 +149,7 @@ std::string try_ways(CudaContext& context, const std::string& key, const MakeCan
     log_warning("{}: of the ways that were tried {}; '{}' is taken", key, why_none(choice),
                 fallback);
   } catch (const OutOfMemory& error) {
-    warn_of_untried(key, error);
+    log_warning("{}: other ways than '{}' are not tried: {}", key, fallback, error.what());
   }
   remember(context, key, fallback);
   return fallback;
