@@ -188,9 +188,8 @@ TEST_F(HungDevice, WhileItsRankChoosesKernelsIsToldAndEndedWithTheJob) {
   wait_until("the order is taken", device().start_seconds,
              [&] { return !job.running() || !fs::exists(path("orders/first-0")); });
   const Outcome outcome = end_after_fault(job);
-  only_line_of_failure(outcome,
-                       {"error: nothing has moved for ", "raise parallel.timeout_seconds",
-                        fmt::format("(rank 0 on {}", host_name()), ", step 0)"});
+  only_line_of_failure(outcome, {"error: nothing has moved for ", "raise parallel.timeout_seconds",
+                                 fmt::format("(rank 0 on {}", host_name()), ", step 0)"});
   for (const pid_t process : processes) expect_gone(process);
   expect_nothing_left();
 }
