@@ -54,7 +54,7 @@ class RanksBesideAnotherDaemon : public LaunchedJob {
                                         pipe_variable, pipes_of_mpirun_)));
     for (int rank = 0; rank < 2; ++rank) look(program->rank_process(rank));
     program->signal(SIGTERM);
-    const Outcome outcome = program->wait();
+    Outcome outcome = program->wait();
     EXPECT_EQ(outcome.code, 75) << outcome.err;
     return outcome;
   }

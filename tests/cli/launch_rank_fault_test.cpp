@@ -55,7 +55,7 @@ class FaultyDevice : public LaunchFault {
   static std::string only_line_of_failure(const Outcome& outcome,
                                           const std::vector<std::string>& parts) {
     EXPECT_EQ(outcome.code, 1) << outcome.err;
-    const std::string line = only_error(outcome);
+    std::string line = only_error(outcome);
     for (const std::string& part : parts) {
       EXPECT_NE(line.find(part), std::string::npos) << line << "\nwanted: " << part;
     }

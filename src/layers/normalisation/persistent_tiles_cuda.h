@@ -24,7 +24,8 @@ struct PersistentTiles {
   /// The share of the tensor that the blocks keep.
   double kept() const {
     const int step = rows.chunks * rows.lanes;
-    return static_cast<double>(slots) / ((rows.rows + step - 1) / step);
+    const int of_a_thread = (rows.rows + step - 1) / step;
+    return static_cast<double>(slots) / of_a_thread;
   }
   /// Floats of the parts' sums, and the channels' pivots behind them.
   std::size_t partials() const {
