@@ -2,8 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "device/any_context.h"
 
@@ -40,6 +42,10 @@ std::optional<DeviceMemory> device_memory(const AnyContext& context);
 
 /// The kernels chosen for the context's device; null for the CPU, which chooses none by timing.
 KernelChoices* kernel_choices(AnyContext& context);
+
+/// What kernels have prepared on the context's device and use: whoever holds it, while they are
+/// made anew, spares them the work. None for the CPU.
+std::vector<std::shared_ptr<const void>> prepared_work(AnyContext& context);
 
 /// What computes, for people: "4 compute threads" or "NVIDIA H200".
 std::string device_text(const AnyContext& context);

@@ -23,6 +23,8 @@ std::optional<DeviceMemory> device_memory(const AnyContext& /*context*/) { retur
 
 KernelChoices* kernel_choices(AnyContext& /*context*/) { return nullptr; }
 
+std::vector<std::shared_ptr<const void>> prepared_work(AnyContext& /*context*/) { return {}; }
+
 std::string device_text(const AnyContext& context) {
   const int threads = std::get<CpuContext>(context).threads();
   return fmt::format("{} compute thread{}", threads, threads == 1 ? "" : "s");

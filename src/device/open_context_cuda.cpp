@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "device/cuda_libraries.h"
 #include "device/open_context.h"
 
@@ -28,6 +30,16 @@ std::optional<DeviceMemory> device_memory(const AnyContext& context) {
 KernelChoices* kernel_choices(AnyContext& context) {
   auto* gpu = std::get_if<CudaContext>(&context);
   return gpu == nullptr ? nullptr : &gpu->libraries().choices;
+}
+
+std::vector<std::shared_ptr<const void>> prepared_work(AnyContext& context) {
+  std::vector<std::shared_ptr<const void>> work;
+  auto* gpu = std::get_if<CudaContext>(&context);
+  if (gpu == nullptr) return work;
+  for (const auto& [key, shared] : gpu->libraries().prepared) {
+    if (auto used = shared.lock()) work.push_back(std::move(used));
+  }
+  return work;
 }
 
 std::string device_text(const AnyContext& context) {

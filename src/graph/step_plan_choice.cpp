@@ -143,7 +143,8 @@ class StepChoice {
 
   void make(const StepWay& way) {
     if (plan_ && way == way_) return;
-    plan_.reset();  // there may be memory for one alone
+    const auto prepared = prepared_work(context_);  // the next plan's kernels want most of it
+    plan_.reset();                                  // there may be memory for one alone
     way_ = way;
     options_.side_work = way.side_work;
     options_.norm_deferral = way.norm_deferral;

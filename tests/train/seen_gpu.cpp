@@ -13,6 +13,7 @@ AnyContext open_gpu(int /*index*/) { input_error("a test without GPUs opens one"
 std::string device_uuid(const AnyContext& /*context*/) { return "GPU-whole"; }
 std::optional<DeviceMemory> device_memory(const AnyContext& /*context*/) { return std::nullopt; }
 KernelChoices* kernel_choices(AnyContext& /*context*/) { return nullptr; }
+std::vector<std::shared_ptr<const void>> prepared_work(AnyContext& /*context*/) { return {}; }
 std::string device_text(const AnyContext& /*context*/) { return "a CPU as a GPU"; }
 
 }  // namespace tandem
