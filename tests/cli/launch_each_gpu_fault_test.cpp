@@ -30,8 +30,9 @@ class FaultOnEachGpu : public LaunchFault, public testing::WithParamInterface<La
     }
   }
 
-  std::unique_ptr<Program> started_on_each() {
-    Launch job = launch(each_gpu(), endless_job(settings()));
+  std::unique_ptr<Program> started_on_each(const Words& options = {}) {
+    Launch job = launch(each_gpu(options), endless_job(settings()));
+    if (!options.empty()) job.timeout += device().start_seconds;  // once more
     if (GetParam().as_between_hosts) {
       job = with(with(std::move(job), "NCCL_P2P_DISABLE", "1"), "NCCL_SHM_DISABLE", "1");
       job = with(with(std::move(job), "NCCL_NET", "Socket"), "NCCL_SOCKET_IFNAME", "lo");
@@ -90,6 +91,13 @@ TEST_P(FaultOnEachGpu, ARankThatHangsIsNamedWithTheBucketOrWhatElseIsWaitedIn) {
        fmt::format(" for rank {}, which gives no sign of life", last()),
        fmt::format("(rank {} on {}{})", last(), host_name(), used(device(), device().next_gpu))});
   expect_clean_end(processes, each_gpu());
+}
+
+// Of two GPUs a sum has the same bits whichever way it travels.
+TEST_P(FaultOnEachGpu, AKilledRankIsLeftBehindByARestartThatGoesOnBitExactly) {
+  const auto job = started_on_each({"--max-restarts", "1"});
+  Program::signal(all_of(*job).back(), SIGKILL);
+  expect_restart_with_the_same_bits(*job, 128 + SIGKILL, 0, each_gpu(), settings());
 }
 
 TEST_P(FaultOnEachGpu, AJobThatIsStoppedGoesOn) {

@@ -50,7 +50,9 @@ void LaunchFault::expect_checkpoint_after(int step) const {
   });
 }
 
-void LaunchFault::expect_restart_with_the_same_bits(Program& job, int code, int damaged) const {
+void LaunchFault::expect_restart_with_the_same_bits(Program& job, int code, int damaged,
+                                                    const Words& options,
+                                                    const Words& settings) const {
   const std::string restart =
       fmt::format("the job ended with code {}; restart 1 of 1, from step ", code);
   wait_until("the job is restarted", 40.0,
@@ -68,12 +70,15 @@ void LaunchFault::expect_restart_with_the_same_bits(Program& job, int code, int 
   ASSERT_EQ(outcome.code, stopped) << outcome.err;
   // A step more, against a run that nobody disturbed.
   const int steps = checkpoint_steps(path("out")).back() + 1;
-  const Words end = endless_job(set({fmt::format("train.max_steps={}", steps)}));
+  Words more = settings;
+  const Words last_step = set({fmt::format("train.max_steps={}", steps)});
+  more.insert(more.end(), last_step.begin(), last_step.end());
+  const Words end = endless_job(more);
   Words resumed = end;
   resumed.emplace_back("--resume");
-  const Outcome last = run(launch(shared_gpu(), resumed));
+  const Outcome last = run(launch(options, resumed));
   ASSERT_EQ(last.code, 0) << last.err;
-  const Outcome whole = run(launch(shared_gpu(), end, "whole"));
+  const Outcome whole = run(launch(options, end, "whole"));
   ASSERT_EQ(whole.code, 0) << whole.err;
   expect_same_checkpoint(checkpoint(path("out"), steps), checkpoint(path("whole"), steps));
   expect_nothing_left();

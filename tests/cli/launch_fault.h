@@ -21,8 +21,11 @@ class LaunchFault : public LaunchedJob {
 
   /// Of an endless_job() with one restart that has just failed, or is about to: it is restarted,
   /// after `code`, and goes on as a run that nobody disturbed; from an earlier checkpoint than that
-  /// of step `damaged`, where there is one.
-  void expect_restart_with_the_same_bits(Program& job, int code, int damaged = 0) const;
+  /// of step `damaged`, where there is one. `options` and `settings`: the job's, but for the
+  /// restart.
+  void expect_restart_with_the_same_bits(Program& job, int code, int damaged = 0,
+                                         const Words& options = shared_gpu(),
+                                         const Words& settings = {}) const;
 
   /// Waits for a checkpoint behind the step.
   void expect_checkpoint_after(int step) const;
