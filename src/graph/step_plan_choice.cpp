@@ -168,10 +168,11 @@ class StepChoice {
     const auto facts = [this] { return std::pair(plan_->side_layers(), plan_->deferred_norms()); };
     const auto of_now = facts();
     try {
-      make(other);
+      make_in_room(other);
       return facts() != of_now && time() < (1.0 - least_gain) * before;
     } catch (const OutOfMemory& error) {
       log_debug("{} is not timed with {}: {}", key_, name_of(other), error.what());
+      memory_was_missing_ = true;
       return false;
     }
   }
@@ -189,25 +190,40 @@ class StepChoice {
         // The first way again for each: a device that gets warm gets slower.
         if (gains(best, other)) best = other;
       }
-      choices_.record(key_, name_of(best));
     } catch (const OutOfMemory& error) {
       log_debug("{} is not timed: {}", key_, error.what());
-      // For the ranks that wait for this one, which may share its device.
-      choices_.remember(key_, name_of(best));
+      memory_was_missing_ = true;
     }
+    // Where it was, for this run and the ranks that wait for this one, which may share its device.
+    memory_was_missing_ ? choices_.remember(key_, name_of(best))
+                        : choices_.record(key_, name_of(best));
     statistics.write_back();
   }
 
-  /// As chosen; where the memory is less than when it was, by size, which needs the least.
+  /// Throws OutOfMemory for a way other than by size, too, that leaves others less than is theirs.
+  void make_in_room(const StepWay& way) {
+    make(way);
+    const std::size_t bytes = plan_->activation_bytes();
+    if (way == first_ || !options_.room || bytes <= *options_.room) return;
+    throw OutOfMemory(fmt::format("it takes {} bytes of {}", bytes, *options_.room), bytes);
+  }
+
+  /// As chosen. Where the memory is less than when it was, first with normalisations left by size,
+  /// which takes less, then all by size.
   void make_kept() {
     const StepWay way = kept();
-    try {
-      make(way);
-    } catch (const OutOfMemory& error) {
-      if (way == first_) throw;
-      log_debug("{}: by size, for the memory: {}", key_, error.what());
-      make(first_);
+    StepWay smaller = way;
+    smaller.norm_deferral = first_.norm_deferral;
+    for (const StepWay& each : {way, smaller}) {
+      try {
+        make_in_room(each);
+        return;
+      } catch (const OutOfMemory& error) {
+        if (each == first_) throw;
+        log_debug("{}: not with {}: {}", key_, name_of(each), error.what());
+      }
     }
+    make(first_);
   }
 
   const Graph& graph_;
@@ -219,6 +235,7 @@ class StepChoice {
   std::vector<Change> changes_;
   StepWay first_;
   StepWay way_{};
+  bool memory_was_missing_ = false;
   std::unique_ptr<StepPlan> plan_;  // of that way
 };
 
