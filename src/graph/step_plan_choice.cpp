@@ -214,7 +214,9 @@ class StepChoice {
     const StepWay way = kept();
     StepWay smaller = way;
     smaller.norm_deferral = first_.norm_deferral;
-    for (const StepWay& each : {way, smaller}) {
+    std::vector<StepWay> ways{way, smaller, first_};
+    ways.erase(std::unique(ways.begin(), ways.end()), ways.end());
+    for (const StepWay& each : ways) {
       try {
         make_in_room(each);
         return;
@@ -223,7 +225,6 @@ class StepChoice {
         log_debug("{}: not with {}: {}", key_, name_of(each), error.what());
       }
     }
-    make(first_);
   }
 
   const Graph& graph_;

@@ -122,6 +122,12 @@ TEST_F(LaunchAsTuned, LaysANumberOfRanksAsTheTunerLaidAsMany) {
   const Outcome said = planned("4", {"--colocation", "processes"});
   EXPECT_EQ(occurrences(said.out, "8 processes on 1 host"), 1U) << said.out;
   EXPECT_EQ(occurrences(said.err, "tuned on"), 0U) << said.err;
+  // A share of multiprocessors comes with processes, but for one that the user says.
+  keep(this_host());
+  EXPECT_EQ(occurrences(planned("4").out, " --sm-percent 30 "), 2U);
+  const Outcome share = planned("4", {"--sm-percent", "40"});
+  EXPECT_EQ(occurrences(share.out, " --sm-percent 40 "), 2U) << share.out << share.err;
+  EXPECT_EQ(occurrences(share.err, "tuned on"), 0U) << share.err;
 }
 
 TEST_F(LaunchAsTuned, SaysWhatToRunWhereNothingFits) {
