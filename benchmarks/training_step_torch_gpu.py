@@ -42,9 +42,10 @@ DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 class Step:
-    """One training step, ready to run."""
+    """One training step, ready to run. `wrap`: what the model is put into, as DDP."""
 
-    def __init__(self, model: str, size: int, batch: int, classes: int, precision: str, mode: str):
+    def __init__(self, model: str, size: int, batch: int, classes: int, precision: str, mode: str,
+                 wrap=None):
         torch.backends.cudnn.benchmark = True
         torch.backends.cuda.matmul.allow_tf32 = precision != "fp32"
         torch.backends.cudnn.allow_tf32 = precision != "fp32"
@@ -68,7 +69,9 @@ class Step:
         self.images = (torch.rand(batch, 3, size, size, device="cuda") * 2 - 1).contiguous(
             memory_format=torch.channels_last)
         self.labels = torch.arange(batch, device="cuda") % classes
-        self.model = torch.compile(module, mode=compile_mode) if compile_mode else module
+        self.model = wrap(module) if wrap else module
+        if compile_mode:
+            self.model = torch.compile(self.model, mode=compile_mode)
         self.loss = None
         self.graph = None
         self.prepare()
@@ -112,14 +115,15 @@ class Step:
         torch.cuda.synchronize()
 
     def warm_up(self) -> None:
-        """A few steps; before a capture on another stream than the usual one, as PyTorch asks."""
+        """A few steps, as many as DDP asks for before a capture, which is on another stream than the
+        usual one."""
         current = torch.cuda.current_stream()
         stream = torch.cuda.Stream() if self.captured else current
         stream.wait_stream(current)
         with torch.cuda.stream(stream):
             self.once()
             self.first_loss = self.loss.item()
-            for _ in range(4):
+            for _ in range(10):
                 self.once()
         current.wait_stream(stream)
         torch.cuda.synchronize()

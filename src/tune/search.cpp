@@ -1,6 +1,7 @@
 #include "tune/search.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -17,8 +18,11 @@ constexpr int final_rounds = 3;
 constexpr double loader_keeps_up = 0.97;
 /// More workers must gain this much to be worth their cores.
 constexpr double worth_more_workers = 1.02;
-/// Processes slower than this share of the best are not made the fastest by an SM share.
+/// Processes slower than this share of the best are hardly made the fastest by an SM share.
 constexpr double within_reach = 0.8;
+/// Which of sm_shares() is tried of those: the middle one, which gained most where all were
+/// measured.
+constexpr std::size_t usual_share = 1;
 
 /// Of the whole time at most, for one candidate to choose its kernels and run.
 constexpr double longest_share = 0.25;
@@ -50,6 +54,7 @@ class Search {
     add_workers(fed);
     // Unless all could be measured once more, some would be compared by runs that others never had.
     if (fed != finalists && repeat(fed) > 0) finalists = fed;
+    try_share_out_of_reach(finalists);
     decide(finalists);
     return std::move(result_);
   }
@@ -102,6 +107,12 @@ class Search {
   const Row* measured(const Candidate& candidate) const {
     const auto found = std::ranges::find(result_.rows, candidate, &Row::candidate);
     return found != result_.rows.end() && found->measured() ? &*found : nullptr;
+  }
+
+  /// 0 where nothing was measured of it.
+  double one_batch_of(const Candidate& candidate) const {
+    const Row* row = measured(candidate);
+    return row == nullptr ? 0.0 : row->one_batch();
   }
 
   Measurement measure(const Candidate& candidate, double seconds) {
@@ -190,16 +201,38 @@ class Search {
         fastest([](const Candidate& each) { return processes_of(each.placement) > 1; });
     if (!result_.on_gpus || processes == nullptr) return;
     const Row* best = fastest([](const Candidate&) { return true; });
-    if (processes->one_batch() < within_reach * best->one_batch()) {
-      result_.left_out.push_back(fmt::format("SM shares: processes reach {:.0f} % of the best",
-                                             100.0 * processes->one_batch() / best->one_batch()));
+    Candidate candidate = processes->candidate;  // rows move as they become more
+    std::vector<int> shares = sm_shares(candidate.placement.ranks_per_device);
+    const double reached = processes->one_batch() / best->one_batch();
+    if (reached < within_reach) {
+      candidate.placement.sm_percent = shares.at(usual_share);
+      out_of_reach_ = candidate;
+      shares.erase(shares.begin() + usual_share);
+      result_.left_out.push_back(
+          fmt::format("SM shares of {} %: processes reach {:.0f} % of the best",
+                      fmt::join(shares, " and "), 100.0 * reached));
       return;
     }
-    Candidate candidate = processes->candidate;  // rows move as they become more
-    for (const int percent : sm_shares(candidate.placement.ranks_per_device)) {
+    for (const int percent : shares) {
       candidate.placement.sm_percent = percent;
       explore(candidate);
     }
+  }
+
+  /// With the time that is left behind the finals. Against expectation it may be the fastest: then
+  /// it is measured in turns with them.
+  void try_share_out_of_reach(std::vector<Candidate>& finalists) {
+    if (!out_of_reach_) return;
+    std::vector<Candidate> more = finalists;
+    Candidate& candidate = more.emplace_back(*out_of_reach_);
+    reserved_seconds_ = expected_seconds(more);
+    explore(candidate);
+    const bool is_fastest = std::ranges::all_of(finalists, [&](const Candidate& finalist) {
+      return one_batch_of(candidate) > one_batch_of(finalist);
+    });
+    if (!is_fastest) return;
+    add_workers(candidate);
+    if (repeat(more) > 0) finalists = more;
   }
 
   /// The two fastest placements beside one rank, and the one that trained fastest, where it beats
@@ -226,11 +259,8 @@ class Search {
   /// As many workers for each as help it. The fastest on one batch goes first: where the time runs
   /// out, it is the one that is worth it, and the others need about as many threads.
   void add_workers(std::vector<Candidate>& finalists) {
-    const auto one_batch = [this](const Candidate& candidate) {
-      const Row& row = row_of(candidate);
-      return row.measured() ? row.one_batch() : 0.0;
-    };
-    const auto fastest = std::ranges::max_element(finalists, {}, one_batch);
+    const auto fastest = std::ranges::max_element(
+        finalists, {}, [this](const Candidate& candidate) { return one_batch_of(candidate); });
     add_workers(*fastest);
     const int threads = fastest->workers * processes_of(fastest->placement);
     for (Candidate& finalist : finalists) {
@@ -362,7 +392,8 @@ class Search {
     double again;  ///< that it would take with its kernels chosen
   };
   std::vector<Run> runs_;
-  double reserved_seconds_ = 0.0;  // once the finals have run: for a round of them
+  std::optional<Candidate> out_of_reach_;  // processes with an SM share, for the end
+  double reserved_seconds_ = 0.0;          // once the finals have run: for a round of them
   TuneResult result_;
 };
 

@@ -61,13 +61,15 @@ std::vector<int> sm_shares(int processes);
 ///    the cores, or as many of them as help;
 /// 2. 2, 4 and 8 ranks, folded, then as processes, with as many workers in all, compared on one
 ///    batch, so that a slow loader hides no difference;
-/// 3. SM shares at the best number of processes;
+/// 3. SM shares at the best number of processes, where these are within reach of the best;
 /// 4. more workers, in the same way, for the fastest of all; then for one rank and the two fastest
 ///    others as many as that one has in all, and more as far as they help;
 /// 5. one rank, those two, and what trained faster than both by more than its spread, in turns:
 ///    their medians decide. Where not even two rounds fit, the slowest others are left out. Where
 ///    these runs show loaders that do not keep up, as in 4, and as far as another round fits, in
-///    turns again.
+///    turns again;
+/// 6. where time is left and processes were out of reach in 3, one SM share of them, and, should it
+///    be the fastest, that in turns with the others.
 ///
 /// Another placement is chosen only where it beats one rank by more than the spread. Throws
 /// InputError where one rank fails for another reason than memory or is not done within the time,

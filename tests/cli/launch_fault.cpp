@@ -28,6 +28,20 @@ pid_t LaunchFault::mpirun_of(const Program& job) {
   throw std::runtime_error("no mpirun");
 }
 
+std::string LaunchFault::place_of(int rank, const std::string& gpu) const {
+  return fmt::format("rank {} on {}, {}", rank, host_name(), gpu);
+}
+
+std::string LaunchFault::expect_line(const Outcome& outcome, int code,
+                                     const std::vector<std::string>& parts) {
+  EXPECT_EQ(outcome.code, code) << outcome.err;
+  std::string line = only_error(outcome);
+  for (const std::string& part : parts) {
+    EXPECT_NE(line.find(part), std::string::npos) << line << "\nwanted: " << part;
+  }
+  return line;
+}
+
 void LaunchFault::expect_clean_end(const std::vector<pid_t>& processes,
                                    const Words& options) const {
   for (const pid_t process : processes) expect_gone(process);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "cli/launched_job.h"
@@ -13,6 +14,14 @@ class LaunchFault : public LaunchedJob {
   static Words shared_gpu(Words more = {});
   static std::vector<pid_t> processes_of(const Program& job, int ranks = 4);
   static pid_t mpirun_of(const Program& job);
+
+  /// "rank 1 on HOST, UUID", as the launcher says it; of the first GPU where none is given.
+  std::string place_of(int rank, const std::string& gpu) const;
+  std::string place_of(int rank) const { return place_of(rank, device().gpu); }
+
+  /// The job ended with the code, and its only line has these parts. Returns the line.
+  static std::string expect_line(const Outcome& outcome, int code,
+                                 const std::vector<std::string>& parts);
 
   /// No process, MPS daemon, folder or shared memory is left of the job, and the next one, with
   /// `options`, goes on from its newest checkpoint.

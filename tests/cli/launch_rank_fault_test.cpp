@@ -6,81 +6,17 @@
 #include <utility>
 
 #include "cli/fault_check.h"
-#include "cli/launch_fault.h"
+#include "cli/faulty_device.h"
 
-// Faults of a rank's own device, ordered by the test and met by a library that is preloaded into
-// the ranks (rank_fault.cpp).
+// Faults of the own device of a rank that shares it with three others.
 
 namespace tandem::cli {
 namespace {
 
 namespace fs = std::filesystem;
 
-class FaultyDevice : public LaunchFault {
- protected:
-  /// A job, with its first checkpoint there, whose ranks follow order(). The MPS daemon and its
-  /// servers are left as they are.
-  std::unique_ptr<Program> started_faulty(const Words& options, const Words& training) {
-    return started(faulty(launch(shared_gpu(options), endless_job(training))));
-  }
-
-  /// A benchmark that nobody ends, in the middle of its steps, whose ranks follow order().
-  std::unique_ptr<Program> started_faulty_bench(const Words& assignments) const {
-    Words words{"launch"};
-    const auto add = [&](const Words& more) {
-      words.insert(words.end(), more.begin(), more.end());
-    };
-    add(shared_gpu());
-    add({"--", "bench", "run.toml", "--seconds", "3600"});
-    add(set(device().settings));
-    add(set(assignments));
-    auto program = std::make_unique<Program>(faulty(with_driver(words)));
-    order({1}, "nothing", device().start_seconds);
-    // More launches than there are where kernels are chosen.
-    for (int thousands = 1; thousands < 50; ++thousands) order({1}, "nothing");
-    return program;
-  }
-
-  /// Some hundred steps from now.
-  void order(const std::vector<int>& ranks, const std::string& what, double seconds = 20.0) const {
-    for (const int rank : ranks) write_file(written(rank), what);
-    for (const int rank : ranks) {
-      fs::rename(written(rank), path("orders") / std::to_string(rank));
-    }
-    wait_until("the orders are taken", seconds, [&] { return fs::is_empty(path("orders")); });
-  }
-
-  /// The job has failed, which is neither a mistake of the user's nor a stop: it would be restarted
-  /// where that is asked for. Returns its line.
-  static std::string only_line_of_failure(const Outcome& outcome,
-                                          const std::vector<std::string>& parts) {
-    EXPECT_EQ(outcome.code, 1) << outcome.err;
-    std::string line = only_error(outcome);
-    for (const std::string& part : parts) {
-      EXPECT_NE(line.find(part), std::string::npos) << line << "\nwanted: " << part;
-    }
-    return line;
-  }
-
-  std::string place_of(int rank) const {
-    return fmt::format("rank {} on {}, {}", rank, host_name(), device().gpu);
-  }
-
-  Launch faulty(Launch command) const {
-    fs::create_directories(path("orders"));
-    command = with_script(std::move(command), "nvidia-cuda-mps-control", R"(#!/bin/bash
-unset LD_PRELOAD
-PATH=${PATH//"${0%/*}":/}
-exec nvidia-cuda-mps-control "$@"
-)");
-    command.timeout += device().start_seconds;  // some start once more
-    command = with(command, "LD_PRELOAD", TANDEM_RANK_FAULT);
-    return with(command, "TANDEM_FAULT_ORDERS", path("orders").string());
-  }
-
- private:
-  fs::path written(int rank) const { return path(fmt::format("order-{}", rank)); }
-};
+// A job that such a fault ends has failed with code 1, which is neither a mistake of the user's nor
+// a stop: it would be restarted where that is asked for.
 
 // The server of an MPS client that faults tells all of its clients, but not whose fault it was: so
 // which of them speaks is not certain.
@@ -89,9 +25,10 @@ TEST_F(FaultyDevice, EndsTheJobWithOneLine) {
   const std::vector<pid_t> processes = processes_of(*job);
   order({1}, "astray");
   const Outcome outcome = end_after_fault(*job);
-  const std::string line = only_line_of_failure(
-      outcome, {"CUDA failed: ", "any of ranks 0, 1, 2 and 3", "go on with --resume", "(rank ",
-                fmt::format(" on {}, {}, step ", host_name(), device().gpu)});
+  const std::string line =
+      expect_line(outcome, 1,
+                  {"CUDA failed: ", "any of ranks 0, 1, 2 and 3", "go on with --resume", "(rank ",
+                   fmt::format(" on {}, {}, step ", host_name(), device().gpu)});
   RecordProperty("told", line);
   expect_clean_end(processes);
 }
@@ -118,7 +55,7 @@ TEST_P(HungDevice, IsNamedAndEndedWithTheJob) {
   std::vector<std::string> parts{"error: step ", "waited 5 s in the step's end", GetParam().text,
                                  "go on with --resume"};
   for (const int rank : GetParam().ranks) parts.push_back(place_of(rank));
-  only_line_of_failure(outcome, parts);
+  expect_line(outcome, 1, parts);
   expect_clean_end(processes);
 }
 
@@ -145,9 +82,9 @@ TEST_F(HungDevice, IsToldWhereItLeavesNoRoomForTheOthers) {
   const std::vector<pid_t> processes = processes_of(*job);
   order({1}, "flood");
   const Outcome outcome = end_after_fault(*job);
-  only_line_of_failure(
-      outcome, {"error: step ", "waited 5 s in the step's end", "signs of life", "go on with",
-                fmt::format(" on {}, {}", host_name(), device().gpu)});
+  expect_line(outcome, 1,
+              {"error: step ", "waited 5 s in the step's end", "signs of life", "go on with",
+               fmt::format(" on {}, {}", host_name(), device().gpu)});
   expect_clean_end(processes);
 }
 
@@ -157,10 +94,10 @@ TEST_F(HungDevice, OfABenchmarkIsNamedAndEndedWithTheJob) {
   const std::vector<pid_t> processes = processes_of(*job);
   order({1}, "spin");
   const Outcome outcome = end_after_fault(*job);
-  only_line_of_failure(
-      outcome, {"error: waited 5 s in the step's end",
-                " for rank 1, which gives signs of life, but whose device does not get that far",
-                place_of(1), "look at the hosts"});
+  expect_line(outcome, 1,
+              {"error: waited 5 s in the step's end",
+               " for rank 1, which gives signs of life, but whose device does not get that far",
+               place_of(1), "look at the hosts"});
   for (const pid_t process : processes) expect_gone(process);
   expect_nothing_left();
 }
@@ -170,9 +107,9 @@ TEST_F(HungDevice, OfABenchmarkIsToldWhereItLeavesNoRoomForTheOthers) {
   const std::vector<pid_t> processes = processes_of(*job);
   order({1}, "flood");
   const Outcome outcome = end_after_fault(*job);
-  only_line_of_failure(outcome,
-                       {"error: waited 5 s in the step's end", "signs of life",
-                        fmt::format(" on {}, {}", host_name(), device().gpu), "look at the hosts"});
+  expect_line(outcome, 1,
+              {"error: waited 5 s in the step's end", "signs of life",
+               fmt::format(" on {}, {}", host_name(), device().gpu), "look at the hosts"});
   for (const pid_t process : processes) expect_gone(process);
   expect_nothing_left();
 }
@@ -188,8 +125,9 @@ TEST_F(HungDevice, WhileItsRankChoosesKernelsIsToldAndEndedWithTheJob) {
   wait_until("the order is taken", device().start_seconds,
              [&] { return !job.running() || !fs::exists(path("orders/first-0")); });
   const Outcome outcome = end_after_fault(job);
-  only_line_of_failure(outcome, {"error: nothing has moved for ", "raise parallel.timeout_seconds",
-                                 fmt::format("(rank 0 on {}", host_name()), ", step 0)"});
+  expect_line(outcome, 1,
+              {"error: nothing has moved for ", "raise parallel.timeout_seconds",
+               fmt::format("(rank 0 on {}", host_name()), ", step 0)"});
   for (const pid_t process : processes) expect_gone(process);
   expect_nothing_left();
 }
@@ -209,8 +147,8 @@ TEST_P(DeviceWithoutMemory, InMidRunFailsAsOneOfTheRank) {
   const std::vector<pid_t> processes = processes_of(*job);
   order(GetParam().ranks, "memory");
   const Outcome outcome = end_after_fault(*job);
-  const std::string line = only_line_of_failure(
-      outcome, {"out of memory on ", "in the middle of the run", "go on with --resume"});
+  const std::string line = expect_line(
+      outcome, 1, {"out of memory on ", "in the middle of the run", "go on with --resume"});
   EXPECT_TRUE(std::ranges::any_of(GetParam().ranks, [&](int rank) {
     return line.find("(" + place_of(rank) + ", step ") != std::string::npos;
   })) << line;

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/launch_fault.h"
+
+namespace tandem::cli {
+
+/// A test of faults of a rank's own device, ordered by the test and met by a library that is
+/// preloaded into the ranks (rank_fault.cpp).
+class FaultyDevice : public LaunchFault {
+ protected:
+  /// A job of ranks that share a GPU, with its first checkpoint there, whose ranks follow order().
+  std::unique_ptr<Program> started_faulty(const Words& options, const Words& training);
+
+  /// A benchmark that nobody ends, in the middle of its steps, whose ranks follow order().
+  std::unique_ptr<Program> started_faulty_bench(const Words& assignments) const;
+
+  /// The command with the library in its ranks. The MPS daemon and its servers are left as they
+  /// are.
+  Launch faulty(Launch command) const;
+
+  /// What the ranks are to do, by a word of rank_fault.cpp's; once they begin, some hundred steps
+  /// from now.
+  void order(const std::vector<int>& ranks, const std::string& what, double seconds = 20.0) const;
+
+ private:
+  std::filesystem::path written(int rank) const;
+};
+
+}  // namespace tandem::cli
