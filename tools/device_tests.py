@@ -11,7 +11,8 @@ own error) names the test it was at; the tests behind it count as not run. A too
 when a shard ends: more shards than jobs keep one that is ended from taking many tests' along.
 Processes that tests leave behind are named and killed, and then not all is well. Under a tool the
 kernels of Tandem alone are looked at, unless --all-kernels is given, and kernels are not chosen by
-timing (TANDEM_TUNE=off), which would take most of the time. racecheck of CUDA 13.0 ends where it
+timing (TANDEM_TUNE=off), which would take most of the time, nor does a test do again what a kernel has
+shown once (TANDEM_TEST_REPEATS=1). racecheck of CUDA 13.0 ends where it
 meets some of the libraries' kernels; that of nvidia-cuda-sanitizer-api 13.5 (PyPI) has not yet. With
 TANDEM_TUNE=own in the environment no library's kernels run, and --skip-kernel direct_ passes over the
 slow ones that compute in their place."""
@@ -100,6 +101,7 @@ def environment_of(options: argparse.Namespace, index: int) -> dict[str, str]:
                        GTEST_SHARD_INDEX=str(index), GTEST_COLOR="no")
     if options.tool != "none":
         environment.setdefault("TANDEM_TUNE", "off")
+        environment.setdefault("TANDEM_TEST_REPEATS", "1")  # tests/support/repeats.h
     return environment
 
 

@@ -13,6 +13,7 @@
 #include "graph/model_file.h"
 #include "graph/small_models.h"
 #include "graph/untimed_kernels.h"
+#include "support/repeats.h"
 #include "tensor/host_tensor.h"
 
 namespace tandem {
@@ -102,14 +103,14 @@ class SideWorkCudaTest : public testing::Test {
 
     Passes passes(context_, graph, precision, SideWork::always, accumulate);
     EXPECT_GT(passes.side_layers(), 0U);
-    for (int i = 0; i < 5; ++i) {
+    for (int i = 0; i < repeats(5); ++i) {
       passes.forget();
       passes.enqueue();
       EXPECT_EQ(passes.gradients(), wanted) << "pass " << i;
       EXPECT_EQ(passes.told(), wanted) << "pass " << i;
     }
     CudaGraph captured(std::get<CudaContext>(context_), [&] { passes.enqueue(); });
-    for (int i = 0; i < 20; ++i) {
+    for (int i = 0; i < repeats(20); ++i) {
       passes.forget();
       captured.launch();
       EXPECT_EQ(passes.gradients(), wanted) << "launch " << i;

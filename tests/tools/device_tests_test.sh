@@ -44,7 +44,7 @@ for ((i = GTEST_SHARD_INDEX; i < ${#names[@]}; i += GTEST_TOTAL_SHARDS)); do
     echo "[       OK ] ${names[i]} (3 ms)"
   fi
 done
-echo "tune is ${TANDEM_TUNE:-on}" >>"$LOG"
+echo "tune is ${TANDEM_TUNE:-on}, repeats: ${TANDEM_TEST_REPEATS:-many}" >>"$LOG"
 exit $code
 SH
 cat >"$work/bin/compute-sanitizer" <<'SH'
@@ -88,7 +88,7 @@ none_goes_on() {
 
 expect 0 "shard 0: 2 passed, 0 failed, T" "shard 1: 2 passed, 0 failed, T" \
   "test_a, *: 4 of 4 passed, 0 failed, in T" --
-grep -qx "tune is on" "$LOG"
+grep -qx "tune is on, repeats: many" "$LOG"
 FAILS=Each/Sum.Of/0 expect 1 "shard 0: 1 passed, 1 failed, T; exit code 1" "shard 1: 2 passed, 0 failed, T" \
   "failed: Each/Sum.Of/0" "Each/Sum.Of/0: sum.cpp:7: Failure" "Each/Sum.Of/0: which is 3" \
   "test_a, *: 3 of 4 passed, 1 failed, in T; NOT ALL WELL" --
@@ -123,7 +123,7 @@ expect 0 "shard 0: 2 passed, 0 failed, T; ERROR SUMMARY: 0 errors" \
   "shard 1: 2 passed, 0 failed, T; ERROR SUMMARY: 0 errors" \
   "test_a under memcheck, *: 4 of 4 passed, 4 with the tool's verdict, 0 failed, in T" -- --tool memcheck
 grep -q "^--tool memcheck --error-exitcode 86 --kernel-name kns=tandem $work/test_a " "$LOG"
-grep -qx "tune is off" "$LOG"
+grep -qx "tune is off, repeats: 1" "$LOG"
 : >"$LOG"
 expect 0 "shard 0: 4 passed, 0 failed, T; ERROR SUMMARY: 0 errors" \
   "test_a under racecheck, *: 4 of 4 passed, 4 with the tool's verdict, 0 failed, in T" \
