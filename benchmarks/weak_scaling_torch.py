@@ -76,7 +76,7 @@ def work(options) -> None:
             "reserved_bytes": max(facts["reserved_bytes"] for facts in everyones),
             "phases": {}, "versions": versions()}))
     dist.barrier()
-    step.graph = None  # before the communicators that it calls
+    del step  # a captured graph, before the communicators that it calls
     dist.destroy_process_group()
 
 

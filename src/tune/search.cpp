@@ -85,7 +85,7 @@ class Search {
   /// For two rounds of one rank and whichever other is left of those that would come last by what
   /// is known now.
   double reserved() const {
-    if (reserved_seconds_ > 0.0) return reserved_seconds_;
+    if (reserved_seconds_) return *reserved_seconds_;
     const double one = expected_seconds(Placement{});
     double other = one;
     for (const Candidate& each : last_others()) {
@@ -225,14 +225,19 @@ class Search {
     if (!out_of_reach_) return;
     std::vector<Candidate> more = finalists;
     Candidate& candidate = more.emplace_back(*out_of_reach_);
-    reserved_seconds_ = expected_seconds(more);
+    reserved_seconds_ = 0.0;
     explore(candidate);
     const bool is_fastest = std::ranges::all_of(finalists, [&](const Candidate& finalist) {
       return one_batch_of(candidate) > one_batch_of(finalist);
     });
     if (!is_fastest) return;
     add_workers(candidate);
-    if (repeat(more) > 0) finalists = more;
+    if (repeat(more) > 0) {
+      finalists = more;
+    } else {
+      result_.left_out.push_back(text_of(candidate) +
+                                 ": no time left for it in turns with the others");
+    }
   }
 
   /// The two fastest placements beside one rank, and the one that trained fastest, where it beats
@@ -392,8 +397,8 @@ class Search {
     double again;  ///< that it would take with its kernels chosen
   };
   std::vector<Run> runs_;
-  std::optional<Candidate> out_of_reach_;  // processes with an SM share, for the end
-  double reserved_seconds_ = 0.0;          // once the finals have run: for a round of them
+  std::optional<Candidate> out_of_reach_;   // processes with an SM share, for the end
+  std::optional<double> reserved_seconds_;  // once the finals have run: for a round of them
   TuneResult result_;
 };
 

@@ -65,9 +65,9 @@ TEST(Search, AShareOfProcessesThatAreOutOfReachMayWin) {
     return processes_of(candidate.placement) > 1 ? 400.0 + processes_of(candidate.placement) % 8
                                                  : 1000.0;
   };
-  machine.loader = [](int threads) { return 160.0 * threads; };
+  machine.loader = [](int threads) { return 130.0 * threads; };
   const TuneResult result = machine.search(ample_limits);
-  EXPECT_EQ(choice_of(result), processes(4, 38, 2)) << text_of(choice_of(result));
+  EXPECT_EQ(choice_of(result), processes(4, 38, 4)) << text_of(choice_of(result));
   EXPECT_NEAR(result.gain(), 0.2, 1e-9) << "fed as well as one rank";
   EXPECT_GE(row_of(result, choice_of(result)).final_runs.size(), 1U);
   EXPECT_GT(row_of(result, {.workers = 8}).final_runs.size(),
@@ -87,6 +87,23 @@ TEST(Search, AShareOfProcessesThatAreOutOfReachTakesNoTimeOfTheFinals) {
   EXPECT_EQ(row_of(result, Candidate{}).final_runs.size(), 3U);
   ASSERT_EQ(result.left_out.size(), 2U);
   EXPECT_TRUE(result.left_out[1].ends_with("no time left")) << result.left_out[1];
+}
+
+TEST(Search, AShareOfProcessesThatAreOutOfReachIsNotChosenByOneRun) {
+  MadeUpMachine machine;
+  machine.one_batch = [](const Candidate& candidate) {
+    if (candidate.placement.sm_percent > 0) return 1500.0;
+    return processes_of(candidate.placement) > 1 ? 500.0 : 1000.0;
+  };
+  SearchLimits limits = ample_limits;
+  // For the seven counts, three rounds and the share, but no fourth round.
+  limits.seconds = machine.run_seconds * (7 + 9 + 1 + 2);
+  const TuneResult result = machine.search(limits);
+  EXPECT_EQ(machine.runs.back().placement.sm_percent, 75);
+  EXPECT_EQ(choice_of(result), Candidate{});
+  ASSERT_EQ(result.left_out.size(), 2U);
+  EXPECT_TRUE(result.left_out[1].ends_with("no time left for it in turns with the others"))
+      << result.left_out[1];
 }
 
 TEST(Search, AnswersOneWithinTheSpread) {
