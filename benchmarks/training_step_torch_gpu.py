@@ -69,7 +69,14 @@ class Step:
         self.images = (torch.rand(batch, 3, size, size, device="cuda") * 2 - 1).contiguous(
             memory_format=torch.channels_last)
         self.labels = torch.arange(batch, device="cuda") % classes
-        self.model = wrap(module) if wrap else module
+        current = torch.cuda.current_stream()
+        self.stream = torch.cuda.Stream() if self.captured else current
+        self.stream.wait_stream(current)
+        with torch.cuda.stream(self.stream):
+            self.model = wrap(module) if wrap else module
+        # Without DDP on a stream of PyTorch's choice: there the graph has a workspace of cuBLAS of its own,
+        # not the warm-up's, which mode reduce-overhead in the same process would free.
+        self.capture_stream = self.stream if wrap else None
         if compile_mode:
             self.model = torch.compile(self.model, mode=compile_mode)
         self.loss = None
@@ -107,7 +114,7 @@ class Step:
         if self.captured:
             self.optimizer.zero_grad(set_to_none=True)
             self.graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(self.graph):
+            with torch.cuda.graph(self.graph, stream=self.capture_stream):
                 self.once()
             self.run = self.graph.replay
         for _ in range(5):
@@ -115,17 +122,15 @@ class Step:
         torch.cuda.synchronize()
 
     def warm_up(self) -> None:
-        """A few steps, as many as DDP asks for before a capture, which is on another stream than the
-        usual one."""
-        current = torch.cuda.current_stream()
-        stream = torch.cuda.Stream() if self.captured else current
-        stream.wait_stream(current)
-        with torch.cuda.stream(stream):
+        """Eleven steps, as many as DDP asks for before a capture: its first ten time themselves by events.
+        What is captured warms up on a side stream, with DDP on the one that DDP was built on and that is
+        captured, since its nodes that accumulate gradients stay on that stream."""
+        with torch.cuda.stream(self.stream):
             self.once()
             self.first_loss = self.loss.item()
             for _ in range(10):
                 self.once()
-        current.wait_stream(stream)
+        torch.cuda.current_stream().wait_stream(self.stream)
         torch.cuda.synchronize()
 
     def chunk(self, steps: int) -> float:
@@ -139,13 +144,19 @@ class Step:
         last.synchronize()
         return first.elapsed_time(last) * 1e-3 / steps
 
-    def measure(self, seconds: float) -> dict:
-        """Steps in chunks of about 25 ms, each timed by events."""
-        steps = min(max(int(0.025 / self.chunk(3)), 1), 1000)
+    def chunks(self, seconds: float, agree=lambda value: value) -> tuple[list[float], int]:
+        """Seconds of one step in chunks of about 25 ms, and the steps of a chunk. `agree` makes the times
+        of several ranks one, so that all of them run as many steps."""
+        steps = min(max(int(0.025 / agree(self.chunk(3))), 1), 1000)
         chunks, spent = [], 0.0
         while spent < seconds or len(chunks) < 3:
-            chunks.append(self.chunk(steps))
+            chunks.append(agree(self.chunk(steps)))
             spent += steps * chunks[-1]
+        return chunks, steps
+
+    def measure(self, seconds: float) -> dict:
+        """Steps in chunks, each timed by events."""
+        chunks, steps = self.chunks(seconds)
         median = statistics.median(chunks)
         loss = self.loss.item()
         return {

@@ -37,8 +37,11 @@ class Case(NamedTuple):
         model, size, batch = text.split(",")
         return Case(model, int(size), int(batch))
 
+    @property
+    def classes(self) -> int:
+        return 1000 if self.size > 64 else 10
+
     def config(self, precision: str, ranks: int) -> str:
-        classes = 1000 if self.size > 64 else 10
         return f"""[model]
 name = "{self.model}"
 [data]
@@ -48,7 +51,7 @@ test_size = {ranks}
 height = {self.size}
 width = {self.size}
 channels = 3
-classes = {classes}
+classes = {self.classes}
 [train]
 epochs = 1
 global_batch = {self.batch * ranks}
@@ -112,18 +115,41 @@ def table(measurements: list[dict]) -> str:
     return "\n".join(lines)
 
 
-def run(options) -> None:
-    variants = {"": []}
-    for name, *settings in options.variant or []:
-        variants[name] = settings
-    measurements: list[dict] = []
-    record = {**provenance(options.program), "precision": options.precision,
-              "seconds": options.seconds, "variants": variants, "measurements": measurements}
+def tensor_bytes(memory: dict) -> int:
+    """Of a rank: Tandem's arenas, or what PyTorch's allocator handed out."""
+    if "allocated_bytes" in memory:
+        return memory["allocated_bytes"]
+    return memory["state_bytes"] + memory["activation_bytes"]
+
+
+def memory_table(measurements: list[dict]) -> str:
+    """Of each case's first measurement that tells its memory."""
+    lines = ["| model, px, batch of a rank | variant | ranks | GiB of tensors of a rank |",
+             "| --- | --- | --- | --- |"]
+    memories: dict[tuple, dict] = {}
+    for each in measurements:
+        if "memory" in each:
+            memories.setdefault((each["case"], each["variant"], each["ranks"]), each["memory"])
+    lines += [f"| {case} | {variant} | {ranks} | {tensor_bytes(memory) / 2**30:.3f} |"
+              for (case, variant, ranks), memory in memories.items()]
+    return "\n".join(lines) if memories else ""
+
+
+def print_tables(measurements: list[dict]) -> None:
+    print(table(measurements))
+    if memory := memory_table(measurements):
+        print("\n" + memory)
+
+
+def run_rounds(options, record: dict, variants, measure_one) -> None:
+    """Measures every case, variant and number of ranks in turns, by measure_one(case, variant, ranks), and
+    prints the tables. The record is written after each."""
+    measurements = record["measurements"] = []
     for round_number in range(options.rounds):
         for case in options.case:
-            for variant, settings in variants.items():
+            for variant in variants:
                 for ranks in options.ranks:
-                    found = measure(options, case, ranks, settings)
+                    found = measure_one(case, variant, ranks)
                     measurements.append({"case": ", ".join(map(str, case)), "variant": variant,
                                          "ranks": ranks, "round": round_number, **found})
                     rate = found.get("step", {}).get("images_per_second")
@@ -132,7 +158,17 @@ def run(options) -> None:
                           file=sys.stderr, flush=True)
                     if options.out:
                         pathlib.Path(options.out).write_text(json.dumps(record, indent=1) + "\n")
-    print(table(measurements))
+    print_tables(measurements)
+
+
+def run(options) -> None:
+    variants = {"": []}
+    for name, *settings in options.variant or []:
+        variants[name] = settings
+    record = {**provenance(options.program), "precision": options.precision,
+              "seconds": options.seconds, "variants": variants}
+    run_rounds(options, record, variants,
+               lambda case, variant, ranks: measure(options, case, ranks, variants[variant]))
 
 
 def main() -> None:
@@ -153,7 +189,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.table:
         for name in options.table:
-            print(table(json.loads(pathlib.Path(name).read_text())["measurements"]))
+            print_tables(json.loads(pathlib.Path(name).read_text())["measurements"])
         return
     run(options)
 

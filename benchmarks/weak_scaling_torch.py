@@ -3,50 +3,43 @@
 each GPU with the same batch each, and the memory that its tensors take.
 
 The step is training_step_torch_gpu.py's, with the model in DDP (gradients are views of its buckets,
-which takes the least memory) over NCCL, on one batch of noise that lies on the GPU. Needs torch and
-torchvision, and builds nothing:
+which takes the least memory) over NCCL, on one batch of noise that lies on the GPU. One GPU runs without
+DDP, which is the base of efficiencies. Needs torch and torchvision, and builds nothing:
 
     benchmarks/weak_scaling_torch.py --case resnet50,224,256 --gpus 1 2 4 --out scaling_torch.json
+    benchmarks/weak_scaling.py --table scaling_torch.json         # only prints what is there
 
 A mode of PyTorch that fails says so in its line, and the others go on."""
 
 import argparse
 import json
+import os
 import pathlib
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
+import traceback
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
-
-from provenance import provenance  # noqa: E402
-from weak_scaling import Case, table  # noqa: E402
+from provenance import provenance
+from weak_scaling import Case, run_rounds
 
 MODES = ["eager", "graph", "compile", "compile-graph"]
 
 
-def measured_together(step, seconds: float) -> list[float]:
-    """Seconds of one step, means over chunks of about 25 ms, on the slowest rank of each chunk."""
-    import torch
-    import torch.distributed as dist
-
-    def agreed(value: float) -> float:
-        shared = torch.tensor([value], dtype=torch.float64, device="cuda")
-        dist.all_reduce(shared, op=dist.ReduceOp.MAX)
-        return shared.item()
-
-    steps = min(max(int(0.025 / agreed(step.chunk(3))), 1), 1000)
-    chunks, spent = [], 0.0
-    while spent < seconds or len(chunks) < 3:
-        chunks.append(agreed(step.chunk(steps)))
-        spent += steps * chunks[-1]
-    return chunks
+def write(path: pathlib.Path, record: dict) -> None:
+    """At once, for the rank may be killed."""
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(json.dumps(record))
+    temporary.replace(path)
 
 
-def work(options) -> None:
+def measure_as_rank(options) -> None:
     """One rank of one measurement. Rank 0 writes what was found."""
+    case, mode = options.case[0], options.mode[0]
+    if mode.endswith("graph"):  # as PyTorch's notes ask for captures with DDP
+        os.environ["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "0"
     import torch
     import torch.distributed as dist
     from torch.nn.parallel import DistributedDataParallel
@@ -60,85 +53,101 @@ def work(options) -> None:
     def in_ddp(module):
         return DistributedDataParallel(module, device_ids=[options.rank], gradient_as_bucket_view=True)
 
-    case = options.case[0]
-    step = Step(case.model, case.size, case.batch, 1000 if case.size > 64 else 10,
-                options.precision, options.mode[0], in_ddp if options.world > 1 else None)
-    chunks = measured_together(step, options.seconds)
+    def slowest(value: float) -> float:
+        shared = torch.tensor([value], dtype=torch.float64, device="cuda")
+        dist.all_reduce(shared, op=dist.ReduceOp.MAX)
+        return shared.item()
+
+    step = Step(case.model, case.size, case.batch, case.classes, options.precision, mode,
+                in_ddp if options.world > 1 else None)
+    chunks, _ = step.chunks(options.seconds, slowest)
     everyones = [None] * options.world
     dist.all_gather_object(everyones, step.facts)
     if options.rank == 0:
         milliseconds = [1e3 * chunk for chunk in chunks]
-        pathlib.Path(options.out).write_text(json.dumps({
+        write(pathlib.Path(options.out), {
             "step": {"images_per_second": options.world * case.batch / statistics.median(chunks),
                      "milliseconds": statistics.median(milliseconds),
                      "milliseconds_range": [min(milliseconds), max(milliseconds)]},
-            "allocated_bytes": max(facts["allocated_bytes"] for facts in everyones),
-            "reserved_bytes": max(facts["reserved_bytes"] for facts in everyones),
-            "phases": {}, "versions": versions()}))
+            "memory": {name: max(facts[name] for facts in everyones)
+                       for name in ("allocated_bytes", "reserved_bytes")},
+            "phases": {}, "versions": versions()})
     dist.barrier()
     del step  # a captured graph, before the communicators that it calls
     dist.destroy_process_group()
 
 
+def work(options) -> None:
+    try:
+        measure_as_rank(options)
+    except Exception as error:  # of whatever kind: the table tells it, and other modes go on
+        traceback.print_exc()
+        text = str(error).strip().splitlines() or [""]
+        write(pathlib.Path(options.out).with_name(f"error{options.rank}.json"),
+              {"error": f"rank {options.rank}: {type(error).__name__}: {text[0]}"[:400]})
+        os._exit(1)  # An orderly end may wait for the other ranks, or for a graph, for ever.
+
+
+def wait_for(ranks: list[subprocess.Popen], logs: list[pathlib.Path], timeout: float) -> str:
+    """Until all have ended, one has failed, which leaves the others waiting for it, or time is up: what is
+    wrong if nothing was measured."""
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        codes = [rank.poll() for rank in ranks]
+        for rank, code in enumerate(codes):
+            if code:
+                words = logs[rank].read_text(errors="replace").strip().splitlines()
+                return f"rank {rank} ended with {code}: {words[-1] if words else 'no message'}"[:400]
+        if None not in codes:
+            return "no rank wrote what it found"
+        time.sleep(0.05)
+    return f"took longer than {timeout:g} s"
+
+
 def measure(options, case: Case, mode: str, world: int) -> dict:
-    """What rank 0 found, or {"error": the last words of one that failed}."""
-    with tempfile.TemporaryDirectory() as folder:
-        out = pathlib.Path(folder) / "found.json"
-        command = [options.python, __file__, "--store", f"{folder}/store", "--world", str(world),
+    """What rank 0 found, or {"error": what the first rank that failed says}."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        out = folder / "found.json"
+        command = [options.python, __file__, "--store", str(folder / "store"), "--world", str(world),
                    "--case", ",".join(map(str, case)), "--mode", mode, "--out", str(out),
                    "--precision", options.precision, "--seconds", str(options.seconds)]
-        logs = [pathlib.Path(folder) / f"rank{rank}" for rank in range(world)]
-        ranks = [subprocess.Popen([*command, "--rank", str(rank)], stdout=logs[rank].open("w"),
-                                  stderr=subprocess.STDOUT) for rank in range(world)]
+        logs = [folder / f"log{rank}" for rank in range(world)]
+        ranks: list[subprocess.Popen] = []
         try:
-            codes = [rank.wait(options.timeout) for rank in ranks]
-        except subprocess.TimeoutExpired:
-            return {"error": f"took longer than {options.timeout:g} s"}
+            for rank, path in enumerate(logs):
+                with path.open("w") as log:
+                    ranks.append(subprocess.Popen([*command, "--rank", str(rank)], stdout=log,
+                                                  stderr=subprocess.STDOUT))
+            wrong = wait_for(ranks, logs, options.timeout)
         finally:
             for rank in ranks:
                 rank.kill()
-        if out.exists():  # a rank may yet trip over its end
+            for rank in ranks:
+                rank.wait()
+        if out.exists():  # A rank may yet trip over its end, or never reach it.
             return json.loads(out.read_text())
-        words = [log.read_text().strip().splitlines()[-1:] for log, code in zip(logs, codes) if code]
-        return {"error": next((last[0][:300] for last in words if last), f"exit codes {codes}")}
-
-
-def memory_table(measurements: list[dict]) -> str:
-    lines = ["| model, px, batch of a rank | mode | GPUs | GiB of tensors | reserved |",
-             "| --- | --- | --- | --- | --- |"]
-    for each in measurements:
-        if "error" not in each and each["round"] == 0:
-            lines.append(f"| {each['case']} | {each['variant']} | {each['ranks']} | "
-                         f"{each['allocated_bytes'] / 2**30:.3f} | {each['reserved_bytes'] / 2**30:.2f} |")
-    return "\n".join(lines)
+        errors = sorted(folder.glob("error*.json"), key=lambda path: path.stat().st_mtime_ns)
+        return json.loads(errors[0].read_text()) if errors else {"error": wrong}
 
 
 def run(options) -> None:
-    measurements: list[dict] = []
-    record = {**provenance(), "precision": options.precision, "seconds": options.seconds,
-              "measurements": measurements}
-    for round_number in range(options.rounds):
-        for case in options.case:
-            for mode in options.mode:
-                for world in options.gpus:
-                    found = measure(options, case, mode, world)
-                    measurements.append({"case": ", ".join(map(str, case)), "variant": mode,
-                                         "ranks": world, "round": round_number, **found})
-                    rate = found.get("step", {}).get("images_per_second")
-                    told = found["error"] if rate is None else f"{rate:.0f} img/s"
-                    print(f"round {round_number + 1}: {case.model} {mode} {world}: {told}",
-                          file=sys.stderr, flush=True)
-                    if options.out:
-                        pathlib.Path(options.out).write_text(json.dumps(record, indent=1) + "\n")
-    print(table(measurements))
-    print(memory_table(measurements))
+    record = {**provenance(), "precision": options.precision, "seconds": options.seconds}
+
+    def measure_one(case: Case, mode: str, world: int) -> dict:
+        found = measure(options, case, mode, world)
+        versions = found.pop("versions", {})
+        record["versions"] = record["versions"] or versions
+        return found
+
+    run_rounds(options, record, options.mode, measure_one)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--case", type=Case.parse, nargs="+", metavar="MODEL,PX,BATCH",
                         default=[Case("resnet50", 224, 256), Case("resnet18", 32, 128)])
-    parser.add_argument("--gpus", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--gpus", type=int, nargs="+", default=[1, 2, 4], dest="ranks")
     parser.add_argument("--mode", nargs="+", choices=MODES, default=MODES)
     parser.add_argument("--precision", choices=["fp32", "tf32", "bf16", "fp16"], default="bf16")
     parser.add_argument("--rounds", type=int, default=1)

@@ -5,14 +5,16 @@
     tools/device_tests.py build/ci/bin/tests/test_layers_cuda --tool racecheck --jobs 15 --shards 60 \\
         --filter '*batch_norm*' --limit 150 --out sanitizers.txt
 
-Prints a line for each shard, the tests that failed or that a shard did not come to, and a line for
-each program, with exit code 1 where not all is well. A shard that ends early (--limit, or a tool's
-own error) names the test it was at; the tests behind it count as not run. A tool gives its verdict
-when a shard ends: more shards than jobs keep one that is ended from taking many tests' along.
+Prints a line for each shard, the tests that failed or that a shard did not come to, a tool's first
+reports of each shard with the test that was begun last before each (leaks are reported behind the last
+one), and a line for each program, with exit code 1 where not all is well. A shard that ends early
+(--limit, or a tool's own error) names the test it was at; the tests behind it count as not run. A tool
+gives its verdict when a shard ends: more shards than jobs keep one that is ended from taking many tests'
+along.
 Processes that tests leave behind are named and killed, and then not all is well. Under a tool the
 kernels of Tandem alone are looked at, unless --all-kernels is given, and kernels are not chosen by
-timing (TANDEM_TUNE=off), which would take most of the time, nor does a test do again what a kernel has
-shown once (TANDEM_TEST_REPEATS=1). racecheck of CUDA 13.0 ends where it
+timing (TANDEM_TUNE=off), which would take most of the time; tests that repeat what they do
+(tests/support/repeats.h) do it once (TANDEM_TEST_REPEATS=1). racecheck of CUDA 13.0 ends where it
 meets some of the libraries' kernels; that of nvidia-cuda-sanitizer-api 13.5 (PyPI) has not yet. With
 TANDEM_TUNE=own in the environment no library's kernels run, and --skip-kernel direct_ passes over the
 slow ones that compute in their place."""
@@ -38,7 +40,11 @@ HERE = pathlib.Path(__file__).resolve().parent
 WITH_MPS = HERE.parent / "tests" / "support" / "with_mps.sh"
 ERROR_EXIT = 86  # of compute-sanitizer where it has found something
 # A tool's first line of what it has found: memcheck's, racecheck's, initcheck's, synccheck's.
-REPORT = r"^=+ (?:Invalid|Program hit|Misaligned|Error:|Warning:|Uninitialized|Barrier error)"
+REPORT = (r"^=+ (?:Invalid|Program hit|Leaked|Malloc/Free|Host API|Misaligned|Error:|Warning:|Uninitialized|"
+          r"Barrier error)")
+REPORTS_OF_A_SHARD = 3
+LINES_BEHIND_A_REPORT = 6  # its own, which are indented
+RUN = r"^\[ RUN +\] (\S+)$"  # GoogleTest's, where a test begins
 WORDS_OF_A_FAILURE = 20
 MARK = "TANDEM_DEVICE_TESTS_SHARD"  # in the environment of what a shard starts
 RUNS = itertools.count()  # of shards, of all programs
@@ -58,6 +64,7 @@ class Shard:
     summary: str = ""  # the tool's
     has_verdict: bool = False  # of the tool
     words: list[str] = field(default_factory=list)  # of the tests that failed
+    reports: list[str] = field(default_factory=list)  # the tool's first ones
     left_behind: list[str] = field(default_factory=list)  # processes, killed since
     not_killed: list[str] = field(default_factory=list)  # those that go on
 
@@ -123,7 +130,7 @@ def read_shard(shard: Shard, output: str, tests: list[str], has_tool: bool) -> N
     for outcome, name in re.findall(r"^\[ +(OK|FAILED|SKIPPED) +\] ([^\s,]+)(?:, .*)? \(\d+ ms\)$", output,
                                     re.MULTILINE):
         {"OK": shard.passed, "FAILED": shard.failed, "SKIPPED": shard.skipped}[outcome].append(name)
-    begun = re.findall(r"^\[ RUN +\] (\S+)$", output, re.MULTILINE)
+    begun = re.findall(RUN, output, re.MULTILINE)
     done = {*shard.passed, *shard.failed, *shard.skipped}
     shard.at = next((name for name in begun if name not in done), "")
     shard.not_run = [name for name in tests if name not in done]
@@ -131,6 +138,8 @@ def read_shard(shard: Shard, output: str, tests: list[str], has_tool: bool) -> N
     summaries = re.findall(r"^=+ ((?:ERROR|RACECHECK) SUMMARY: .*|Internal Sanitizer Error.*)$", output,
                            re.MULTILINE)
     shard.has_verdict = bool(summaries)
+    if has_tool:
+        shard.reports = words_of_reports(output)
     if has_tool and not summaries:
         # A test under a tool passes whatever the tool has found.
         reports = len(re.findall(REPORT, output, re.MULTILINE))
@@ -145,6 +154,26 @@ def words_of_failures(output: str, failed: list[str]) -> list[str]:
         said = output.partition(f"[ RUN      ] {name}\n")[2].partition("\n[  FAILED  ] ")[0].splitlines()
         first = next((i for i, line in enumerate(said) if re.search(r":\d+: Failure$", line)), 0)
         words += [f"{name}: {line}" for line in said[first:first + WORDS_OF_A_FAILURE]]
+    return words
+
+
+def words_of_reports(output: str) -> list[str]:
+    """The lines of the tool's first reports, each behind the test in whose output it stood."""
+    words = []
+    test, reports, more = "before its tests", 0, 0
+    for line in output.splitlines():
+        if begun := re.match(RUN, line):
+            test = begun[1]
+        if re.match(REPORT, line):
+            reports, more = reports + 1, LINES_BEHIND_A_REPORT
+            if reports > REPORTS_OF_A_SHARD:
+                break
+        elif more and re.match("=+ {2}", line):
+            more -= 1
+        else:
+            more = 0
+            continue
+        words.append(f"{test}: {re.sub('^=+ ', '', line)}")
     return words
 
 
@@ -199,6 +228,7 @@ def run_program(options: argparse.Namespace, program: str) -> tuple[bool, str]:
         for name in (name for shard in shards for name in getattr(shard, kind)):
             lines.append(f"{kind.replace('_', ' ')}: {name}")
     lines += [words for shard in shards for words in shard.words]
+    lines += [words for shard in shards for words in shard.reports]
     for kind in ["left_behind", "not_killed"]:
         lines += [f"{kind.replace('_', ' ')} of shard {shard.index}: {process}"
                   for shard in shards for process in getattr(shard, kind)]

@@ -27,6 +27,8 @@
 #include "base/process_place.h"
 #include "base/process_report.h"
 #include "data/data_timeout.h"
+#include "device/device_error.h"
+#include "parallel/communicator.h"
 #include "parallel/host_claim.h"
 #include "parallel/host_processes.h"
 
@@ -37,14 +39,17 @@ using Seconds = std::chrono::duration<double>;
 
 /// Who tells an error.
 enum class Teller {
-  each_in_turn,  ///< mostly a lower rank has met the same one, and its one line is enough
-  this_rank,     ///< the ranks have settled it
+  each_in_turn,   ///< mostly a lower rank has met the same one, and its one line is enough
+  first_of_host,  ///< no rank of another host has met it
+  this_rank,      ///< the ranks have settled it
 };
 
 struct Failure {
   std::string line;
   int code = ExitCode::failure;
   Teller teller = Teller::each_in_turn;
+  /// What has happened to another rank, that tells it better.
+  bool comes_of_another = false;
   /// A rank has ended: the launcher is about to end the job, with fewer words of its own than about
   /// a rank that aborts.
   bool launcher_ends_job = false;
@@ -62,6 +67,10 @@ Failure current_failure() {
     return {.line = error.what(), .teller = Teller::this_rank};
   } catch (const FileTimeout& error) {
     return {.line = error.what(), .teller = Teller::this_rank};
+  } catch (const DeviceError& error) {
+    return {.line = error.what(), .teller = Teller::first_of_host};
+  } catch (const PeerError& error) {
+    return {.line = error.what(), .comes_of_another = true};
   } catch (const InputError& error) {
     return {.line = error.what(), .code = ExitCode::bad_input};
   } catch (const std::filesystem::filesystem_error& error) {
@@ -121,8 +130,32 @@ bool has_killed_neighbour() {
   return shared != nullptr && shared->is_claimed(HostClaim::killed_rank);
 }
 
+/// Whether a process of this host has told of an error, and so is about to end the job; or of one
+/// that a job goes on with.
+bool is_told_by_one() {
+  HostClaims* const shared = host_claims();
+  return shared != nullptr && shared->is_claimed(HostClaim::told_error);
+}
+
 /// For who has told of an error, or is about to, to have the launcher end this process.
 constexpr std::chrono::seconds launchers_turn(4);
+
+/// Until this rank may tell of what others may have met too, or may tell better, unless it was
+/// ended before.
+void wait_for_turn(const Failure& failure, const MpiSession* session) {
+  const bool waits =
+      failure.comes_of_another || (failure.teller == Teller::each_in_turn && process_rank() > 0);
+  const auto be_silent = [session] {
+    const double patience = session == nullptr ? 0.0 : session->timeout_seconds();
+    std::this_thread::sleep_for(silence_before_error(process_rank(), patience));
+  };
+  if (failure.comes_of_another) be_silent();  // first, so that the other one claims the error
+  const bool is_first = is_first_with_error(session);
+  if (waits && !failure.comes_of_another) be_silent();
+  if (!is_first && (waits || failure.teller == Teller::first_of_host)) {
+    std::this_thread::sleep_for(launchers_turn);
+  }
+}
 
 /// tell() alone uses it, one thread at a time.
 bool g_told = false;
@@ -157,8 +190,9 @@ void try_to(const Write& write) {
 void wait_for(const Write& write) { write(); }
 
 /// Once for this process, by try_to() or wait_for(); whoever comes second waits for the first,
-/// since it goes on to end the process. Beside a rank that a signal has ended the log has the line
-/// at once, and the terminal where the launcher does not end this process in its turn.
+/// since it goes on to end the process. Beside a rank that a signal has ended, or that has told of
+/// an error, the log has the line at once, and the terminal where the launcher does not end this
+/// process in its turn.
 void tell(const std::string& line, void (*run)(const Write&)) {
   static std::mutex telling;
   const std::lock_guard<std::mutex> turn(telling);
@@ -166,14 +200,14 @@ void tell(const std::string& line, void (*run)(const Write&)) {
   const auto write = [&line](void (*by)(const Write&), LogPlace place) {
     by([line, place] { write_log_line(place, LogLevel::error, line); });
   };
-  if (!has_killed_neighbour()) {
+  if (!has_killed_neighbour() && !is_told_by_one()) {
     write(run, LogPlace::terminal);
     write(run, LogPlace::file);
     return;
   }
   write(try_to, LogPlace::file);  // the terminal's turn comes whatever that disk does
   std::this_thread::sleep_for(launchers_turn);
-  if (!host_claims()->is_claimed(HostClaim::told_error)) write(run, LogPlace::terminal);
+  if (!has_killed_neighbour() || !is_told_by_one()) write(run, LogPlace::terminal);
 }
 
 /// On a thread of its own, with the words of an error that has not reached main(). It may yet: what
@@ -224,15 +258,10 @@ int failure_code() { return current_failure().code; }
 int end_failed(const MpiSession* session) {
   const Failure failure = current_failure();
   main_is_reached();
-  const bool takes_turns = failure.teller == Teller::each_in_turn;
-  const bool is_first = !takes_turns || is_first_with_error(session);
-  if (takes_turns && process_rank() > 0) {
-    const double patience = session == nullptr ? 0.0 : session->timeout_seconds();
-    std::this_thread::sleep_for(silence_before_error(process_rank(), patience));
-    if (!is_first) std::this_thread::sleep_for(launchers_turn);
-  }
+  const bool is_settled = failure.teller == Teller::this_rank;
+  if (!is_settled) wait_for_turn(failure, session);
   // What several ranks could have met says whose it is.
-  const bool whose = takes_turns && failure.code == ExitCode::failure && session != nullptr &&
+  const bool whose = !is_settled && failure.code == ExitCode::failure && session != nullptr &&
                      session->distributed();
   tell(whose ? fmt::format("{} ({})", failure.line, process_place()) : failure.line, wait_for);
   // Beside a killed rank the line above may still be on its way to a disk that hangs.

@@ -48,11 +48,12 @@ class CommunicationTimeout : public Error {
  public:
   /// The message is `waited` ("waited 20 s in barrier"), a space and `reason`.
   CommunicationTimeout(const std::string& waited, const std::string& reason,
-                       std::vector<int> ranks = {})
+                       std::vector<int> ranks = {}, std::vector<int> behind = {})
       : Error(Verbatim{}, waited + " " + reason),
         waited_(waited),
         reason_(reason),
-        ranks_(std::move(ranks)) {
+        ranks_(std::move(ranks)),
+        behind_(std::move(behind)) {
     leave_last_words_of_step(what());
   }
 
@@ -60,11 +61,16 @@ class CommunicationTimeout : public Error {
   const std::string& reason() const { return reason_; }
   /// Those that are to blame, as the whole job counts them; none where that is not known.
   const std::vector<int>& ranks() const { return ranks_; }
+  /// Where all give signs of life: those whose devices have begun the fewest of the operations that
+  /// Communicator::count_operations() counts, none where that is not known, or all have begun as
+  /// many.
+  const std::vector<int>& behind() const { return behind_; }
 
  private:
   std::string waited_;
   std::string reason_;
   std::vector<int> ranks_;
+  std::vector<int> behind_;
 };
 
 /// The process of another rank of this host has ended without a word of its own. The message names
@@ -74,6 +80,13 @@ class RankEnded : public Error {
   explicit RankEnded(const std::string& message) : Error(Verbatim{}, message) {
     leave_last_words_of_step(what());
   }
+};
+
+/// The link to another rank is gone. Mostly that rank has met an error, of which it tells itself:
+/// what this one could say would name the wrong rank.
+class PeerError : public SystemError {
+ public:
+  explicit PeerError(const std::string& message) : SystemError(message) {}
 };
 
 /// For what a communicator meets while it is taken down, where nothing can be thrown: an error
@@ -212,6 +225,13 @@ class Communicator {
     heartbeat();
     still_working();
   }
+
+  /// From here on this rank's signs of life tell the others what `begun` says: how many operations
+  /// between ranks its device has begun, modulo 2^32, of those that all ranks begin in one order.
+  /// So a wait that takes too long can tell whose device stays behind
+  /// (CommunicationTimeout::behind()). It is asked by whoever waits; an empty one ends it. The
+  /// other kinds than that of all processes pass over it.
+  virtual void count_operations(std::function<std::uint32_t()> /*begun*/) {}
 
   /// Collective: from here on wait_until(), still_working() and all operations that wait
   /// throw RankEnded where the process of a rank of this host has ended unexplained

@@ -10,17 +10,24 @@ struct CUstream_st;
 
 namespace tandem {
 
-/// What a device writes as an operation begins; without a word nothing.
+/// What a device says of its operations, in the host's memory.
+struct OperationWords {
+  std::uint32_t last;   ///< the number of the one that began last
+  std::uint32_t begun;  ///< how many have begun so far
+};
+
+/// What a device writes as an operation begins (parallel/write_mark.h); without words nothing.
 struct OperationMark {
-  std::uint32_t* word = nullptr;  // the device's address
+  OperationWords* words = nullptr;   // the device's address
+  std::uint32_t* counter = nullptr;  // in the device's memory: of those that have begun
   std::uint32_t number = 0;
 };
 
 /// Enqueues the writing of a mark.
 void write_mark(CUstream_st* stream, const OperationMark& mark);
 
-/// Which of a device's operations began last, readable from the host while the device hangs in it:
-/// a word of host memory into which the device writes the operation's number. Captured into a CUDA
+/// Which of a device's operations began last, and how many have, readable from the host while the
+/// device hangs in one: words of host memory into which the device writes. Captured into a CUDA
 /// graph, each launch writes anew.
 class OperationMarks {
  public:
@@ -36,6 +43,8 @@ class OperationMarks {
   void enqueue(CUstream_st* stream, std::string_view label, std::int64_t elements);
   /// "all_reduce of gradient bucket 1 of 3 (1,234 elements)", or nothing where none began.
   std::string last() const;
+  /// How many have begun, modulo 2^32.
+  std::uint32_t begun() const;
 
  private:
   struct Operation {
@@ -46,8 +55,9 @@ class OperationMarks {
   std::uint32_t number_of(std::string_view label, std::int64_t elements);
 
   std::vector<Operation> operations_;
-  std::uint32_t* word_ = nullptr;         // the host's address
-  std::uint32_t* device_word_ = nullptr;  // the device's
+  OperationWords* words_ = nullptr;         // the host's address
+  OperationWords* device_words_ = nullptr;  // the device's
+  std::uint32_t* counter_ = nullptr;        // in the device's memory
 };
 
 }  // namespace tandem

@@ -36,7 +36,7 @@ void wait_while_not_ready(Communicator& communicator, std::string_view what, con
   } catch (const CommunicationTimeout& error) {
     if (!error.ranks().empty()) throw;
     const bool alone = communicator.size() == 1;
-    throw device_timeout(error, alone ? std::vector{communicator.rank()} : std::vector<int>{});
+    throw device_timeout(error, alone ? std::vector{communicator.rank()} : error.behind());
   }
 }
 

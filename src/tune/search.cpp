@@ -20,9 +20,9 @@ constexpr double loader_keeps_up = 0.97;
 constexpr double worth_more_workers = 1.02;
 /// Processes slower than this share of the best are hardly made the fastest by an SM share.
 constexpr double within_reach = 0.8;
-/// Which of sm_shares() is tried of those: the middle one, which gained most where all were
-/// measured.
-constexpr std::size_t usual_share = 1;
+/// Which of sm_shares() is tried of those: the equal one, within 2 % of the best for two and four
+/// processes where all were measured; eight, for which it is not, were slower than fewer.
+constexpr std::size_t usual_share = 0;
 
 /// Of the whole time at most, for one candidate to choose its kernels and run.
 constexpr double longest_share = 0.25;
@@ -208,9 +208,9 @@ class Search {
       candidate.placement.sm_percent = shares.at(usual_share);
       out_of_reach_ = candidate;
       shares.erase(shares.begin() + usual_share);
-      result_.left_out.push_back(
-          fmt::format("SM shares of {} %: processes reach {:.0f} % of the best",
-                      fmt::join(shares, " and "), 100.0 * reached));
+      result_.left_out.push_back(fmt::format(
+          "SM shares of {} %: {} processes reach {:.0f} % of the best", fmt::join(shares, " and "),
+          processes_of(candidate.placement), 100.0 * reached));
       return;
     }
     for (const int percent : shares) {
@@ -223,21 +223,43 @@ class Search {
   /// it is measured in turns with them.
   void try_share_out_of_reach(std::vector<Candidate>& finalists) {
     if (!out_of_reach_) return;
+    reserved_seconds_ = 0.0;  // one run mostly shows that no other round is needed
+    explore(*out_of_reach_);
+    if (!is_ahead(*out_of_reach_, finalists)) return;
     std::vector<Candidate> more = finalists;
     Candidate& candidate = more.emplace_back(*out_of_reach_);
-    reserved_seconds_ = 0.0;
-    explore(candidate);
-    const bool is_fastest = std::ranges::all_of(finalists, [&](const Candidate& finalist) {
-      return one_batch_of(candidate) > one_batch_of(finalist);
-    });
-    if (!is_fastest) return;
+    reserved_seconds_ = expected_seconds(more);
     add_workers(candidate);
-    if (repeat(more) > 0) {
+    const bool has_round = repeat(more) > 0;
+    // One whose run failed in the round would be chosen by the single run before.
+    if (has_round && !row_of(candidate).final_runs.empty()) {
       finalists = more;
-    } else {
-      result_.left_out.push_back(text_of(candidate) +
-                                 ": no time left for it in turns with the others");
+      return;
     }
+    const std::string why = has_round
+                                ? "failed in turns with the others: " + row_of(candidate).problem
+                                : "no time left for it in turns with the others";
+    result_.left_out.push_back(text_of(candidate) + ": " + why);
+  }
+
+  /// By more than what its own runs differ by.
+  static bool trains_faster(const Row& row, const Row& than) {
+    return row.training() > (1.0 + row.spread()) * than.training();
+  }
+
+  /// On one batch, as its loaders may be too few yet, or in training, which decides.
+  bool is_ahead(const Candidate& candidate, const std::vector<Candidate>& finalists) const {
+    const Row* row = measured(candidate);
+    if (row == nullptr) return false;
+    bool on_one_batch = true;
+    bool in_training = true;
+    for (const Candidate& finalist : finalists) {
+      const Row* than = measured(finalist);
+      if (than == nullptr) continue;
+      on_one_batch = on_one_batch && row->one_batch() > than->one_batch();
+      in_training = in_training && trains_faster(*row, *than);
+    }
+    return on_one_batch || in_training;
   }
 
   /// The two fastest placements beside one rank, and the one that trained fastest, where it beats
@@ -251,9 +273,8 @@ class Search {
     std::ranges::stable_sort(others, std::greater<>(), &Row::one_batch);
     const Row& trained_fastest = **std::ranges::max_element(others, {}, &Row::training);
     others.resize(std::min<std::size_t>(others.size(), 2));
-    const bool beats_them = std::ranges::all_of(others, [&](const Row* row) {
-      return trained_fastest.training() > (1.0 + trained_fastest.spread()) * row->training();
-    });
+    const bool beats_them = std::ranges::all_of(
+        others, [&](const Row* row) { return trains_faster(trained_fastest, *row); });
     if (beats_them) others.push_back(&trained_fastest);
     std::vector<Candidate> candidates;
     candidates.reserve(others.size());
@@ -397,8 +418,9 @@ class Search {
     double again;  ///< that it would take with its kernels chosen
   };
   std::vector<Run> runs_;
-  std::optional<Candidate> out_of_reach_;   // processes with an SM share, for the end
-  std::optional<double> reserved_seconds_;  // once the finals have run: for a round of them
+  std::optional<Candidate> out_of_reach_;  // processes with an SM share, for the end
+  // Once the finals have run: for another round, or none, while nothing is known to need one.
+  std::optional<double> reserved_seconds_;
   TuneResult result_;
 };
 

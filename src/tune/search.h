@@ -30,7 +30,8 @@ struct TuneResult {
   bool on_gpus = false;
 
   std::vector<Row> rows{};  ///< in the order in which they were first measured
-  /// Not measured, and why: one line each.
+  /// Not measured, or measured once but not in turns with the finalists as step 6 wants it, and
+  /// why: one line each.
   std::vector<std::string> left_out{};
   /// Indices of the choice, of one rank on each device (absent where it does not run), and of the
   /// best of the others (absent where none runs).
@@ -68,8 +69,9 @@ std::vector<int> sm_shares(int processes);
 ///    their medians decide. Where not even two rounds fit, the slowest others are left out. Where
 ///    these runs show loaders that do not keep up, as in 4, and as far as another round fits, in
 ///    turns again;
-/// 6. where time is left and processes were out of reach in 3, one SM share of them, and, should it
-///    be the fastest, that in turns with the others.
+/// 6. where time is left and processes were out of reach in 3, the equal SM share of them, and,
+///    should it be the fastest of all on one batch, or train faster than all by more than its
+///    spread, that with the workers that help it, in turns with the others.
 ///
 /// Another placement is chosen only where it beats one rank by more than the spread. Throws
 /// InputError where one rank fails for another reason than memory or is not done within the time,

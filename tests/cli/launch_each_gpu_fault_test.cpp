@@ -39,7 +39,7 @@ TEST_P(FaultOnEachGpu, ARankThatHangsIsNamedWithTheBucketOrWhatElseIsWaitedIn) {
   const Outcome outcome = end_after_fault(*job);
   expect_line(
       outcome, 1,
-      {"error: step ", "waited 5 s in ",
+      {"error: step ", fmt::format("waited {} s in ", timeout_seconds),
        fmt::format(" for rank {}, which gives no sign of life", last()),
        fmt::format("(rank {} on {}{})", last(), host_name(), used(device(), device().next_gpu))});
   expect_clean_end(processes, each_gpu());

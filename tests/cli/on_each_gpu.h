@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/types.h>
 
 #include <string>
 #include <utility>
@@ -18,11 +19,13 @@ struct Layout {
   bool as_between_hosts = false;  ///< NCCL through sockets, where it hears of a peer that is gone
 };
 
+/// For a test's name.
 inline std::string name_of(const testing::TestParamInfo<Layout>& each) {
   return fmt::format("{}_{}_on_each{}", each.param.exchange, each.param.ranks_per_gpu,
                      each.param.as_between_hosts ? "_by_sockets" : "");
 }
 
+/// For INSTANTIATE_TEST_SUITE_P.
 inline auto all_layouts() {
   return testing::Values(Layout{"nccl", 1}, Layout{"direct", 1}, Layout{"nccl", 2},
                          Layout{"direct", 2}, Layout{"nccl", 1, true}, Layout{"nccl", 2, true});
@@ -33,6 +36,9 @@ inline auto all_layouts() {
 template <typename Fault>
 class OnEachGpu : public Fault, public testing::WithParamInterface<Layout> {
  protected:
+  /// NCCL takes seconds to start where other jobs start beside.
+  static constexpr int timeout_seconds = 10;
+
   void SetUp() override {
     if (this->device().computes) return;
     if (GetParam().exchange == "direct" || GetParam().as_between_hosts) {
@@ -64,7 +70,7 @@ class OnEachGpu : public Fault, public testing::WithParamInterface<Layout> {
 
   static Words settings() {
     return set({fmt::format("parallel.exchange=\"{}\"", GetParam().exchange),
-                "parallel.timeout_seconds=5"});
+                fmt::format("parallel.timeout_seconds={}", timeout_seconds)});
   }
 
   static int ranks() { return 2 * GetParam().ranks_per_gpu; }

@@ -1,8 +1,12 @@
 #include <sys/resource.h>
 
 #include <chrono>
+#include <cstdint>
+#include <numeric>
+#include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "parallel/announced_work.h"
 #include "parallel/mpi/mpi_communicator.h"
@@ -122,6 +126,34 @@ TEST(MpiWatch, NamesWhatItWasAskedToWaitFor) {
                              ", which gives no sign of life");
     }
     world().barrier();
+  }
+}
+
+/// Of all ranks that wait until they lose patience, the last of which has begun `last` operations,
+/// the others `begun`.
+std::vector<int> behind_of(std::optional<std::uint32_t> begun, std::optional<std::uint32_t> last) {
+  MpiCommunicator group(with_timeout);
+  const std::optional<std::uint32_t> own = group.rank() == group.size() - 1 ? last : begun;
+  if (own) group.count_operations([own] { return *own; });
+  try {
+    group.wait_until([] { return false; }, [] { return std::string("the end of a step"); });
+  } catch (const CommunicationTimeout& error) {
+    EXPECT_TRUE(error.ranks().empty());
+    world().barrier();
+    return error.behind();
+  }
+  throw Error("no time-out");
+}
+
+TEST(MpiWatch, KnowsWhoseDevicesHaveBegunTheFewestOperations) {
+  if (world().size() > 1) {
+    const int last = world().size() - 1;
+    std::vector<int> all_but_last(static_cast<std::size_t>(last));
+    std::iota(all_but_last.begin(), all_but_last.end(), 0);
+    EXPECT_EQ(behind_of(8, 12), all_but_last);
+    EXPECT_EQ(behind_of(0, 0xFFFF'FFFF), std::vector{last}) << "counts wrap around";
+    EXPECT_EQ(behind_of(8, 8), std::vector<int>{});
+    EXPECT_EQ(behind_of(8, std::nullopt), std::vector<int>{}) << "one does not tell";
   }
 }
 

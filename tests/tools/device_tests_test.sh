@@ -19,6 +19,11 @@ fi
 code=0
 for ((i = GTEST_SHARD_INDEX; i < ${#names[@]}; i += GTEST_TOTAL_SHARDS)); do
   echo "[ RUN      ] ${names[i]}"
+  if [[ ${names[i]} == "${REPORTS:-}" && -n ${REPORT:-} ]]; then
+    echo "said before"
+    printf '%s\n' "$REPORT"
+    echo "said behind"
+  fi
   if [[ ${names[i]} == "${CRASHES:-}" ]]; then kill -SEGV $$; fi
   if [[ ${names[i]} == "${HANGS:-}" ]]; then
     setsid sleep 3600 &
@@ -51,8 +56,21 @@ cat >"$work/bin/compute-sanitizer" <<'SH'
 #!/bin/bash
 echo "$*" >>"$LOG"
 while [[ $1 == --* ]]; do shift 2; done
-if [[ -n ${REPORTS:-} ]]; then echo "========= Invalid __global__ read of size 4 bytes"; fi
+echo "========= COMPUTE-SANITIZER"
+# What is found while the test REPORTS runs stands in its output.
+if [[ -n ${REPORTS:-} ]]; then
+  export REPORT="========= Invalid __global__ read of size 4 bytes
+=========     at sum(float *)+0x160 in sum.cu:6
+=========     by thread (0,0,0) in block (0,0,0)"
+  if [[ -n ${LONG:-} ]]; then
+    for frame in {1..6}; do REPORT+=$'\n'"=========         Host Frame: $frame"; done
+    REPORT+=$'\n========= \n========= Program hit cudaErrorLaunchFailure (error 719)\n========='
+  fi
+fi
 "$@" || exit
+if [[ -n ${LONG:-} ]]; then
+  printf '========= Leaked %s bytes at 0x7f00\n=========     Saved host backtrace\n' 8 16
+fi
 echo "========= ERROR SUMMARY: ${ERRORS:-0} errors"
 [[ -z ${ERRORS:-} ]] || exit 86
 SH
@@ -132,11 +150,32 @@ grep -q " --kernel-name kns=tandem --kernel-name-exclude kns=slow_ --kernel-name
 ERRORS=3 expect 1 "shard 0: 2 passed, 0 failed, T; exit code 86; ERROR SUMMARY: 3 errors" \
   "shard 1: 2 passed, 0 failed, T; exit code 86; ERROR SUMMARY: 3 errors" \
   "test_a under racecheck, *: 4 of 4 passed, 4 with the tool's verdict, 0 failed, in T; NOT ALL WELL" -- --tool racecheck
+# A report is named by the test in whose output it stands, behind the lists of tests.
+REPORTS=Sum.OfTwo SKIPS=Each/Sum.Of/1 ERRORS=1 expect 1 \
+  "shard 0: 2 passed, 0 failed, T; exit code 86; ERROR SUMMARY: 1 errors" \
+  "shard 1: 1 passed, 0 failed, 1 skipped, T; exit code 86; ERROR SUMMARY: 1 errors" \
+  "skipped: Each/Sum.Of/1" "Sum.OfTwo: Invalid __global__ read of size 4 bytes" \
+  "Sum.OfTwo:     at sum(float *)+0x160 in sum.cu:6" "Sum.OfTwo:     by thread (0,0,0) in block (0,0,0)" \
+  "test_a under memcheck, *: 3 of 4 passed, 3 with the tool's verdict, 0 failed, in T; NOT ALL WELL" -- --tool memcheck
+# Three reports of a shard, of each at most six lines behind the first; leaks come behind the last test.
+REPORTS=Sum.OfMany LONG=1 ERRORS=4 expect 1 \
+  "shard 0: 4 passed, 0 failed, T; exit code 86; ERROR SUMMARY: 4 errors" \
+  "Sum.OfMany: Invalid __global__ read of size 4 bytes" \
+  "Sum.OfMany:     at sum(float *)+0x160 in sum.cu:6" "Sum.OfMany:     by thread (0,0,0) in block (0,0,0)" \
+  "Sum.OfMany:         Host Frame: "{1..4} "Sum.OfMany: Program hit cudaErrorLaunchFailure (error 719)" \
+  "Each/Sum.Of/1: Leaked 8 bytes at 0x7f00" "Each/Sum.Of/1:     Saved host backtrace" \
+  "test_a under memcheck, *: 4 of 4 passed, 4 with the tool's verdict, 0 failed, in T; NOT ALL WELL" \
+  -- --tool memcheck --shards 1
 # A shard that is ended has no verdict of the tool's.
-for reports in "" 1; do
+for reports in "" Each/Sum.Of/0; do
+  found=()
+  if [[ -n $reports ]]; then
+    found=("$reports: Invalid __global__ read of size 4 bytes" "$reports:     at sum(float *)+0x160 in sum.cu:6"
+      "$reports:     by thread (0,0,0) in block (0,0,0)")
+  fi
   REPORTS=$reports HANGS=Each/Sum.Of/0 expect 1 \
     "shard 0: 1 passed, 0 failed, 1 not run, T; ended by the limit in Each/Sum.Of/0; no summary, $([[ -n $reports ]] && echo "1 report" || echo "0 reports") until then" \
-    "shard 1: 2 passed, 0 failed, T; ERROR SUMMARY: 0 errors" "not run: Each/Sum.Of/0" \
+    "shard 1: 2 passed, 0 failed, T; ERROR SUMMARY: 0 errors" "not run: Each/Sum.Of/0" "${found[@]}" \
     "test_a under memcheck, *: 3 of 4 passed, 2 with the tool's verdict, 0 failed, in T; NOT ALL WELL" -- --limit 20 --tool memcheck
   none_goes_on 2
 done

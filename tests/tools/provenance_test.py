@@ -29,7 +29,37 @@ VERSIONS = {"MPI": "Open MPI v4", "CUDA": "driver for CUDA 13.0", "cuDNN": "9.14
 # Writes what `tandem bench` would.
 MPIRUN = """#!/bin/sh
 while [ "$1" != --json ]; do shift; done
-echo '{"step": {"images_per_second": 100}, "phases": {}, "layers": []}' > "$2"
+echo '{"step": {"images_per_second": 100}, "phases": {}, "layers": [],
+       "memory": {"state_bytes": 1073741824, "activation_bytes": 536870912}}' > "$2"
+"""
+# A rank of PyTorch's, of weak_scaling_torch.py: in mode compile of two, rank 1 fails beside a rank 0 that
+# waits for it, with a line of its own behind what it says; in mode graph it dies without a word of its
+# own, and in mode eager at its end, after rank 0 wrote what was found. Mode compile-graph hangs.
+TORCH_PYTHON = """#!/bin/sh
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --out) out=$2 ;;
+    --mode) mode=$2 ;;
+    --rank) rank=$2 ;;
+    --world) world=$2 ;;
+  esac
+  shift
+done
+folder=${out%/*}
+[ "$mode" = compile-graph ] && exec sleep 300
+if [ "$world$mode$rank" = 2eager1 ]; then
+  until [ -e "$out" ]; do sleep 0.05; done
+  exit 3
+elif [ "$world$rank" = 21 ]; then
+  [ "$mode" = compile ] && echo '{"error": "rank 1: ValueError: no room"}' > "$folder/error1.json"
+  echo 'a warning'
+  exit 1
+elif [ "$world" = 1 ] || [ "$mode" = eager ]; then
+  echo '{"step": {"images_per_second": 100}, "phases": {}, "versions": {"torch": "2"},
+         "memory": {"allocated_bytes": 1073741824, "reserved_bytes": 2147483648}}' > "$folder/new"
+  mv "$folder/new" "$out"
+fi
+[ "$world" = 1 ] || exec sleep 300
 """
 SUMS = """#!/bin/sh
 echo '{"benchmark": "sums", "bytes": 4}'
@@ -52,7 +82,7 @@ class Test(unittest.TestCase):
         self.folder = pathlib.Path(folder.name).resolve()
         self.scripts = SOURCE / "benchmarks"
         for name, text in {"nvidia-smi": NVIDIA_SMI, "tandem": DOCTOR, "mpirun": MPIRUN,
-                           "sums": SUMS}.items():
+                           "sums": SUMS, "torch_python": TORCH_PYTHON}.items():
             (self.folder / name).write_text(text)
             (self.folder / name).chmod(0o755)
 
@@ -77,12 +107,34 @@ class Test(unittest.TestCase):
                                1, 2, "--case", "resnet18,32,128", "--out", "scaling.json")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("| resnet18, 32, 128 |  | 2 | 100 (100 to 100) | 50.0", done.stdout)
+        self.assertIn("| resnet18, 32, 128 |  | 2 | 1.500 |", done.stdout)
         return json.loads((self.folder / "scaling.json").read_text())
 
     def test_weak_scaling(self) -> None:
         record = self.weak_scaling()
         self.expect_provenance(record, commit_of(SOURCE))
         self.assertEqual(len(record["measurements"]), 2)
+
+    def test_weak_scaling_of_pytorch(self) -> None:
+        done = self.run_script("weak_scaling_torch.py", "--python", "./torch_python", "--gpus", 1, 2,
+                               "--case", "resnet18,32,128", "--mode", "eager", "graph", "compile",
+                               "--timeout", 100, "--out", "scaling.json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for row in ("eager | 2 | 100 (100 to 100) | 50.0", "eager | 2 | 1.000 |",
+                    "graph | 2 | rank 1 ended with 1: a warning |",
+                    "compile | 2 | rank 1: ValueError: no room |"):
+            self.assertIn(f"| resnet18, 32, 128 | {row}", done.stdout)
+        record = json.loads((self.folder / "scaling.json").read_text())
+        self.assertEqual(record["versions"], {"torch": "2"})
+        record["versions"] = VERSIONS
+        self.expect_provenance(record, commit_of(SOURCE))
+        self.assertEqual(len(record["measurements"]), 6)
+
+    def test_a_rank_of_pytorch_that_hangs(self) -> None:
+        done = self.run_script("weak_scaling_torch.py", "--python", "./torch_python", "--gpus", 1,
+                               "--case", "resnet18,32,128", "--mode", "compile-graph", "--timeout",
+                               0)
+        self.assertIn("| resnet18, 32, 128 | compile-graph | 1 | took longer than 0 s |", done.stdout)
 
     def test_outside_a_repository_and_without_a_gpu(self) -> None:
         self.scripts = self.folder / "copy"

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "tune/search.h"
 
 namespace tandem {
@@ -54,6 +56,16 @@ struct MadeUpMachine {
 
 inline Candidate choice_of(const TuneResult& result) {
   return result.rows.at(result.choice).candidate;
+}
+
+inline bool has_run(const MadeUpMachine& machine, const Candidate& candidate) {
+  return std::ranges::find(machine.runs, candidate) != machine.runs.end();
+}
+
+inline const Row& row_of(const TuneResult& result, const Candidate& candidate) {
+  const auto found = std::ranges::find(result.rows, candidate, &Row::candidate);
+  if (found == result.rows.end()) throw Error("no such row");
+  return *found;
 }
 
 constexpr SearchLimits ample_limits{.global_batch = 512, .workers = 1, .cores = 16};

@@ -40,9 +40,11 @@ ColocatedCudaCommunicator::ColocatedCudaCommunicator(Communicator& host, CudaCon
                host.name());
   context.activate();
   handle_ = std::make_unique<Handle>(host, context, topology, kernels_wait, options);
+  host.count_operations([this] { return handle_->marks.begun(); });
 }
 
 ColocatedCudaCommunicator::~ColocatedCudaCommunicator() {
+  host_.count_operations({});
   if (std::uncaught_exceptions() > exceptions_) give_up();
   if (!given_up_) close();
   if (!given_up_) return;
@@ -108,8 +110,9 @@ void ColocatedCudaCommunicator::wait_until(const std::function<bool()>& done,
     host_.wait_until(std::cref(checked), described);
   } catch (const CommunicationTimeout& error) {
     const LastWordsHeld held;
+    std::vector<int> late = error.behind();
     // Before those that wait are let go.
-    const std::vector<int> late = error.ranks().empty() ? h.late_ranks() : std::vector<int>{};
+    if (late.empty() && error.ranks().empty()) late = h.late_ranks();
     give_up_after(notice_of_timeout);
     if (late.empty()) throw;
     throw device_timeout(error, late);

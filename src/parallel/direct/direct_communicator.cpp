@@ -79,9 +79,11 @@ DirectCommunicator::DirectCommunicator(Communicator& host, CudaContext& context,
     : host_(host), exceptions_(std::uncaught_exceptions()), nccl_(host, context, options) {
   context.activate();
   handle_ = std::make_unique<Handle>(*this, host, context);
+  host.count_operations([this] { return handle_->marks.begun() + nccl_.operations_begun(); });
 }
 
 DirectCommunicator::~DirectCommunicator() {
+  host_.count_operations({});
   if (std::uncaught_exceptions() > exceptions_) give_up();
   if (!given_up_) close();
   if (given_up_) handle_->group.leave();
@@ -143,9 +145,9 @@ void DirectCommunicator::wait_until(const std::function<bool()>& done,
     nccl_.wait_until(checked, described);
   } catch (const CommunicationTimeout& error) {
     const LastWordsHeld held;
+    std::vector<int> late = error.behind();
     // Before those that wait are let go.
-    const std::vector<int> late =
-        error.ranks().empty() ? h.group.barrier().late_members() : std::vector<int>{};
+    if (late.empty() && error.ranks().empty()) late = h.group.barrier().late_members();
     give_up();
     if (late.empty()) throw;
     throw device_timeout(error, late);

@@ -13,6 +13,7 @@
 #include "parallel/mapped/flag_barrier.h"
 #include "parallel/mapped/members.h"
 #include "parallel/priority_stream.h"
+#include "parallel/write_mark.h"
 
 namespace tandem {
 namespace {
@@ -81,7 +82,7 @@ __global__ void barrier_kernel(BarrierWords words, int channel, std::uint32_t me
   SystemWord arrivals(words.shared->arrivals[channel].value);
   arrivals.fetch_add(1, cuda::memory_order_acq_rel);
   // Behind the arrival, which would wait for it: the host's memory is far.
-  if (mark.word != nullptr) *static_cast<volatile std::uint32_t*>(mark.word) = mark.number;
+  write_mark(mark);
   wait_for(arrivals, target, SystemWord(words.shared->failed.value), words.host);
 }
 
@@ -94,7 +95,7 @@ __global__ void inbox_barrier_kernel(const __grid_constant__ InboxWords words, i
   __syncthreads();  // all have read it
   if (other == member) {
     own->begun[channel] = target;
-    if (mark.word != nullptr) *static_cast<volatile std::uint32_t*>(mark.word) = mark.number;
+    write_mark(mark);
     return;
   }
   SystemWord(words.controls[other]->flags[channel][member])

@@ -105,6 +105,10 @@ MpiCommunicator::~MpiCommunicator() {
 
 void MpiCommunicator::still_working() { handle_->watch.still_working(); }
 
+void MpiCommunicator::count_operations(std::function<std::uint32_t()> begun) {
+  if (handle_->world_watch) handle_->watch.count_operations(std::move(begun));
+}
+
 void MpiCommunicator::watch_processes() {
   if (handle_->watch.watches_processes()) return;
   try {

@@ -36,6 +36,7 @@ class MpiCommunicator final : public Communicator {
   std::string_view name() const override { return "mpi"; }
   void still_working() override;
   void watch_processes() override;
+  void count_operations(std::function<std::uint32_t()> begun) override;
   void wait_until(const std::function<bool()>& done,
                   const std::function<std::string()>& what) override;
 

@@ -21,7 +21,9 @@ MpiWatch::MpiWatch(double timeout_seconds, double meeting_seconds)
   int size = 0;
   check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
   heard_.assign(static_cast<std::size_t>(size), last_sign_);
-  sends_.assign(static_cast<std::size_t>(size), MPI_REQUEST_NULL);
+  sends_.assign(heard_.size(), MPI_REQUEST_NULL);
+  told_.assign(heard_.size(), 0);
+  begun_there_.assign(heard_.size(), std::nullopt);
   meet(std::max(timeout_, Seconds(meeting_seconds)));
   check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   heard_.assign(heard_.size(), last_sign_);
@@ -135,12 +137,16 @@ void MpiWatch::still_working() {
 
 void MpiWatch::send(Sign sign) {
   last_sign_ = Clock::now();
+  const int bytes = begun_ ? static_cast<int>(sizeof(std::uint32_t)) : 0;
+  const std::uint32_t begun = begun_ ? begun_() : 0;
   for (int to = 0; to < static_cast<int>(sends_.size()); ++to) {
     MPI_Request& last = sends_[static_cast<std::size_t>(to)];
     int done = 0;
     check_mpi(MPI_Test(&last, &done, MPI_STATUS_IGNORE), "MPI_Test");
     if (to == rank_ || done == 0) continue;
-    check_mpi(MPI_Isend(nullptr, 0, MPI_BYTE, to, sign, comm_, &last), "MPI_Isend");
+    std::uint32_t& told = told_[static_cast<std::size_t>(to)];
+    told = begun;
+    check_mpi(MPI_Isend(&told, bytes, MPI_BYTE, to, sign, comm_, &last), "MPI_Isend");
   }
 }
 
@@ -152,9 +158,14 @@ bool MpiWatch::receive() {
       MPI_Status status;
       check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, sign, comm_, &there, &status), "MPI_Iprobe");
       if (there == 0) break;
-      check_mpi(MPI_Recv(nullptr, 0, MPI_BYTE, status.MPI_SOURCE, sign, comm_, MPI_STATUS_IGNORE),
+      std::uint32_t begun = 0;
+      check_mpi(MPI_Recv(&begun, sizeof(begun), MPI_BYTE, status.MPI_SOURCE, sign, comm_, &status),
                 "MPI_Recv");
-      heard_[static_cast<std::size_t>(status.MPI_SOURCE)] = Clock::now();
+      int bytes = 0;
+      check_mpi(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count");
+      const auto from = static_cast<std::size_t>(status.MPI_SOURCE);
+      begun_there_[from] = bytes == 0 ? std::nullopt : std::optional(begun);
+      heard_[from] = Clock::now();
       work |= sign == working;
     }
   }
@@ -170,6 +181,23 @@ std::vector<int> MpiWatch::silent_ranks() const {
     if (rank != rank_ && quiet) silent.push_back(rank);
   }
   return silent;
+}
+
+std::vector<int> MpiWatch::ranks_behind() const {
+  if (!begun_) return {};
+  const std::uint32_t own = begun_();
+  std::vector<std::int32_t> ahead(begun_there_.size(), 0);  // of this one
+  for (std::size_t rank = 0; rank < ahead.size(); ++rank) {
+    if (static_cast<int>(rank) == rank_) continue;
+    if (!begun_there_[rank]) return {};
+    ahead[rank] = static_cast<std::int32_t>(*begun_there_[rank] - own);
+  }
+  const auto [least, most] = std::ranges::minmax(ahead);
+  std::vector<int> behind;
+  for (std::size_t rank = 0; rank < ahead.size(); ++rank) {
+    if (ahead[rank] == least && least < most) behind.push_back(static_cast<int>(rank));
+  }
+  return behind;
 }
 
 void MpiWatch::leave_speech_to(int speaker) const {
@@ -189,10 +217,12 @@ void MpiWatch::fail(std::string_view operation, Seconds waited) const {
   if (silent.empty()) {
     const bool met = comm_ != MPI_COMM_WORLD;
     throw CommunicationTimeout(
-        what, fmt::format("though all ranks give signs of life: {}",
-                          met ? "they wait for one another in different operations"
-                              : "the MPI of one does not reach the others in every way, as where "
-                                "it has no memory to share with those of its host"));
+        what,
+        fmt::format("though all ranks give signs of life: {}",
+                    met ? "they wait for one another in different operations"
+                        : "the MPI of one does not reach the others in every way, as where "
+                          "it has no memory to share with those of its host"),
+        {}, ranks_behind());
   }
   throw CommunicationTimeout(what,
                              fmt::format("for {}, which {} no sign of life", ranks_text(silent),

@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "parallel/device_patience.h"
@@ -36,6 +38,8 @@ class MpiWatch {
   /// Looks at these from now on too.
   void watch(std::unique_ptr<HostProcesses> processes) { processes_ = std::move(processes); }
   bool watches_processes() const { return processes_ != nullptr; }
+  /// As Communicator::count_operations().
+  void count_operations(std::function<std::uint32_t()> begun) { begun_ = std::move(begun); }
 
   /// Returns once all requests are done. Throws CommunicationTimeout that names `operation`, its
   /// `label` where it has one, its `elements` and the silent ranks. `statuses`: as many as
@@ -68,6 +72,9 @@ class MpiWatch {
   bool receive();
   [[noreturn]] void fail(std::string_view what, Seconds waited) const;
   std::vector<int> silent_ranks() const;
+  /// Those whose devices have begun the fewest operations, by their last signs, which all of them
+  /// have sent since they wait; none where all have begun as many, or one does not tell.
+  std::vector<int> ranks_behind() const;
   /// Returns at once on the rank that is to speak for all that are at a loss, else only where it
   /// has not ended the job.
   void leave_speech_to(int speaker) const;
@@ -80,6 +87,9 @@ class MpiWatch {
   Clock::time_point last_sign_;           // or took part in an operation, which is a sign too
   std::vector<Clock::time_point> heard_;  // by rank
   std::vector<MPI_Request> sends_;        // by rank; the last sign, which may still be under way
+  std::function<std::uint32_t()> begun_;  // empty: this rank counts no operations
+  std::vector<std::uint32_t> told_;       // by rank, with the last sign to it
+  std::vector<std::optional<std::uint32_t>> begun_there_;  // by rank, as its last sign told
 };
 
 }  // namespace tandem

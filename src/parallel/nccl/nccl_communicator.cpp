@@ -131,9 +131,12 @@ NcclCommunicator::NcclCommunicator(Communicator& host, CudaContext& context,
   check_one_rank_per_device(RankTopology::gather(host, this_place(context.device().uuid)));
   context.activate();
   handle_ = std::make_unique<Handle>(host, context, options);
+  host.count_operations([this] { return operations_begun(); });
 }
 
-NcclCommunicator::~NcclCommunicator() = default;
+NcclCommunicator::~NcclCommunicator() { host_.count_operations({}); }
+
+std::uint32_t NcclCommunicator::operations_begun() const { return handle_->marks.begun(); }
 
 void NcclCommunicator::check(const std::function<std::string()>& what) {
   handle_->group.check(what);

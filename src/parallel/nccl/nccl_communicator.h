@@ -48,6 +48,8 @@ class NcclCommunicator final : public Communicator {
 
   /// Throws SystemError that names `what()`, which is under way, where NCCL has failed.
   void check(const std::function<std::string()>& what);
+  /// How many of all_reduce_async's operations the device has begun, modulo 2^32.
+  std::uint32_t operations_begun() const;
   /// What the ranks do with NCCL ends here, as after an error: what waits for other ranks on the
   /// device returns.
   void give_up() noexcept;
