@@ -39,9 +39,10 @@ TOOLS = ["none", "memcheck", "racecheck", "initcheck", "synccheck"]
 HERE = pathlib.Path(__file__).resolve().parent
 WITH_MPS = HERE.parent / "tests" / "support" / "with_mps.sh"
 ERROR_EXIT = 86  # of compute-sanitizer where it has found something
-# A tool's first line of what it has found: memcheck's, racecheck's, initcheck's, synccheck's.
-REPORT = (r"^=+ (?:Invalid|Program hit|Leaked|Malloc/Free|Host API|Misaligned|Error:|Warning:|Uninitialized|"
-          r"Barrier error)")
+# A tool's first line of what it has found: what is neither one of its further lines, which are indented, nor
+# of the run itself.
+REPORT = (r"^=+ (?! |COMPUTE-SANITIZER|ERROR SUMMARY|RACECHECK SUMMARY|LEAK SUMMARY|Target application|"
+          r"Internal Sanitizer Error|\(|Error: process)(?=.)")
 REPORTS_OF_A_SHARD = 3
 LINES_BEHIND_A_REPORT = 6  # its own, which are indented
 RUN = r"^\[ RUN +\] (\S+)$"  # GoogleTest's, where a test begins

@@ -27,7 +27,6 @@
 #include "base/process_place.h"
 #include "base/process_report.h"
 #include "data/data_timeout.h"
-#include "device/device_error.h"
 #include "parallel/communicator.h"
 #include "parallel/host_claim.h"
 #include "parallel/host_processes.h"
@@ -39,9 +38,8 @@ using Seconds = std::chrono::duration<double>;
 
 /// Who tells an error.
 enum class Teller {
-  each_in_turn,   ///< mostly a lower rank has met the same one, and its one line is enough
-  first_of_host,  ///< no rank of another host has met it
-  this_rank,      ///< the ranks have settled it
+  each_in_turn,  ///< mostly a lower rank has met the same one, and its one line is enough
+  this_rank,     ///< the ranks have settled it
 };
 
 struct Failure {
@@ -67,8 +65,6 @@ Failure current_failure() {
     return {.line = error.what(), .teller = Teller::this_rank};
   } catch (const FileTimeout& error) {
     return {.line = error.what(), .teller = Teller::this_rank};
-  } catch (const DeviceError& error) {
-    return {.line = error.what(), .teller = Teller::first_of_host};
   } catch (const PeerError& error) {
     return {.line = error.what(), .comes_of_another = true};
   } catch (const InputError& error) {
@@ -143,18 +139,15 @@ constexpr std::chrono::seconds launchers_turn(4);
 /// Until this rank may tell of what others may have met too, or may tell better, unless it was
 /// ended before.
 void wait_for_turn(const Failure& failure, const MpiSession* session) {
-  const bool waits =
-      failure.comes_of_another || (failure.teller == Teller::each_in_turn && process_rank() > 0);
   const auto be_silent = [session] {
     const double patience = session == nullptr ? 0.0 : session->timeout_seconds();
     std::this_thread::sleep_for(silence_before_error(process_rank(), patience));
   };
   if (failure.comes_of_another) be_silent();  // first, so that the other one claims the error
   const bool is_first = is_first_with_error(session);
-  if (waits && !failure.comes_of_another) be_silent();
-  if (!is_first && (waits || failure.teller == Teller::first_of_host)) {
-    std::this_thread::sleep_for(launchers_turn);
-  }
+  if (process_rank() <= 0 && !failure.comes_of_another) return;
+  if (!failure.comes_of_another) be_silent();
+  if (!is_first) std::this_thread::sleep_for(launchers_turn);
 }
 
 /// tell() alone uses it, one thread at a time.
@@ -258,10 +251,10 @@ int failure_code() { return current_failure().code; }
 int end_failed(const MpiSession* session) {
   const Failure failure = current_failure();
   main_is_reached();
-  const bool is_settled = failure.teller == Teller::this_rank;
-  if (!is_settled) wait_for_turn(failure, session);
+  const bool takes_turns = failure.teller == Teller::each_in_turn;
+  if (takes_turns) wait_for_turn(failure, session);
   // What several ranks could have met says whose it is.
-  const bool whose = !is_settled && failure.code == ExitCode::failure && session != nullptr &&
+  const bool whose = takes_turns && failure.code == ExitCode::failure && session != nullptr &&
                      session->distributed();
   tell(whose ? fmt::format("{} ({})", failure.line, process_place()) : failure.line, wait_for);
   // Beside a killed rank the line above may still be on its way to a disk that hangs.

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/last_words.h"
-#include "base/process_place.h"
 #include "data/data_timeout.h"
 #include "device/device_error.h"
 #include "parallel/gather_text.h"
@@ -57,10 +56,7 @@ void rethrow_with_places(const RankTopology& places, const std::function<FaultNo
     throw DataTimeout(fmt::format("{}{} ({}){}", now.at, error.what(), places.places_text(here),
                                   now.way_on ? "; go on with --resume once it answers" : ""));
   } catch (const DeviceError& error) {
-    const std::string message = error.what() + sharers_of_a_fault(places) + way_on("; ", notes());
-    // What is taken down may wait for the device, which has failed, or for ranks that wait for it.
-    leave_last_words(fmt::format("{} ({})", message, process_place()));
-    throw DeviceError(message);
+    throw DeviceError(error.what() + sharers_of_a_fault(places) + way_on("; ", notes()));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <thread>
+#include <utility>
 
 #include "base/heartbeat.h"
 #include "base/idle_wait.h"
@@ -27,6 +28,12 @@ MpiWatch::MpiWatch(double timeout_seconds, double meeting_seconds)
   meet(std::max(timeout_, Seconds(meeting_seconds)));
   check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   heard_.assign(heard_.size(), last_sign_);
+}
+
+MpiWatch::~MpiWatch() {
+  // Signs may still be under way, and MPI reads them from there.
+  static std::vector<std::vector<std::uint32_t>> kept;
+  kept.push_back(std::move(told_));
 }
 
 // Not MPI_Comm_dup(), which waits for ever: for a rank that hangs, and for one whose MPI had no

@@ -32,6 +32,9 @@ class MpiWatch {
   /// Collective. `timeout_seconds` 0: waits for ever, here too; else here for `meeting_seconds` if
   /// that is longer. Throws CommunicationTimeout where not all ranks come.
   MpiWatch(double timeout_seconds, double meeting_seconds);
+  ~MpiWatch();
+  MpiWatch(const MpiWatch&) = delete;
+  MpiWatch& operator=(const MpiWatch&) = delete;
   /// Frees the communicator, which is collective.
   void free();
 
