@@ -12,7 +12,8 @@ enum class HostClaim : std::size_t {
   error,        ///< tells an error, of those that tell theirs in turn
   last_words,   ///< speaks last words (base/last_words.h)
   killed_rank,  ///< a signal has ended a rank, and its watcher tells of it
-  told_error    ///< a line of an error has been written, by whichever process
+  told_error,   ///< a line of an error has been written, by whichever process
+  ends_job      ///< a rank has told of the error with which it ends the job
 };
 
 /// Which of them are taken, in memory that the parents which watch a host's ranks share with them:
@@ -27,7 +28,7 @@ class HostClaims {
  private:
   static_assert(std::atomic<std::int32_t>::is_always_lock_free);
 
-  std::array<std::atomic<std::int32_t>, 4> taken_{};
+  std::array<std::atomic<std::int32_t>, 5> taken_{};
 };
 
 }  // namespace tandem

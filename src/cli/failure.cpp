@@ -84,11 +84,12 @@ Failure current_failure() {
   }
 }
 
+constexpr int turns = 30;
+
 /// How long a rank other than 0 waits before it says what went wrong, each a little longer than the
 /// one before. Never so long that the ranks which wait for this one would take it for hung and say
 /// so first.
 Seconds silence_before_error(int rank, double timeout_seconds) {
-  constexpr int turns = 30;
   const double most = timeout_seconds > 0.0 ? timeout_seconds / 2.0 : 3600.0;
   const double first = std::min(2.7, 0.75 * most);
   const double turn = std::min(0.3, (most - first) / turns);
@@ -126,11 +127,10 @@ bool has_killed_neighbour() {
   return shared != nullptr && shared->is_claimed(HostClaim::killed_rank);
 }
 
-/// Whether a process of this host has told of an error, and so is about to end the job; or of one
-/// that a job goes on with.
-bool is_told_by_one() {
+/// Whether a rank of this host has told of the error with which it ends the job.
+bool is_ended_by_one() {
   HostClaims* const shared = host_claims();
-  return shared != nullptr && shared->is_claimed(HostClaim::told_error);
+  return shared != nullptr && shared->is_claimed(HostClaim::ends_job);
 }
 
 /// For who has told of an error, or is about to, to have the launcher end this process.
@@ -139,15 +139,17 @@ constexpr std::chrono::seconds launchers_turn(4);
 /// Until this rank may tell of what others may have met too, or may tell better, unless it was
 /// ended before.
 void wait_for_turn(const Failure& failure, const MpiSession* session) {
-  const auto be_silent = [session] {
+  const auto be_silent = [session](int turn) {
     const double patience = session == nullptr ? 0.0 : session->timeout_seconds();
-    std::this_thread::sleep_for(silence_before_error(process_rank(), patience));
+    std::this_thread::sleep_for(silence_before_error(turn, patience));
   };
-  if (failure.comes_of_another) be_silent();  // first, so that the other one claims the error
+  // Behind all turns, as the rank that has met the error may be of another host; and before it is
+  // claimed, as it may be of this one.
+  if (failure.comes_of_another) be_silent(turns);
   const bool is_first = is_first_with_error(session);
-  if (process_rank() <= 0 && !failure.comes_of_another) return;
-  if (!failure.comes_of_another) be_silent();
-  if (!is_first) std::this_thread::sleep_for(launchers_turn);
+  if (process_rank() > 0) be_silent(process_rank());
+  const bool waits = process_rank() > 0 || failure.comes_of_another;
+  if (waits && !is_first) std::this_thread::sleep_for(launchers_turn);
 }
 
 /// tell() alone uses it, one thread at a time.
@@ -183,8 +185,8 @@ void try_to(const Write& write) {
 void wait_for(const Write& write) { write(); }
 
 /// Once for this process, by try_to() or wait_for(); whoever comes second waits for the first,
-/// since it goes on to end the process. Beside a rank that a signal has ended, or that has told of
-/// an error, the log has the line at once, and the terminal where the launcher does not end this
+/// since it goes on to end the process. Beside a rank that a signal has ended, or that ends the
+/// job, the log has the line at once, and the terminal where the launcher does not end this
 /// process in its turn.
 void tell(const std::string& line, void (*run)(const Write&)) {
   static std::mutex telling;
@@ -193,14 +195,16 @@ void tell(const std::string& line, void (*run)(const Write&)) {
   const auto write = [&line](void (*by)(const Write&), LogPlace place) {
     by([line, place] { write_log_line(place, LogLevel::error, line); });
   };
-  if (!has_killed_neighbour() && !is_told_by_one()) {
+  if (!has_killed_neighbour() && !is_ended_by_one()) {
     write(run, LogPlace::terminal);
+    if (HostClaims* const shared = host_claims()) shared->claim(HostClaim::ends_job);
     write(run, LogPlace::file);
     return;
   }
   write(try_to, LogPlace::file);  // the terminal's turn comes whatever that disk does
   std::this_thread::sleep_for(launchers_turn);
-  if (!has_killed_neighbour() || !is_told_by_one()) write(run, LogPlace::terminal);
+  if (has_killed_neighbour() && host_claims()->is_claimed(HostClaim::told_error)) return;
+  write(run, LogPlace::terminal);
 }
 
 /// On a thread of its own, with the words of an error that has not reached main(). It may yet: what

@@ -28,7 +28,7 @@ void write_mark(CUstream_st* stream, const OperationMark& mark);
 
 /// Which of a device's operations began last, and how many have, readable from the host while the
 /// device hangs in one: words of host memory into which the device writes. Captured into a CUDA
-/// graph, each launch writes anew.
+/// graph, each launch writes anew. Operations are of one stream, or ordered otherwise.
 class OperationMarks {
  public:
   OperationMarks();

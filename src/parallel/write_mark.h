@@ -6,13 +6,12 @@
 
 namespace tandem {
 
-/// Tells the host that an operation begins; for one thread. Operations of several streams may begin
-/// at one moment, so the device counts them in its own memory: the host's is far.
+/// Tells the host that an operation begins; for one thread. The operations of one OperationMarks
+/// begin one after the other. They are counted in the device's memory, since the host's is far.
 __device__ inline void write_mark(const OperationMark& mark) {
   if (mark.words == nullptr) return;
-  const std::uint32_t begun = atomicAdd(mark.counter, 1U) + 1U;
   volatile OperationWords* const words = mark.words;
-  words->begun = begun;
+  words->begun = ++*mark.counter;
   words->last = mark.number;
 }
 

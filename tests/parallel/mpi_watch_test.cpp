@@ -2,8 +2,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <numeric>
-#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -129,12 +129,17 @@ TEST(MpiWatch, NamesWhatItWasAskedToWaitFor) {
   }
 }
 
-/// Of all ranks that wait until they lose patience, the last of which has begun `last` operations,
-/// the others `begun`.
-std::vector<int> behind_of(std::optional<std::uint32_t> begun, std::optional<std::uint32_t> last) {
+using Count = std::function<std::uint32_t()>;
+
+Count always(std::uint32_t count) {
+  return [count] { return count; };
+}
+
+/// Of all ranks that wait until they lose patience, the last of which counts `last` operations, the
+/// others `begun`.
+std::vector<int> behind_of(const Count& begun, const Count& last) {
   MpiCommunicator group(with_timeout);
-  const std::optional<std::uint32_t> own = group.rank() == group.size() - 1 ? last : begun;
-  if (own) group.count_operations([own] { return *own; });
+  group.count_operations(group.rank() == group.size() - 1 ? last : begun);
   try {
     group.wait_until([] { return false; }, [] { return std::string("the end of a step"); });
   } catch (const CommunicationTimeout& error) {
@@ -150,10 +155,12 @@ TEST(MpiWatch, KnowsWhoseDevicesHaveBegunTheFewestOperations) {
     const int last = world().size() - 1;
     std::vector<int> all_but_last(static_cast<std::size_t>(last));
     std::iota(all_but_last.begin(), all_but_last.end(), 0);
-    EXPECT_EQ(behind_of(8, 12), all_but_last);
-    EXPECT_EQ(behind_of(0, 0xFFFF'FFFF), std::vector{last}) << "counts wrap around";
-    EXPECT_EQ(behind_of(8, 8), std::vector<int>{});
-    EXPECT_EQ(behind_of(8, std::nullopt), std::vector<int>{}) << "one does not tell";
+    EXPECT_EQ(behind_of(always(8), always(12)), all_but_last);
+    EXPECT_EQ(behind_of(always(0), always(0xFFFF'FFFF)), std::vector{last}) << "counts wrap around";
+    EXPECT_EQ(behind_of(always(8), always(8)), std::vector<int>{});
+    EXPECT_EQ(behind_of(always(8), {}), std::vector<int>{}) << "one does not tell";
+    const Count growing = [count = std::uint32_t{0}]() mutable { return count++; };
+    EXPECT_EQ(behind_of(always(8), growing), std::vector<int>{}) << "one still gets on";
   }
 }
 

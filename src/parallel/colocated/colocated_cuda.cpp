@@ -44,9 +44,9 @@ ColocatedCudaCommunicator::ColocatedCudaCommunicator(Communicator& host, CudaCon
 }
 
 ColocatedCudaCommunicator::~ColocatedCudaCommunicator() {
-  host_.count_operations({});
   if (std::uncaught_exceptions() > exceptions_) give_up();
   if (!given_up_) close();
+  host_.count_operations({});
   if (!given_up_) return;
   if (handle_->peers) handle_->peers->leave();
   handle_->group.leave();
@@ -111,8 +111,9 @@ void ColocatedCudaCommunicator::wait_until(const std::function<bool()>& done,
   } catch (const CommunicationTimeout& error) {
     const LastWordsHeld held;
     std::vector<int> late = error.behind();
-    // Before those that wait are let go.
-    if (late.empty() && error.ranks().empty()) late = h.late_ranks();
+    // Before those that wait are let go. Of several GPUs a leader that waits for the others' would
+    // be taken for late.
+    if (late.empty() && error.ranks().empty() && devices_ == 1) late = h.group.late_ranks();
     give_up_after(notice_of_timeout);
     if (late.empty()) throw;
     throw device_timeout(error, late);

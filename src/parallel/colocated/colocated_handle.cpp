@@ -171,11 +171,6 @@ void ColocatedCudaCommunicator::Handle::order_all() {
   end_operation(lane);
 }
 
-std::vector<int> ColocatedCudaCommunicator::Handle::late_ranks() const {
-  const std::vector<int> late = group.late_ranks();
-  return late.empty() && peers ? peers->barrier().late_members() : late;
-}
-
 bool ColocatedCudaCommunicator::Handle::drained() const {
   return is_drained(context.stream()) && is_drained(sums.get()) && is_drained(exchanges.get());
 }

@@ -77,10 +77,6 @@ struct ColocatedCudaCommunicator::Handle final : SharedDevice {
   /// Orders the context's streams of all ranks.
   void order_all();
 
-  /// Ranks that the others wait for on the device, where that can be seen: those of this GPU before
-  /// those of others, which may only wait for one of theirs.
-  std::vector<int> late_ranks() const;
-
   /// Whether this process's streams have no work left, or the device has failed.
   bool drained() const;
 

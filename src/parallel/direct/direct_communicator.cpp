@@ -83,9 +83,9 @@ DirectCommunicator::DirectCommunicator(Communicator& host, CudaContext& context,
 }
 
 DirectCommunicator::~DirectCommunicator() {
-  host_.count_operations({});
   if (std::uncaught_exceptions() > exceptions_) give_up();
   if (!given_up_) close();
+  host_.count_operations({});
   if (given_up_) handle_->group.leave();
 }
 

@@ -55,6 +55,11 @@ void MpiWatch::meet(Seconds patience) {
   comm_ = own;
 }
 
+void MpiWatch::count_operations(std::function<std::uint32_t()> begun) {
+  begun_ = std::move(begun);
+  begun_there_.assign(begun_there_.size(), std::nullopt);  // of what was counted before
+}
+
 void MpiWatch::free() {
   receive();
   check_mpi(MPI_Comm_free(&comm_), "MPI_Comm_free");
@@ -145,14 +150,14 @@ void MpiWatch::still_working() {
 void MpiWatch::send(Sign sign) {
   last_sign_ = Clock::now();
   const int bytes = begun_ ? static_cast<int>(sizeof(std::uint32_t)) : 0;
-  const std::uint32_t begun = begun_ ? begun_() : 0;
+  told_of_ = begun_ ? begun_() : 0;
   for (int to = 0; to < static_cast<int>(sends_.size()); ++to) {
     MPI_Request& last = sends_[static_cast<std::size_t>(to)];
     int done = 0;
     check_mpi(MPI_Test(&last, &done, MPI_STATUS_IGNORE), "MPI_Test");
     if (to == rank_ || done == 0) continue;
     std::uint32_t& told = told_[static_cast<std::size_t>(to)];
-    told = begun;
+    told = told_of_;
     check_mpi(MPI_Isend(&told, bytes, MPI_BYTE, to, sign, comm_, &last), "MPI_Isend");
   }
 }
@@ -171,7 +176,9 @@ bool MpiWatch::receive() {
       int bytes = 0;
       check_mpi(MPI_Get_count(&status, MPI_BYTE, &bytes), "MPI_Get_count");
       const auto from = static_cast<std::size_t>(status.MPI_SOURCE);
-      begun_there_[from] = bytes == 0 ? std::nullopt : std::optional(begun);
+      std::optional<Begun>& last = begun_there_[from];
+      const bool again = last && last->count == begun;
+      last = bytes == 0 ? std::nullopt : std::optional(Begun{begun, again});
       heard_[from] = Clock::now();
       work |= sign == working;
     }
@@ -193,11 +200,13 @@ std::vector<int> MpiWatch::silent_ranks() const {
 std::vector<int> MpiWatch::ranks_behind() const {
   if (!begun_) return {};
   const std::uint32_t own = begun_();
+  if (own != told_of_) return {};
   std::vector<std::int32_t> ahead(begun_there_.size(), 0);  // of this one
   for (std::size_t rank = 0; rank < ahead.size(); ++rank) {
     if (static_cast<int>(rank) == rank_) continue;
-    if (!begun_there_[rank]) return {};
-    ahead[rank] = static_cast<std::int32_t>(*begun_there_[rank] - own);
+    const std::optional<Begun>& there = begun_there_[rank];
+    if (!there || !there->again) return {};
+    ahead[rank] = static_cast<std::int32_t>(there->count - own);
   }
   const auto [least, most] = std::ranges::minmax(ahead);
   std::vector<int> behind;

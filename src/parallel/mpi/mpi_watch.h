@@ -10,7 +10,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "parallel/device_patience.h"
@@ -42,7 +41,7 @@ class MpiWatch {
   void watch(std::unique_ptr<HostProcesses> processes) { processes_ = std::move(processes); }
   bool watches_processes() const { return processes_ != nullptr; }
   /// As Communicator::count_operations().
-  void count_operations(std::function<std::uint32_t()> begun) { begun_ = std::move(begun); }
+  void count_operations(std::function<std::uint32_t()> begun);
 
   /// Returns once all requests are done. Throws CommunicationTimeout that names `operation`, its
   /// `label` where it has one, its `elements` and the silent ranks. `statuses`: as many as
@@ -75,8 +74,9 @@ class MpiWatch {
   bool receive();
   [[noreturn]] void fail(std::string_view what, Seconds waited) const;
   std::vector<int> silent_ranks() const;
-  /// Those whose devices have begun the fewest operations, by their last signs, which all of them
-  /// have sent since they wait; none where all have begun as many, or one does not tell.
+  /// Those whose devices have begun the fewest operations, by their last signs; none where all have
+  /// begun as many, one does not tell, or one has begun some between its last two signs: then
+  /// counts of different moments would be compared.
   std::vector<int> ranks_behind() const;
   /// Returns at once on the rank that is to speak for all that are at a loss, else only where it
   /// has not ended the job.
@@ -91,8 +91,14 @@ class MpiWatch {
   std::vector<Clock::time_point> heard_;  // by rank
   std::vector<MPI_Request> sends_;        // by rank; the last sign, which may still be under way
   std::function<std::uint32_t()> begun_;  // empty: this rank counts no operations
-  std::vector<std::uint32_t> told_;       // by rank, with the last sign to it
-  std::vector<std::optional<std::uint32_t>> begun_there_;  // by rank, as its last sign told
+  std::uint32_t told_of_ = 0;             // with the last signs
+  std::vector<std::uint32_t> told_;  // by rank, with the last sign to it, which MPI reads there
+  /// What a rank's last sign told, and whether the one before told the same.
+  struct Begun {
+    std::uint32_t count;
+    bool again;
+  };
+  std::vector<std::optional<Begun>> begun_there_;  // by rank; nothing: it does not tell
 };
 
 }  // namespace tandem
