@@ -3,7 +3,7 @@
 #include "base/text.h"
 #include "device/cuda_check.h"
 #include "parallel/operation_marks.h"
-#include "parallel/write_mark.h"
+#include "parallel/write_mark.cuh"
 
 namespace tandem {
 namespace {

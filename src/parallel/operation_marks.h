@@ -16,7 +16,7 @@ struct OperationWords {
   std::uint32_t begun;  ///< how many have begun so far
 };
 
-/// What a device writes as an operation begins (parallel/write_mark.h); without words nothing.
+/// What a device writes as an operation begins (parallel/write_mark.cuh); without words nothing.
 struct OperationMark {
   OperationWords* words = nullptr;   // the device's address
   std::uint32_t* counter = nullptr;  // in the device's memory: of those that have begun

@@ -13,7 +13,7 @@
 #include "parallel/mapped/flag_barrier.h"
 #include "parallel/mapped/members.h"
 #include "parallel/priority_stream.h"
-#include "parallel/write_mark.h"
+#include "parallel/write_mark.cuh"
 
 namespace tandem {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-// For *.cu alone.
+#include <cuda_runtime.h>
 
 #include "parallel/operation_marks.h"
 
