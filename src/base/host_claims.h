@@ -13,7 +13,7 @@ enum class HostClaim : std::size_t {
   last_words,   ///< speaks last words (base/last_words.h)
   killed_rank,  ///< a signal has ended a rank, and its watcher tells of it
   told_error,   ///< a line of an error has been written, by whichever process
-  ends_job      ///< a rank has told of the error with which it ends the job
+  ends_job      ///< a rank tells of the error with which it ends the job
 };
 
 /// Which of them are taken, in memory that the parents which watch a host's ranks share with them:

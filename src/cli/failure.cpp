@@ -84,6 +84,7 @@ Failure current_failure() {
   }
 }
 
+/// Ranks from here on wait no longer than this one before they say what went wrong.
 constexpr int turns = 30;
 
 /// How long a rank other than 0 waits before it says what went wrong, each a little longer than the
@@ -127,10 +128,11 @@ bool has_killed_neighbour() {
   return shared != nullptr && shared->is_claimed(HostClaim::killed_rank);
 }
 
-/// Whether a rank of this host has told of the error with which it ends the job.
-bool is_ended_by_one() {
+/// Whether no other rank of this host tells of the error with which it ends the job; then this one
+/// does.
+bool ends_the_job() {
   HostClaims* const shared = host_claims();
-  return shared != nullptr && shared->is_claimed(HostClaim::ends_job);
+  return shared == nullptr || shared->claim(HostClaim::ends_job);
 }
 
 /// For who has told of an error, or is about to, to have the launcher end this process.
@@ -195,9 +197,8 @@ void tell(const std::string& line, void (*run)(const Write&)) {
   const auto write = [&line](void (*by)(const Write&), LogPlace place) {
     by([line, place] { write_log_line(place, LogLevel::error, line); });
   };
-  if (!has_killed_neighbour() && !is_ended_by_one()) {
+  if (!has_killed_neighbour() && ends_the_job()) {
     write(run, LogPlace::terminal);
-    if (HostClaims* const shared = host_claims()) shared->claim(HostClaim::ends_job);
     write(run, LogPlace::file);
     return;
   }
