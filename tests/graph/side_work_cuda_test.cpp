@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <string>
+#include <tuple>
 
 #include "device/cuda_check.h"
 #include "device/cuda_graph.h"
@@ -126,27 +128,34 @@ Graph small_images(const std::string& model) {
   return fuse(load_model(find_model(model), {.classes = 10, .size = 32}));
 }
 
+/// One test each, which are short enough for a tool that makes kernels slow.
+using ModelPass = std::tuple<std::string, Precision, bool>;
+
 class SideWorkOfModelCudaTest : public SideWorkCudaTest,
-                                public testing::WithParamInterface<std::string> {
+                                public testing::WithParamInterface<ModelPass> {
  protected:
-  static Graph model() {
-    if (GetParam() == "smooth") return smooth_model();
-    return GetParam() == "resnet8" ? zoo_model("resnet8") : small_images(GetParam());
+  static Graph model(const std::string& name) {
+    if (name == "smooth") return smooth_model();
+    return name == "resnet8" ? zoo_model("resnet8") : small_images(name);
   }
 };
 
 TEST_P(SideWorkOfModelCudaTest, LeavesTheBitsOfGradients) {
-  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
-    for (const bool accumulate : {false, true}) {
-      expect_same_gradients(model(), precision, accumulate);
-    }
-  }
+  const auto& [name, precision, accumulate] = GetParam();
+  expect_same_gradients(model(name), precision, accumulate);
+}
+
+std::string name_of_pass(const testing::TestParamInfo<ModelPass>& each) {
+  const auto& [name, precision, accumulate] = each.param;
+  return name + "_" + std::string(name_of(precision)) + (accumulate ? "_accumulating" : "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Zoo, SideWorkOfModelCudaTest,
-                         testing::Values("smooth", "resnet8", "resnet18", "mobilenet_v2",
-                                         "shufflenet_v2_x1_0"),
-                         [](const auto& each) { return each.param; });
+                         testing::Combine(testing::Values("smooth", "resnet8", "resnet18",
+                                                          "mobilenet_v2", "shufflenet_v2_x1_0"),
+                                          testing::Values(Precision::fp32, Precision::bf16),
+                                          testing::Bool()),
+                         name_of_pass);
 
 TEST_F(SideWorkCudaTest, IsForLayersThatFitInTheCache) {
   const Graph graph = small_images("resnet18");
