@@ -66,6 +66,13 @@ if [[ -n ${REPORTS:-} ]]; then
     for frame in {1..6}; do REPORT+=$'\n'"=========         Host Frame: $frame"; done
     REPORT+=$'\n========= \n========= Program hit cudaErrorLaunchFailure (error 719)\n========='
   fi
+  if [[ -n ${NAMES:-} ]]; then
+    names="========= CUDA API Error: Duplicate entry kernels named \"_ZN17cutlass__5x_${NAMES}6KernelI\" in module
+=========     Saved host backtrace up to driver entry point at error
+=========         Host Frame:  [0x2c1de5] in libcuda.so.1
+========= "
+    REPORT="$names"$'\n'"${names/Kernel/Reduce}${AND:+$'\n'$REPORT}"
+  fi
 fi
 "$@" || exit
 if [[ -n ${LONG:-} ]]; then
@@ -165,6 +172,31 @@ REPORTS=Sum.OfMany LONG=1 ERRORS=4 expect 1 \
   "Sum.OfMany:         Host Frame: "{1..4} "Sum.OfMany: Program hit cudaErrorLaunchFailure (error 719)" \
   "Each/Sum.Of/1: Leaked 8 bytes at 0x7f00" "Each/Sum.Of/1:     Saved host backtrace" \
   "test_a under memcheck, *: 4 of 4 passed, 4 with the tool's verdict, 0 failed, in T; NOT ALL WELL" \
+  -- --tool memcheck --shards 1
+# Names in cuDNN's binaries are no error, and hide none; nobody else's are passed over.
+REPORTS=Sum.OfMany NAMES=cudnn ERRORS=2 expect 0 \
+  "shard 0: 4 passed, 0 failed, T; exit code 86; ERROR SUMMARY: 2 errors, 2 of cuDNN's names of kernels" \
+  "test_a under memcheck, *: 4 of 4 passed, 4 with the tool's verdict, 0 failed, in T" -- --tool memcheck --shards 1
+REPORTS=Sum.OfMany NAMES=cudnn AND=1 ERRORS=3 expect 1 \
+  "shard 0: 4 passed, 0 failed, T; exit code 86; ERROR SUMMARY: 3 errors, 2 of cuDNN's names of kernels" \
+  "Sum.OfMany: Invalid __global__ read of size 4 bytes" \
+  "Sum.OfMany:     at sum(float *)+0x160 in sum.cu:6" "Sum.OfMany:     by thread (0,0,0) in block (0,0,0)" \
+  "test_a under memcheck, *: 4 of 4 passed, 4 with the tool's verdict, 0 failed, in T; NOT ALL WELL" \
+  -- --tool memcheck --shards 1
+REPORTS=Sum.OfMany NAMES=tandem ERRORS=2 expect 1 \
+  "shard 0: 4 passed, 0 failed, T; exit code 86; ERROR SUMMARY: 2 errors" \
+  "Sum.OfMany: CUDA API Error: Duplicate entry kernels named \"_ZN17cutlass__5x_tandem6KernelI\" in module" \
+  "Sum.OfMany:     Saved host backtrace up to driver entry point at error" \
+  "Sum.OfMany:         Host Frame:  [0x2c1de5] in libcuda.so.1" \
+  "Sum.OfMany: CUDA API Error: Duplicate entry kernels named \"_ZN17cutlass__5x_tandem6ReduceI\" in module" \
+  "Sum.OfMany:     Saved host backtrace up to driver entry point at error" \
+  "Sum.OfMany:         Host Frame:  [0x2c1de5] in libcuda.so.1" \
+  "test_a under memcheck, *: 4 of 4 passed, 4 with the tool's verdict, 0 failed, in T; NOT ALL WELL" \
+  -- --tool memcheck --shards 1
+FAILS=Sum.OfMany REPORTS=Sum.OfTwo NAMES=cudnn ERRORS=2 expect 1 \
+  "shard 0: 3 passed, 1 failed, T; exit code 1; no summary, 2 reports until then, 2 of cuDNN's names of kernels" \
+  "failed: Sum.OfMany" "Sum.OfMany: sum.cpp:7: Failure" \
+  "Sum.OfMany: which is 3" "test_a under memcheck, *: 3 of 4 passed, 0 with the tool's verdict, 1 failed, in T; NOT ALL WELL" \
   -- --tool memcheck --shards 1
 # A shard that is ended has no verdict of the tool's.
 for reports in "" Each/Sum.Of/0; do
