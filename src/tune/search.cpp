@@ -26,6 +26,9 @@ constexpr std::size_t usual_share = 0;
 
 /// Of the whole time at most, for one candidate to choose its kernels and run.
 constexpr double longest_share = 0.25;
+/// Of the whole time at most, to keep for two rounds of finals: where runs are slower, another
+/// placement that is measured is worth more than the second.
+constexpr double two_rounds_share = 0.5;
 /// Of the whole time, for a run that takes too long to end once it is told to.
 constexpr double ending_share = 0.03;
 
@@ -82,8 +85,8 @@ class Search {
 
   /// For runs to go on.
   double left() const { return (1.0 - ending_share) * limits_.seconds - elapsed_(); }
-  /// For two rounds of one rank and whichever other is left of those that would come last by what
-  /// is known now.
+  /// For two rounds, or one, of one rank and whichever other is left of those that would come last
+  /// by what is known now.
   double reserved() const {
     if (reserved_seconds_) return *reserved_seconds_;
     const double one = expected_seconds(Placement{});
@@ -91,7 +94,8 @@ class Search {
     for (const Candidate& each : last_others()) {
       other = std::max(other, expected_seconds(each.placement));
     }
-    return 2.0 * (one + other);
+    const double round = one + other;
+    return 2.0 * round <= two_rounds_share * limits_.seconds ? 2.0 * round : round;
   }
 
   Row& row_of(const Candidate& candidate) {
