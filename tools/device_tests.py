@@ -6,7 +6,7 @@
         --filter '*batch_norm*' --limit 150 --out sanitizers.txt
 
 Prints a line for each shard, the tests that failed or that a shard did not come to, a tool's first
-reports of each shard with the test that was begun last before each (leaks are reported behind the last
+reports of each shard (but those of names in cuDNN's binaries) with the test that was begun last before each (leaks are reported behind the last
 one), and a line for each program, with exit code 1 where not all is well. A shard that ends early
 (--limit, or a tool's own error) names the test it was at; the tests behind it count as not run. A tool
 gives its verdict when a shard ends: more shards than jobs keep one that is ended from taking many tests'
@@ -43,9 +43,10 @@ ERROR_EXIT = 86  # of compute-sanitizer where it has found something
 # of the run itself.
 REPORT = (r"^=+ (?! |COMPUTE-SANITIZER|ERROR SUMMARY|RACECHECK SUMMARY|LEAK SUMMARY|Target application|"
           r"Internal Sanitizer Error|\(|Error: process)(?=.)")
-# What memcheck says of the names that kernels have in cuDNN's own binaries, as these are loaded. It is about no
-# memory, and nothing of Tandem's could be otherwise.
-OF_CUDNNS_NAMES = r'^=+ CUDA API Error: Duplicate entry kernels named "\w*cudnn'
+# memcheck's report of a name that kernels share in cuDNN's binaries, as cuDNN itself loads them: about no memory,
+# and nothing that Tandem could do otherwise.
+OF_CUDNNS_NAMES = (r"^=+ CUDA API Error: Duplicate entry kernels named .*\n=+ +Saved host backtrace.*\n"
+                   r"=+ +Host Frame: .* in libcuda\.so.*\n=+ +Host Frame: .* in libcudnn.*\n")
 REPORTS_OF_A_SHARD = 3
 LINES_BEHIND_A_REPORT = 6  # its own, which are indented
 RUN = r"^\[ RUN +\] (\S+)$"  # GoogleTest's, where a test begins
@@ -66,7 +67,7 @@ class Shard:
     not_run: list[str] = field(default_factory=list)
     at: str = ""  # the test that it was ended in
     summary: str = ""  # the tool's
-    errors: int = 0  # in its summaries
+    errors: int | None = None  # in its summaries, where these tell of nothing else
     of_cudnns_names: int = 0  # reports
     has_verdict: bool = False  # of the tool
     words: list[str] = field(default_factory=list)  # of the tests that failed
@@ -146,7 +147,9 @@ def read_shard(shard: Shard, output: str, tests: list[str], has_tool: bool) -> N
     summaries = re.findall(r"^=+ ((?:ERROR|RACECHECK) SUMMARY: .*|Internal Sanitizer Error.*)$", output,
                            re.MULTILINE)
     shard.has_verdict = bool(summaries)
-    shard.errors = sum(int(count) for count in re.findall(r"^=+ ERROR SUMMARY: (\d+)", output, re.MULTILINE))
+    counts = [re.match(r"ERROR SUMMARY: (\d+)", summary) for summary in summaries]
+    if all(counts) and not re.search(r"^=+ Error: process", output, re.MULTILINE):
+        shard.errors = sum(int(count[1]) for count in counts)
     shard.of_cudnns_names = len(re.findall(OF_CUDNNS_NAMES, output, re.MULTILINE))
     if has_tool:
         shard.reports = words_of_reports(output)
@@ -171,12 +174,9 @@ def words_of_reports(output: str) -> list[str]:
     """The lines of the tool's first reports, each behind the test in whose output it stood."""
     words = []
     test, reports, more = "before its tests", 0, 0
-    for line in output.splitlines():
+    for line in re.sub(OF_CUDNNS_NAMES, "", output, flags=re.MULTILINE).splitlines():
         if begun := re.match(RUN, line):
             test = begun[1]
-        if re.match(OF_CUDNNS_NAMES, line):
-            more = 0
-            continue
         if re.match(REPORT, line):
             reports, more = reports + 1, LINES_BEHIND_A_REPORT
             if reports > REPORTS_OF_A_SHARD:

@@ -184,9 +184,9 @@ class Tuner {
 
   /// For `tandem launch --ranks-per-gpu auto`.
   void keep(const TuneResult& result) const {
-    if (!result.best_other && !result.left_out.empty()) {
+    if (const std::string why = why_not_kept(result); !why.empty()) {
       std::cout << fmt::format(
-          "the choice is not kept, since nothing stood against it: give more --seconds{}\n",
+          "the choice is not kept, since {}: give more --seconds{}\n", why,
           result.on_gpus ? ", or start again: kernels that were chosen are kept" : "");
       return;
     }

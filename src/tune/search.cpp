@@ -27,8 +27,10 @@ constexpr std::size_t usual_share = 0;
 /// Of the whole time at most, for one candidate to choose its kernels and run.
 constexpr double longest_share = 0.25;
 /// Of the whole time at most, to keep for two rounds of finals: where runs are slower, another
-/// placement that is measured is worth more than the second.
+/// placement that is measured is worth more than the second round.
 constexpr double two_rounds_share = 0.5;
+/// Of the time that it is expected to take, for the first round to be tried.
+constexpr double first_round_share = 0.5;
 /// Of the whole time, for a run that takes too long to end once it is told to.
 constexpr double ending_share = 0.03;
 
@@ -50,7 +52,7 @@ class Search {
     std::ranges::copy(last_others(), std::back_inserter(finalists));
     add_workers(finalists);
     leave_out_what_is_too_long(finalists);
-    static_cast<void>(repeat(finalists));
+    repeat(finalists);
     // More runs may show what one did not: a loader that does not keep up.
     reserved_seconds_ = expected_seconds(finalists);
     std::vector<Candidate> fed = finalists;
@@ -85,12 +87,12 @@ class Search {
 
   /// For runs to go on.
   double left() const { return (1.0 - ending_share) * limits_.seconds - elapsed_(); }
-  /// For two rounds, or one, of one rank and whichever other is left of those that would come last
-  /// by what is known now.
-  double reserved() const {
+  /// For two rounds, or one, of one rank and whichever other is left of `next` and those that would
+  /// come last by what is known now.
+  double reserved_beside(const Candidate& next) const {
     if (reserved_seconds_) return *reserved_seconds_;
     const double one = expected_seconds(Placement{});
-    double other = one;
+    double other = std::max(one, expected_seconds(next.placement));
     for (const Candidate& each : last_others()) {
       other = std::max(other, expected_seconds(each.placement));
     }
@@ -143,11 +145,12 @@ class Search {
 
   /// Measures the candidate once, where that leaves the time for the finals.
   void explore(const Candidate& candidate) {
-    if (left() < expected_seconds(candidate.placement) + reserved()) {
+    const double for_runs = left() - reserved_beside(candidate);
+    if (for_runs < expected_seconds(candidate.placement)) {
       result_.left_out.push_back(text_of(candidate) + ": no time left");
       return;
     }
-    const double most = std::min(left() - reserved(), longest_share * limits_.seconds);
+    const double most = std::min(for_runs, longest_share * limits_.seconds);
     const Measurement found = measure(candidate, most);
     if (found.rates) row_of(candidate).runs.push_back(*found.rates);
   }
@@ -234,16 +237,12 @@ class Search {
     Candidate& candidate = more.emplace_back(*out_of_reach_);
     reserved_seconds_ = expected_seconds(more);
     add_workers(candidate);
-    const bool has_round = repeat(more) > 0;
-    // One whose run failed in the round would be chosen by the single run before.
-    if (has_round && !row_of(candidate).final_runs.empty()) {
-      finalists = more;
-      return;
+    const std::string name = text_of(candidate);
+    if (repeat(more) == 0) {
+      result_.left_out.push_back(name + ": no time left for it in turns with the others");
+    } else {
+      finalists = more;  // without it where its run failed: a single one would choose it
     }
-    const std::string why = has_round
-                                ? "failed in turns with the others: " + row_of(candidate).problem
-                                : "no time left for it in turns with the others";
-    result_.left_out.push_back(text_of(candidate) + ": " + why);
   }
 
   /// By more than what its own runs differ by.
@@ -380,17 +379,46 @@ class Search {
     }
   }
 
-  /// Whole rounds alone, so that all are measured equally often. Returns how many.
-  int repeat(const std::vector<Candidate>& finalists) {
-    int round = 0;
-    for (; round < final_rounds && expected_seconds(finalists) <= left(); ++round) {
-      for (const Candidate& candidate : finalists) {
-        if (!row_of(candidate).measured()) continue;
-        const Measurement found = measure(candidate, left());
-        if (found.rates) row_of(candidate).final_runs.push_back(*found.rates);
+  /// Whole rounds alone, so that all are compared by runs of the same moments. One whose run fails
+  /// is none of them from there on. Returns how many.
+  int repeat(std::vector<Candidate>& finalists) {
+    int rounds = 0;
+    while (rounds < final_rounds && is_time_for_round(finalists) && measure_round(finalists)) {
+      ++rounds;
+      has_round_ = true;
+    }
+    return rounds;
+  }
+
+  /// The first one is tried in less time than it is expected to take: what is left has no better
+  /// use.
+  bool is_time_for_round(const std::vector<Candidate>& finalists) const {
+    return left() >= (has_round_ ? 1.0 : first_round_share) * expected_seconds(finalists);
+  }
+
+  /// Whether it came to its end; else none of its runs counts.
+  bool measure_round(std::vector<Candidate>& finalists) {
+    std::vector<std::pair<Candidate, Rates>> round;
+    for (const Candidate& candidate : finalists) {
+      if (measured(candidate) == nullptr) continue;
+      if (left() <= 0.0) return false;
+      const Measurement found = measure(candidate, left());
+      if (found.rates) {
+        round.emplace_back(candidate, *found.rates);
+      } else if (found.timed_out) {
+        return false;
+      } else {
+        result_.left_out.push_back(text_of(candidate) +
+                                   ": failed in turns with the others: " + found.problem);
+        if (!is_other(candidate)) return false;
       }
     }
-    return round;
+    std::erase_if(finalists, [&](const Candidate& each) {
+      return measured(each) != nullptr &&
+             std::ranges::find(round, each, &std::pair<Candidate, Rates>::first) == round.end();
+    });
+    for (const auto& [candidate, rates] : round) row_of(candidate).final_runs.push_back(rates);
+    return true;
   }
 
   void decide(const std::vector<Candidate>& finalists) {
@@ -423,6 +451,7 @@ class Search {
   };
   std::vector<Run> runs_;
   std::optional<Candidate> out_of_reach_;  // processes with an SM share, for the end
+  bool has_round_ = false;                 // of finals
   // Once the finals have run: for another round, or none, while nothing is known to need one.
   std::optional<double> reserved_seconds_;
   TuneResult result_;
@@ -436,6 +465,11 @@ double TuneResult::gain() const {
 
 double TuneResult::spread() const {
   return std::max(rows.at(best_other.value()).spread(), rows.at(one_rank.value()).spread());
+}
+
+bool TuneResult::measured_in_turns() const {
+  return one_rank && best_other && !rows.at(*one_rank).final_runs.empty() &&
+         !rows.at(*best_other).final_runs.empty();
 }
 
 std::vector<int> rank_counts(const SearchLimits& limits, int devices) {

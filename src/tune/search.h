@@ -30,8 +30,7 @@ struct TuneResult {
   bool on_gpus = false;
 
   std::vector<Row> rows{};  ///< in the order in which they were first measured
-  /// Not measured, or measured once but not in turns with the finalists as step 6 wants it, and
-  /// why: one line each.
+  /// Not measured, or not in turns with the finalists though it was to be, and why: one line each.
   std::vector<std::string> left_out{};
   /// Indices of the choice, of one rank on each device (absent where it does not run), and of the
   /// best of the others (absent where none runs).
@@ -44,6 +43,9 @@ struct TuneResult {
   double gain() const;
   /// What the gain must exceed: the larger spread of the two.
   double spread() const;
+  /// Whether one rank and the best other placement were compared by runs in turns. Single runs, of
+  /// different moments, may differ by what else the host was at.
+  bool measured_in_turns() const;
 };
 
 /// Numbers of ranks on each device beside one that the search tries: 2, 4 and 8, where they divide
@@ -66,9 +68,9 @@ std::vector<int> sm_shares(int processes);
 /// 4. more workers, in the same way, for the fastest of all; then for one rank and the two fastest
 ///    others as many as that one has in all, and more as far as they help;
 /// 5. one rank, those two, and what trained faster than both by more than its spread, in turns:
-///    their medians decide. Where not even two rounds fit, the slowest others are left out. Where
-///    these runs show loaders that do not keep up, as in 4, and as far as another round fits, in
-///    turns again;
+///    their medians decide. Where not even two rounds fit, the slowest others are left out. A round
+///    that does not come to its end counts for nothing. Where these runs show loaders that do not
+///    keep up, as in 4, and as far as another round fits, in turns again;
 /// 6. where time is left and processes were out of reach in 3, the equal SM share of them, and,
 ///    should it be the fastest of all on one batch, or train faster than all by more than its
 ///    spread, that with the workers that help it, in turns with the others.

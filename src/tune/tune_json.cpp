@@ -67,6 +67,7 @@ std::string tune_json(const SearchLimits& limits, const TuneResult& result,
   if (result.one_rank && result.best_other) {
     json["gain"] = result.gain();
     json["spread"] = result.spread();
+    json["measured_in_turns"] = result.measured_in_turns();
   }
   if (sweep) json["sweep"] = sweep_json(*sweep);
   // A command line need not be UTF-8.

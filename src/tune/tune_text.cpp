@@ -20,6 +20,9 @@ std::string choice_text(const TuneResult& result) {
   if (!result.one_rank) return text + "one rank with the whole batch does not run here\n";
   if (!result.best_other) return text + "no other placement was measured\n";
   const Row& other = result.rows.at(*result.best_other);
+  if (!result.measured_in_turns()) {
+    text += "both of single runs at different moments: no whole round in turns fitted the time\n";
+  }
   if (result.choice == *result.best_other) {
     return text + fmt::format("it gains {} over one rank with the whole batch; spread {:.1f} %\n",
                               signed_percent(result.gain()), 100.0 * result.spread());
@@ -73,6 +76,12 @@ std::string tune_text(const TuneResult& result) {
       "k-th "
       "of the batch)\n";
   return text;
+}
+
+std::string why_not_kept(const TuneResult& result) {
+  if (!result.best_other) return result.left_out.empty() ? "" : "nothing stood against it";
+  const bool needs_turns = result.one_rank && !result.measured_in_turns();
+  return needs_turns ? "nothing was measured in turns" : "";
 }
 
 std::string sweep_text(const TuneResult& result, const Sweep& sweep) {

@@ -17,6 +17,9 @@ std::string row_heading();
 /// and what it gains.
 std::string tune_text(const TuneResult& result);
 
+/// Why the choice is not sure enough to keep, as a clause; empty where it is.
+std::string why_not_kept(const TuneResult& result);
+
 /// The grid, its best, and the search's regret.
 std::string sweep_text(const TuneResult& result, const Sweep& sweep);
 

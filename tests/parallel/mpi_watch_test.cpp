@@ -151,17 +151,17 @@ std::vector<int> behind_of(const Count& begun, const Count& last) {
 }
 
 TEST(MpiWatch, KnowsWhoseDevicesHaveBegunTheFewestOperations) {
-  if (world().size() > 1) {
-    const int last = world().size() - 1;
-    std::vector<int> all_but_last(static_cast<std::size_t>(last));
-    std::iota(all_but_last.begin(), all_but_last.end(), 0);
-    EXPECT_EQ(behind_of(always(8), always(12)), all_but_last);
-    EXPECT_EQ(behind_of(always(0), always(0xFFFF'FFFF)), std::vector{last}) << "counts wrap around";
-    EXPECT_EQ(behind_of(always(8), always(8)), std::vector<int>{});
-    EXPECT_EQ(behind_of(always(8), {}), std::vector<int>{}) << "one does not tell";
-    const Count growing = [count = std::uint32_t{0}]() mutable { return count++; };
-    EXPECT_EQ(behind_of(always(8), growing), std::vector<int>{}) << "one still gets on";
-  }
+  if (world().size() == 1) return;
+  const int last = world().size() - 1;
+  std::vector<int> all_but_last(static_cast<std::size_t>(last));
+  std::iota(all_but_last.begin(), all_but_last.end(), 0);
+  EXPECT_EQ(behind_of(always(8), always(12)), all_but_last);
+  if (world().size() > 2) return;  // each takes three time-outs, and is the same with more ranks
+  EXPECT_EQ(behind_of(always(0), always(0xFFFF'FFFF)), std::vector{last}) << "counts wrap around";
+  EXPECT_EQ(behind_of(always(8), always(8)), std::vector<int>{});
+  EXPECT_EQ(behind_of(always(8), {}), std::vector<int>{}) << "one does not tell";
+  const Count growing = [count = std::uint32_t{0}]() mutable { return count++; };
+  EXPECT_EQ(behind_of(always(8), growing), std::vector<int>{}) << "one still gets on";
 }
 
 TEST(MpiWatch, NamesTheLabelOfAnOperation) {

@@ -67,9 +67,10 @@ if [[ -n ${REPORTS:-} ]]; then
     REPORT+=$'\n========= \n========= Program hit cudaErrorLaunchFailure (error 719)\n========='
   fi
   if [[ -n ${NAMES:-} ]]; then
-    names="========= CUDA API Error: Duplicate entry kernels named \"_ZN17cutlass__5x_${NAMES}6KernelI\" in module
+    names="========= CUDA API Error: Duplicate entry kernels named \"_ZN5cudnn6KernelI\" in module
 =========     Saved host backtrace up to driver entry point at error
 =========         Host Frame:  [0x2c1de5] in libcuda.so.1
+=========         Host Frame:  [0x33b001] in $NAMES
 ========= "
     REPORT="$names"$'\n'"${names/Kernel/Reduce}${AND:+$'\n'$REPORT}"
   fi
@@ -78,6 +79,7 @@ fi
 if [[ -n ${LONG:-} ]]; then
   printf '========= Leaked %s bytes at 0x7f00\n=========     Saved host backtrace\n' 8 16
 fi
+if [[ -n ${BROKEN:-} ]]; then echo "========= $BROKEN"; fi
 echo "========= ERROR SUMMARY: ${ERRORS:-0} errors"
 [[ -z ${ERRORS:-} ]] || exit 86
 SH
@@ -124,14 +126,14 @@ CRASHES=Sum.OfMany expect 1 "shard 0: 2 passed, 0 failed, T" \
   "not run: Sum.OfMany" "not run: Each/Sum.Of/1" "test_a, *: 2 of 4 passed, 0 failed, in T; NOT ALL WELL" --
 HANGS=Each/Sum.Of/0 expect 1 "shard 0: 1 passed, 0 failed, 1 not run, T; ended by the limit in Each/Sum.Of/0" \
   "shard 1: 2 passed, 0 failed, T" \
-  "not run: Each/Sum.Of/0" "test_a, *: 3 of 4 passed, 0 failed, in T; NOT ALL WELL" -- --limit 20
+  "not run: Each/Sum.Of/0" "test_a, *: 3 of 4 passed, 0 failed, in T; NOT ALL WELL" -- --limit 10
 none_goes_on 2
 # More shards than jobs: those behind one that hangs come to nothing, those before it count.
 HANGS=Each/Sum.Of/0 expect 1 "shard 0: 1 passed, 0 failed, T" "shard 1: 1 passed, 0 failed, T" \
   "shard 2: 0 passed, 0 failed, 1 not run, T; ended by the limit in Each/Sum.Of/0" \
   "shard 3: 0 passed, 0 failed, 1 not run, T; not begun within the limit" \
   "not run: Each/Sum.Of/0" "not run: Each/Sum.Of/1" \
-  "test_a, *: 2 of 4 passed, 0 failed, in T; NOT ALL WELL" -- --jobs 1 --shards 4 --limit 20
+  "test_a, *: 2 of 4 passed, 0 failed, in T; NOT ALL WELL" -- --jobs 1 --shards 4 --limit 10
 none_goes_on 2
 # No shard is without a test.
 expect 0 "shard 0: 1 passed, 0 failed, T" "shard 1: 1 passed, 0 failed, T" "shard 2: 1 passed, 0 failed, T" \
@@ -174,26 +176,36 @@ REPORTS=Sum.OfMany LONG=1 ERRORS=4 expect 1 \
   "test_a under memcheck, *: 4 of 4 passed, 4 with the tool's verdict, 0 failed, in T; NOT ALL WELL" \
   -- --tool memcheck --shards 1
 # Names in cuDNN's binaries are no error, and hide none; nobody else's are passed over.
-REPORTS=Sum.OfMany NAMES=cudnn ERRORS=2 expect 0 \
+REPORTS=Sum.OfMany NAMES=libcudnn_a.so.9 ERRORS=2 expect 0 \
   "shard 0: 4 passed, 0 failed, T; exit code 86; ERROR SUMMARY: 2 errors, 2 of cuDNN's names of kernels" \
   "test_a under memcheck, *: 4 of 4 passed, 4 with the tool's verdict, 0 failed, in T" -- --tool memcheck --shards 1
-REPORTS=Sum.OfMany NAMES=cudnn AND=1 ERRORS=3 expect 1 \
+REPORTS=Sum.OfMany NAMES=libcudnn_a.so.9 AND=1 ERRORS=3 expect 1 \
   "shard 0: 4 passed, 0 failed, T; exit code 86; ERROR SUMMARY: 3 errors, 2 of cuDNN's names of kernels" \
   "Sum.OfMany: Invalid __global__ read of size 4 bytes" \
   "Sum.OfMany:     at sum(float *)+0x160 in sum.cu:6" "Sum.OfMany:     by thread (0,0,0) in block (0,0,0)" \
   "test_a under memcheck, *: 4 of 4 passed, 4 with the tool's verdict, 0 failed, in T; NOT ALL WELL" \
   -- --tool memcheck --shards 1
-REPORTS=Sum.OfMany NAMES=tandem ERRORS=2 expect 1 \
+REPORTS=Sum.OfMany NAMES=test_a ERRORS=2 expect 1 \
   "shard 0: 4 passed, 0 failed, T; exit code 86; ERROR SUMMARY: 2 errors" \
-  "Sum.OfMany: CUDA API Error: Duplicate entry kernels named \"_ZN17cutlass__5x_tandem6KernelI\" in module" \
+  "Sum.OfMany: CUDA API Error: Duplicate entry kernels named \"_ZN5cudnn6KernelI\" in module" \
   "Sum.OfMany:     Saved host backtrace up to driver entry point at error" \
-  "Sum.OfMany:         Host Frame:  [0x2c1de5] in libcuda.so.1" \
-  "Sum.OfMany: CUDA API Error: Duplicate entry kernels named \"_ZN17cutlass__5x_tandem6ReduceI\" in module" \
+  "Sum.OfMany:         Host Frame:  [0x2c1de5] in libcuda.so.1" "Sum.OfMany:         Host Frame:  [0x33b001] in test_a" \
+  "Sum.OfMany: CUDA API Error: Duplicate entry kernels named \"_ZN5cudnn6ReduceI\" in module" \
   "Sum.OfMany:     Saved host backtrace up to driver entry point at error" \
-  "Sum.OfMany:         Host Frame:  [0x2c1de5] in libcuda.so.1" \
+  "Sum.OfMany:         Host Frame:  [0x2c1de5] in libcuda.so.1" "Sum.OfMany:         Host Frame:  [0x33b001] in test_a" \
   "test_a under memcheck, *: 4 of 4 passed, 4 with the tool's verdict, 0 failed, in T; NOT ALL WELL" \
   -- --tool memcheck --shards 1
-FAILS=Sum.OfMany REPORTS=Sum.OfTwo NAMES=cudnn ERRORS=2 expect 1 \
+for broken in "Internal Sanitizer Error: a patch failed" "RACECHECK SUMMARY: 1 hazard displayed"; do
+  REPORTS=Sum.OfMany NAMES=libcudnn_a.so.9 BROKEN=$broken ERRORS=2 expect 1 \
+    "shard 0: 4 passed, 0 failed, T; exit code 86; $broken; ERROR SUMMARY: 2 errors, 2 of cuDNN's names of kernels" \
+    "test_a under memcheck, *: 4 of 4 passed, 4 with the tool's verdict, 0 failed, in T; NOT ALL WELL" \
+    -- --tool memcheck --shards 1
+done
+REPORTS=Sum.OfMany NAMES=libcudnn_a.so.9 BROKEN="Error: process didn't terminate successfully" ERRORS=2 expect 1 \
+  "shard 0: 4 passed, 0 failed, T; exit code 86; ERROR SUMMARY: 2 errors, 2 of cuDNN's names of kernels" \
+  "test_a under memcheck, *: 4 of 4 passed, 4 with the tool's verdict, 0 failed, in T; NOT ALL WELL" \
+  -- --tool memcheck --shards 1
+FAILS=Sum.OfMany REPORTS=Sum.OfTwo NAMES=libcudnn_a.so.9 ERRORS=2 expect 1 \
   "shard 0: 3 passed, 1 failed, T; exit code 1; no summary, 2 reports until then, 2 of cuDNN's names of kernels" \
   "failed: Sum.OfMany" "Sum.OfMany: sum.cpp:7: Failure" \
   "Sum.OfMany: which is 3" "test_a under memcheck, *: 3 of 4 passed, 0 with the tool's verdict, 1 failed, in T; NOT ALL WELL" \
@@ -208,6 +220,6 @@ for reports in "" Each/Sum.Of/0; do
   REPORTS=$reports HANGS=Each/Sum.Of/0 expect 1 \
     "shard 0: 1 passed, 0 failed, 1 not run, T; ended by the limit in Each/Sum.Of/0; no summary, $([[ -n $reports ]] && echo "1 report" || echo "0 reports") until then" \
     "shard 1: 2 passed, 0 failed, T; ERROR SUMMARY: 0 errors" "not run: Each/Sum.Of/0" "${found[@]}" \
-    "test_a under memcheck, *: 3 of 4 passed, 2 with the tool's verdict, 0 failed, in T; NOT ALL WELL" -- --limit 20 --tool memcheck
+    "test_a under memcheck, *: 3 of 4 passed, 2 with the tool's verdict, 0 failed, in T; NOT ALL WELL" -- --limit 10 --tool memcheck
   none_goes_on 2
 done

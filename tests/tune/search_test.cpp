@@ -127,22 +127,6 @@ TEST(Search, KeepsTimeForTheFinals) {
   }
 }
 
-TEST(Search, MeasuresOthersThoughRunsTakeASixthOfTheTime) {
-  MadeUpMachine machine;
-  machine.first_run_seconds = 20.0;
-  machine.run_seconds = 19.0;
-  machine.one_batch = [](const Candidate& candidate) {
-    return candidate.placement == folded(4).placement ? 1200.0 : 1000.0;
-  };
-  machine.loader = [](int threads) { return 800.0 * threads; };  // one rank takes a run for it
-  const TuneResult result = machine.search(ample_limits);
-  EXPECT_TRUE(has_run(machine, folded(2, 2)));
-  EXPECT_EQ(choice_of(result), folded(4, 2));
-  EXPECT_EQ(row_of(result, choice_of(result)).final_runs.size(), 1U);
-  EXPECT_EQ(row_of(result, {.workers = 2}).final_runs.size(), 1U);
-  EXPECT_LE(machine.now, ample_limits.seconds);
-}
-
 TEST(Search, ASlowFirstRunDoesNotCountForTheOthers) {
   MadeUpMachine machine;
   machine.first_run_seconds = 40.0;

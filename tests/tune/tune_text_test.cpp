@@ -70,6 +70,23 @@ TEST(TuneText, WhereNothingWasMeasuredAgainItSaysWhatIsCompared) {
   TuneResult result = example(false);
   for (Row& row : result.rows) row.final_runs.clear();
   expect_part(tune_text(result), "\nthe best other one of the fastest on one batch, ");
+  expect_part(tune_text(result), "\nboth of single runs at different moments: ");
+  expect_part(tune_json(ample_limits, result, std::nullopt), "\"measured_in_turns\": false");
+}
+
+TEST(TuneText, SaysWhyAChoiceIsNotSureEnoughToKeep) {
+  TuneResult result = example(true);
+  EXPECT_EQ(why_not_kept(result), "");
+  EXPECT_EQ(tune_text(result).find("single runs"), std::string::npos);
+  expect_part(tune_json(ample_limits, result, std::nullopt), "\"measured_in_turns\": true");
+  result.rows.at(*result.best_other).final_runs.clear();
+  EXPECT_EQ(why_not_kept(result), "nothing was measured in turns");
+  result.one_rank.reset();  // it does not fit, so that the other one is what there is
+  EXPECT_EQ(why_not_kept(result), "");
+  result.best_other.reset();
+  EXPECT_EQ(why_not_kept(result), "nothing stood against it");
+  result.left_out.clear();
+  EXPECT_EQ(why_not_kept(result), "");
 }
 
 TEST(TuneText, ASingleRunHasTheRangeOfItsStretches) {
