@@ -231,6 +231,7 @@ class Communicator {
   /// So a wait that takes too long can tell whose device stays behind
   /// (CommunicationTimeout::behind()). It is asked by whoever waits; an empty one ends it. The
   /// other kinds than that of all processes pass over it.
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): the kinds that take it keep it
   virtual void count_operations(std::function<std::uint32_t()> /*begun*/) {}
 
   /// Collective: from here on wait_until(), still_working() and all operations that wait
