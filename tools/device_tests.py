@@ -6,8 +6,8 @@
         --filter '*batch_norm*' --limit 150 --out sanitizers.txt
 
 Prints a line for each shard, the tests that failed or that a shard did not come to, a tool's first
-reports of each shard (but those of names in cuDNN's binaries) with the test that was begun last before each (leaks are reported behind the last
-one), and a line for each program, with exit code 1 where not all is well. A shard that ends early
+reports of each shard with the test that was begun last before each (leaks are reported behind the last
+one; what memcheck says of names in cuDNN's binaries is counted alone, and is no error), and a line for each program, with exit code 1 where not all is well. A shard that ends early
 (--limit, or a tool's own error) names the test it was at; the tests behind it count as not run. A tool
 gives its verdict when a shard ends: more shards than jobs keep one that is ended from taking many tests'
 along.

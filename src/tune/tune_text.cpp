@@ -21,7 +21,7 @@ std::string choice_text(const TuneResult& result) {
   if (!result.best_other) return text + "no other placement was measured\n";
   const Row& other = result.rows.at(*result.best_other);
   if (!result.measured_in_turns()) {
-    text += "both of single runs at different moments: no whole round in turns fitted the time\n";
+    text += "both of single runs at different moments: there was no whole round in turns\n";
   }
   if (result.choice == *result.best_other) {
     return text + fmt::format("it gains {} over one rank with the whole batch; spread {:.1f} %\n",

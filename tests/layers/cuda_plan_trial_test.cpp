@@ -202,8 +202,8 @@ TEST_F(CudaPlanTrialTest, TheChosenPlanIsRight) {
     for (const auto& plan : plans) scratch = std::max(scratch, plan->scratch());
     const PlanTrial trial(cuda(), problem_, scratch);
     for (const auto& plan : plans) {
-      // First, for it fills the scratch memory: initcheck does not see all that cuDNN's kernels
-      // store there.
+      // First, for it fills the scratch memory: initcheck probably does not see all that cuDNN's
+      // kernels store there.
       const std::string fault = trial.fault(*plan);
       const auto ms = trial.time(*plan, std::numeric_limits<float>::infinity());
       std::cout << problem_.key() << ": " << plan->name() << ": " << ms.value_or(0.0F) << " ms, "
