@@ -91,6 +91,19 @@ TEST(SearchFinals, CountForNothingWhereTheirOnlyRoundDoesNotComeToItsEnd) {
   EXPECT_LE(busy.machine.now, ample_limits.seconds);
 }
 
+TEST(SearchFinals, BeginNoRunWhereOneThatEndedLateLeftNoTime) {
+  MadeUpMachine machine;
+  const TuneResult result = search_placement(
+      ample_limits,
+      [&](const Candidate& candidate, double seconds) {
+        EXPECT_GT(seconds, 0.0) << text_of(candidate);
+        if (has_run(machine, candidate)) machine.now = ample_limits.seconds;
+        return machine.measure(candidate, 1e9);
+      },
+      [&] { return machine.now; });
+  EXPECT_FALSE(result.measured_in_turns());
+}
+
 TEST(SearchFinals, CompareRunsOfTheSameMoments) {
   BusyLater busy(0.0);
   const TuneResult result = busy.search();
