@@ -33,8 +33,21 @@ std::unique_ptr<Optimizer> make_sgd(AnyContext& context, const ParameterStore& s
                       .elements = parameter.shape.elements(),
                       .weight_decay = weight_decay});
   }
-  return std::make_unique<Sgd>(context, store.all_gradients().elements(), slices,
+  return std::make_unique<Sgd>(context, store.trained_values().elements(), slices,
                                SgdOptions{.momentum = 0.9F});
+}
+
+GradientMemory gradient_memory_of(const GpuStepOptions& options) {
+  return options.gradient_memory.value_or(
+      options.precision == Precision::fp16 ? GradientMemory::lent : GradientMemory::passing);
+}
+
+std::vector<ParameterSlice> slices_of(const ParameterStore& store) {
+  std::vector<ParameterSlice> slices;
+  for (const Parameter& parameter : store.trained()) {
+    slices.push_back({parameter.name, parameter.offset, parameter.shape.elements()});
+  }
+  return slices;
 }
 
 }  // namespace
@@ -42,21 +55,37 @@ std::unique_ptr<Optimizer> make_sgd(AnyContext& context, const ParameterStore& s
 GpuStep::GpuStep(AnyContext& context, const GpuStepOptions& options)
     : context_(&context),
       graph_(load(options)),
-      store_(graph_, context, true, {}, options.precision) {
+      passes_(gradient_memory_of(options) == GradientMemory::passing),
+      store_(graph_, context, !passes_, {}, options.precision) {
   store_.initialize(1);
+  make_plan(options);
+  optimizer_ = make_sgd(context, store_);
+  make_batch(options);
+}
+
+void GpuStep::make_plan(const GpuStepOptions& options) {
+  std::vector<ParameterRange> groups;
+  if (passes_) {
+    std::vector<ParameterSlice> slices = slices_of(store_);
+    BucketOptions sizes = options.buckets;
+    sizes.apart = store_.first_trained_norm();
+    std::vector<Bucket> buckets = cut_buckets(slices, sizes);
+    for (const Bucket& bucket : buckets) groups.push_back({bucket.first, bucket.last});
+    bucketer_.emplace(self_, Tensor(), std::move(slices), std::move(buckets));
+    bucketer_->update_each([this](std::size_t bucket) { update_bucket(bucket); });
+  }
   const auto start = std::chrono::steady_clock::now();
-  plan_ = make_step_plan(graph_, store_, context,
+  plan_ = make_step_plan(graph_, store_, *context_,
                          {.batch = options.batch,
                           .training = true,
                           .precision = options.precision,
-                          .lend_gradients = options.lend_gradients,
+                          .gradient_memory = gradient_memory_of(options),
+                          .gradient_groups = std::move(groups),
                           .side_work = options.side_work,
                           .norm_deferral = options.norm_deferral,
                           .norm_kernels = options.norm_kernels});
-  synchronize(context);
+  synchronize(*context_);
   plan_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  optimizer_ = make_sgd(context, store_);
-  make_batch(options);
 }
 
 void GpuStep::make_batch(const GpuStepOptions& options) {
@@ -98,12 +127,31 @@ void GpuStep::enqueue_forward() {
   plan_->enqueue_forward(images_, {.labels = labels_}, random_, gradient_scale_on_device_, sums_);
 }
 
-void GpuStep::enqueue_backward() { plan_->backward(false, {}); }
+void GpuStep::enqueue_backward() {
+  if (!passes_) return plan_->backward(false, {});
+  bucketer_->begin_step();
+  plan_->backward(false, [this](std::span<const std::size_t> parameters) {
+    for (const std::size_t parameter : parameters) bucketer_->ready(parameter);
+  });
+  bucketer_->finish();
+}
+
+void GpuStep::update_bucket(std::size_t index) {
+  const Bucket& bucket = bucketer_->buckets()[index];
+  optimizer_->enqueue(store_.trained_values(), plan_->passing_gradients(index),
+                      {.learning_rate = learning_rate,
+                       .gradient_scale = gradient_scale_,
+                       .weights = store_.trained_weights(),
+                       .begin = bucket.offset,
+                       .end = bucket.offset + bucket.elements});
+}
 
 void GpuStep::enqueue_update() {
-  optimizer_->step(store_.trained_values(), store_.all_gradients(),
-                   {.learning_rate = learning_rate, .gradient_scale = gradient_scale_});
-  store_.update_weights();
+  if (passes_) return;
+  optimizer_->enqueue(store_.trained_values(), store_.all_gradients(),
+                      {.learning_rate = learning_rate,
+                       .gradient_scale = gradient_scale_,
+                       .weights = store_.trained_weights()});
 }
 
 double GpuStep::loss() const {
@@ -118,8 +166,8 @@ std::size_t GpuStep::deferred_norms() const {
 }
 
 std::size_t GpuStep::state_bytes() const {
-  std::size_t bytes =
-      store_.all_values().bytes() + store_.all_gradients().bytes() + store_.all_buffers().bytes();
+  std::size_t bytes = store_.all_values().bytes() + store_.all_buffers().bytes();
+  if (!passes_) bytes += store_.all_gradients().bytes();
   if (store_.all_weights().raw() != store_.all_values().raw())
     bytes += store_.all_weights().bytes();
   for (const OptimizerState& state : optimizer_->state()) bytes += state.tensor.bytes();

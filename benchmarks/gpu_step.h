@@ -2,12 +2,16 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "device/cuda_graph.h"
 #include "graph/parameters.h"
 #include "graph/step_plan.h"
 #include "optim/optimizer.h"
+#include "parallel/gradient_bucketer.h"
+#include "parallel/self_communicator.h"
 
 namespace tandem {
 
@@ -20,7 +24,10 @@ struct GpuStepOptions {
   SideWork side_work = SideWork::by_timing;
   NormDeferral norm_deferral = NormDeferral::by_timing;
   NormKernels norm_kernels = NormKernels::by_timing;
-  bool lend_gradients = true;
+  /// Nothing: as in training, passing where nothing is scaled, else lent.
+  std::optional<GradientMemory> gradient_memory{};
+  /// Of passing gradients, as train.update_in_backward has them.
+  BucketOptions buckets{.bytes = std::int64_t{4} << 20};
 };
 
 /// A training step on one fixed batch of noise that lies on the GPU: SGD with momentum 0.9 and
@@ -32,7 +39,9 @@ class GpuStep {
   GpuStep(AnyContext& context, const GpuStepOptions& options);
 
   void enqueue_forward();
+  /// With the update of each bucket of gradients, where these pass.
   void enqueue_backward();
+  /// Of what backward has not updated.
   void enqueue_update();
   void enqueue() {
     enqueue_forward();
@@ -59,11 +68,16 @@ class GpuStep {
 
  private:
   void make_batch(const GpuStepOptions& options);
+  void make_plan(const GpuStepOptions& options);
+  void update_bucket(std::size_t index);
 
   AnyContext* context_;
   Graph graph_;
+  bool passes_;  // gradients do
   ParameterStore store_;
   double plan_seconds_ = 0.0;
+  SelfCommunicator self_;
+  std::optional<GradientBucketer> bucketer_;  // of passing gradients
   std::unique_ptr<StepPlan> plan_;
   std::unique_ptr<Optimizer> optimizer_;
   Arena images_memory_;

@@ -201,6 +201,11 @@ NormDeferral norm_deferral_named(const std::string& name) {
   return name == "always" ? NormDeferral::always : NormDeferral::by_timing;
 }
 
+GradientMemory gradient_memory_named(const std::string& name) {
+  if (name == "passing") return GradientMemory::passing;
+  return name == "lent" ? GradientMemory::lent : GradientMemory::stored;
+}
+
 void add_options(CLI::App& app, Options& options) {
   app.add_option("model", options.step.model, "A zoo model or a model file")->capture_default_str();
   app.add_option("--size", options.step.size, "Pixels a side")->capture_default_str();
@@ -238,8 +243,21 @@ void add_options(CLI::App& app, Options& options) {
          "How it is chosen whether one kernel normalises a tensor or two")
       ->check(CLI::IsMember({"by_timing", "by_size"}))
       ->default_str("by_timing");
-  app.add_flag("!--own-gradients", options.step.lend_gradients,
-               "Leave the gradients' memory to the gradients alone, in which activations lie else");
+  app.add_option_function<std::string>(
+         "--gradients",
+         [&](const std::string& name) {
+           options.step.gradient_memory = gradient_memory_named(name);
+         },
+         "Where gradients lie: passing, a bucket at a time; lent, activations in their memory; "
+         "stored, by themselves (default: passing, and lent in fp16)")
+      ->check(CLI::IsMember({"passing", "lent", "stored"}));
+  app.add_option_function<double>(
+         "--bucket-mib",
+         [&](double mib) {
+           options.step.buckets.bytes = static_cast<std::int64_t>(mib * 1024.0 * 1024.0);
+         },
+         "Of passing gradients")
+      ->default_str("4");
   app.add_option("--json", options.json, "A file to append the JSON to");
 }
 

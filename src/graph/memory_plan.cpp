@@ -23,7 +23,7 @@ class Placer {
   std::size_t place(const BufferLifetime& buffer) {
     std::size_t offset = on_one_side(0, buffer.bytes);
     for (const PlacedBuffer& there : placed_) {
-      if (there.buffer.last < buffer.first || there.buffer.first > buffer.last) continue;
+      if (!live_together(there.buffer, buffer)) continue;
       if (there.offset >= offset + buffer.bytes) break;
       const std::size_t behind = Arena::align(there.offset + there.buffer.bytes);
       offset = on_one_side(std::max(offset, behind), buffer.bytes);
@@ -48,11 +48,25 @@ class Placer {
   std::vector<PlacedBuffer> placed_;  // sorted by offset
 };
 
-std::vector<std::size_t> largest_first(std::span<const BufferLifetime> buffers) {
+/// Whether a buffer is placed before another one.
+using Before = bool (*)(const BufferLifetime& a, const BufferLifetime& b);
+
+bool larger(const BufferLifetime& a, const BufferLifetime& b) { return a.bytes > b.bytes; }
+bool larger_and_longer(const BufferLifetime& a, const BufferLifetime& b) {
+  const auto extent = [](const BufferLifetime& buffer) {
+    return buffer.bytes * static_cast<std::size_t>(buffer.last - buffer.first + 1);
+  };
+  return extent(a) > extent(b);
+}
+bool earlier(const BufferLifetime& a, const BufferLifetime& b) {
+  return a.first != b.first ? a.first < b.first : a.last > b.last;
+}
+
+std::vector<std::size_t> ordered(std::span<const BufferLifetime> buffers, Before before) {
   std::vector<std::size_t> order(buffers.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(
-      order, [&](std::size_t a, std::size_t b) { return buffers[a].bytes > buffers[b].bytes; });
+      order, [&](std::size_t a, std::size_t b) { return before(buffers[a], buffers[b]); });
   return order;
 }
 
@@ -70,22 +84,42 @@ MemoryPlan place_in_order(std::span<const BufferLifetime> buffers,
   return plan;
 }
 
+/// Of what lives together for certain at one tick, as it is aligned; below that no plan goes.
+std::size_t largest_sum(std::span<const BufferLifetime> buffers) {
+  std::size_t largest = 0;
+  for (const BufferLifetime& at : buffers) {
+    std::size_t sum = 0;
+    for (const BufferLifetime& each : buffers) {
+      const int last = each.aside_last >= 0 ? each.aside_last : each.last;
+      if (each.first <= at.first && at.first <= last) sum += Arena::align(each.bytes);
+    }
+    largest = std::max(largest, sum);
+  }
+  return largest;
+}
+
 }  // namespace
 
+bool live_together(const BufferLifetime& a, const BufferLifetime& b) {
+  const bool aside = a.aside_last >= 0 && b.aside_last >= 0;
+  return a.first <= (aside ? b.aside_last : b.last) && b.first <= (aside ? a.aside_last : a.last);
+}
+
 MemoryPlan plan_memory(std::span<const BufferLifetime> buffers, const LentMemory& lent) {
-  std::vector<std::size_t> order = largest_first(buffers);
-  MemoryPlan best = place_in_order(buffers, order, {});
-  if (lent.bytes == 0) return best;
-  // What is lent is not free for the same time everywhere, so that sizes alone make a poor order.
-  // What reached highest is placed first in the next round.
-  constexpr int rounds = 32;
-  for (int round = 0; round < rounds; ++round) {
-    const MemoryPlan plan = place_in_order(buffers, order, lent);
-    if (plan.bytes < best.bytes) best = plan;
-    const auto highest = std::ranges::max_element(
-        order, {}, [&](std::size_t index) { return plan.offsets[index] + buffers[index].bytes; });
-    if (highest == order.begin()) break;
-    std::rotate(order.begin(), highest, highest + 1);
+  MemoryPlan best = place_in_order(buffers, ordered(buffers, larger), {});
+  const std::size_t least = largest_sum(buffers);
+  for (const Before before : {larger, larger_and_longer, earlier}) {
+    std::vector<std::size_t> order = ordered(buffers, before);
+    // What reached highest is placed first in the next round.
+    constexpr int rounds = 32;
+    for (int round = 0; round < rounds && (lent.bytes > 0 || best.bytes > least); ++round) {
+      const MemoryPlan plan = place_in_order(buffers, order, lent);
+      if (plan.bytes < best.bytes) best = plan;
+      const auto highest = std::ranges::max_element(
+          order, {}, [&](std::size_t index) { return plan.offsets[index] + buffers[index].bytes; });
+      if (highest == order.begin()) break;
+      std::rotate(order.begin(), highest, highest + 1);
+    }
   }
   return best;
 }

@@ -11,7 +11,15 @@ struct BufferLifetime {
   std::size_t bytes = 0;
   int first = 0;
   int last = 0;
+  /// Of a buffer that only a second queue touches, where things go on later, but in the order of
+  /// the ticks at which they are given to it: the last of these. Else -1.
+  int aside_last = -1;
 };
+
+/// Whether two buffers may hold something at the same time. Of two that only the second queue
+/// touches, one may take the other's place as soon as that queue is done with it, which others
+/// cannot rely on before tick `last`.
+bool live_together(const BufferLifetime& a, const BufferLifetime& b);
 
 /// A buffer and where in a block of memory it begins, in bytes.
 struct PlacedBuffer {
@@ -26,7 +34,7 @@ struct LentMemory {
   std::vector<PlacedBuffer> kept;
 };
 
-/// Where each buffer lies; those that live at the same tick never overlap. Offsets below
+/// Where each buffer lies; those that live together never overlap. Offsets below
 /// `lent_bytes` are of the lent block; behind it the plan's own block of `bytes` goes on, so that
 /// an offset less `lent_bytes` is one of the own block. No buffer lies in both.
 struct MemoryPlan {
@@ -36,9 +44,9 @@ struct MemoryPlan {
 };
 
 /// Places buffers, largest first, each at the lowest aligned offset that is free throughout its
-/// life ("greedy by size", Pisarchyk and Lee 2020). Without a loan the result is never below the
-/// largest sum of buffers alive at one tick and in practice close to it. With one it is never above
-/// what it would be without, and it is the best of several orders of placing.
+/// life ("greedy by size", Pisarchyk and Lee 2020), and then in other orders, of which the best one
+/// counts. Without a loan the result is never below the largest sum of buffers alive at one tick
+/// and in practice close to it. With one it is never above what it would be without.
 MemoryPlan plan_memory(std::span<const BufferLifetime> buffers, const LentMemory& lent = {});
 
 }  // namespace tandem

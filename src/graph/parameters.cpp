@@ -51,13 +51,14 @@ void draw(const Draw& d, std::uint64_t seed) {
 }  // namespace
 
 void ParameterStore::lay_out_parameters(const Graph& graph, const NamePrefixes& frozen,
-                                        bool trained) {
+                                        bool trained, bool norms) {
   for (std::size_t i = graph.nodes().size(); i-- > 0;) {
     const Node& node = graph.nodes()[i];
     const std::vector<Shape> inputs = graph.input_shapes(i, 1);
     const std::vector<ParameterSpec> specs = node.layer->parameters(inputs);
     for (std::size_t p = 0; p < specs.size(); ++p) {
       if (frozen.match(node.parameters[p]) == trained) continue;
+      if ((specs[p].role == ParameterRole::norm) != norms) continue;
       const bool fresh = parameter_index_.emplace(node.parameters[p], parameters_.size()).second;
       TANDEM_CHECK(fresh, "two parameters are named '{}'", node.parameters[p]);
       parameters_.push_back({.name = node.parameters[p],
@@ -73,10 +74,12 @@ void ParameterStore::lay_out_parameters(const Graph& graph, const NamePrefixes& 
 ParameterStore::ParameterStore(const Graph& graph, AnyContext& context, bool with_gradients,
                                const NamePrefixes& frozen, Precision precision)
     : context_(&context), weight_dtype_(activation_dtype(precision)) {
-  lay_out_parameters(graph, frozen, true);
+  lay_out_parameters(graph, frozen, true, false);
+  first_trained_norm_ = parameters_.size();
+  lay_out_parameters(graph, frozen, true, true);
   trained_count_ = parameters_.size();
   trained_extent_ = parameter_extent_;
-  lay_out_parameters(graph, frozen, false);
+  for (const bool norms : {false, true}) lay_out_parameters(graph, frozen, false, norms);
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.nodes()[i];
     for (const std::string& name : node.parameters) model_order_.push_back(parameter_index(name));

@@ -23,6 +23,12 @@ struct Parameter {
   std::int64_t offset = 0;
 };
 
+/// The trained parameters [first, last) in a store's order.
+struct ParameterRange {
+  std::size_t first = 0;
+  std::size_t last = 0;
+};
+
 /// A running statistic's place in the buffer arena.
 struct StateBuffer {
   std::string name;
@@ -31,11 +37,14 @@ struct StateBuffer {
   std::int64_t offset = 0;
 };
 
-/// A model's parameters, gradients and buffers: one f32 arena each. Parameters lie in the order in
-/// which backward finishes them, so that any run of them is one contiguous slice of gradients.
-/// Frozen parameters lie behind the trained ones and have no gradient. Each starts on a 64-byte
-/// boundary; gaps are zero and stay zero. Where products read another type than f32, there is a
-/// fourth arena, laid out like the values in elements, of the values rounded to it.
+/// A model's parameters, gradients and buffers: one f32 arena each. Weights and biases lie in the
+/// order in which backward finishes them, so that any run of them is one contiguous slice of
+/// gradients. Normalisations' parameters, which are few, lie behind them in the same order:
+/// backward computes their gradients in line, those of weights often aside (graph/step_plan.h), so
+/// that a run of both would be done late and in use early. Frozen parameters lie behind the trained
+/// ones and have no gradient. Each starts on a 64-byte boundary; gaps are zero and stay zero. Where
+/// products read another type than f32, there is a fourth arena, laid out like the values in
+/// elements, of the values rounded to it.
 class ParameterStore {
  public:
   /// Lays out the parameters of `graph`, which must be the graph that is run (fused or not: names
@@ -55,6 +64,8 @@ class ParameterStore {
   /// The trained ones first.
   std::span<const Parameter> parameters() const { return parameters_; }
   std::span<const Parameter> trained() const { return {parameters_.data(), trained_count_}; }
+  /// Of the trained parameters the first one of a normalisation; trained().size() without any.
+  std::size_t first_trained_norm() const { return first_trained_norm_; }
   bool is_trained(std::size_t parameter) const { return parameter < trained_count_; }
   /// Indices of all parameters in the order of the graph's nodes.
   std::span<const std::size_t> model_order() const { return model_order_; }
@@ -87,13 +98,14 @@ class ParameterStore {
   AnyContext& context() const { return *context_; }
 
  private:
-  void lay_out_parameters(const Graph& graph, const NamePrefixes& frozen, bool trained);
+  void lay_out_parameters(const Graph& graph, const NamePrefixes& frozen, bool trained, bool norms);
 
   std::vector<Parameter> parameters_;
   std::vector<std::size_t> model_order_;
   std::vector<StateBuffer> buffers_;
   std::unordered_map<std::string, std::size_t> parameter_index_;
   std::unordered_map<std::string, std::size_t> buffer_index_;
+  std::size_t first_trained_norm_ = 0;
   std::size_t trained_count_ = 0;
   std::int64_t parameter_extent_ = 0;
   std::int64_t trained_extent_ = 0;

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "device/open_context.h"
 #include "device/out_of_memory.h"
+#include "graph/gradient_groups.h"
 #include "graph/lent_gradients.h"
 #include "graph/memory_plan.h"
 #include "graph/step_plan_step.h"
@@ -27,10 +28,12 @@ class StepPlan::Builder {
         count_(static_cast<int>(graph.nodes().size())),
         steps_(graph.nodes().size()) {
     TANDEM_CHECK(count_ > 0, "a model without layers");
-    TANDEM_CHECK(!options.lend_gradients || (options.training && !options.accumulation),
-                 "only training without accumulation lends the gradients' memory");
-    TANDEM_CHECK(!options.lend_gradients || options.spare.empty(),
+    TANDEM_CHECK(options.gradient_memory == GradientMemory::stored ||
+                     (options.training && !options.accumulation),
+                 "only training without accumulation shares the gradients' memory");
+    TANDEM_CHECK(!lends() || options.spare.empty(),
                  "a plan takes lent gradients or spare memory, not both");
+    check_gradient_groups(options.gradient_groups, passes() ? store.trained().size() : 0);
   }
 
   std::size_t least_bytes(GradientSums sums) {
@@ -60,8 +63,9 @@ class StepPlan::Builder {
     bind_inputs();
     bind_parameters();
     plan.loss_gradient_ = steps_.back().output_gradient;
-    if (std::ranges::find(steps_, true, &Step::aside) != steps_.end()) plan.side_ = side_;
+    if (runs_aside()) plan.side_ = side_;
     plan.steps_ = std::move(steps_);
+    plan.gradient_groups_ = std::move(groups_);
   }
 
  private:
@@ -70,21 +74,31 @@ class StepPlan::Builder {
   int end_tick(int node) {
     return backward_tick(node) + (step(node).aside ? static_cast<int>(side_lag) : 0);
   }
+  /// When Progress has told of a layer: behind what goes on aside, where anything does.
+  int told_tick(int node) const {
+    return backward_tick(node) + (runs_aside() ? static_cast<int>(side_lag) : 0);
+  }
+  bool runs_aside() const { return std::ranges::find(steps_, true, &Step::aside) != steps_.end(); }
+  bool lends() const { return options_.gradient_memory == GradientMemory::lent; }
+  bool passes() const { return options_.gradient_memory == GradientMemory::passing; }
   const Node& node(int index) const { return graph_.nodes()[static_cast<std::size_t>(index)]; }
   Step& step(int index) { return steps_[static_cast<std::size_t>(index)]; }
 
-  void request(std::size_t bytes, int first, int last, std::function<void(std::byte*)> target) {
+  void request(std::size_t bytes, int first, int last, std::function<void(std::byte*)> target,
+               int aside_last = -1) {
     if (bytes == 0) return;
-    lifetimes_.push_back({.bytes = bytes, .first = first, .last = last});
+    lifetimes_.push_back({.bytes = bytes, .first = first, .last = last, .aside_last = aside_last});
     targets_.push_back(std::move(target));
   }
   void request_tensor(const Shape& shape, DType dtype, int first, int last,
-                      std::function<void(const Tensor&)> target) {
+                      std::function<void(const Tensor&)> target, int aside_last = -1) {
     const Tensor unplaced(nullptr, shape, dtype);
-    request(unplaced.bytes(), first, last,
-            [shape, dtype, target = std::move(target)](std::byte* place) {
-              target(Tensor(place, shape, dtype));
-            });
+    request(
+        unplaced.bytes(), first, last,
+        [shape, dtype, target = std::move(target)](std::byte* place) {
+          target(Tensor(place, shape, dtype));
+        },
+        aside_last);
   }
   DType dtype() const { return activation_dtype(options_.precision); }
 
@@ -116,7 +130,7 @@ class StepPlan::Builder {
   /// Backward writes a layer's gradients from its tick on, aside too, and what reads them comes
   /// behind all ticks.
   LentMemory lent() const {
-    if (!options_.lend_gradients) return {.bytes = options_.spare.size(), .kept = {}};
+    if (!lends()) return {.bytes = options_.spare.size(), .kept = {}};
     std::vector<int> written(store_.trained().size());
     for (int i = 0; i < count_; ++i) {
       for (const std::string& name : node(i).parameters) {
@@ -130,7 +144,7 @@ class StepPlan::Builder {
     const MemoryPlan memory = plan_memory(lifetimes_, lent());
     if (memory.bytes > 0) plan.memory_ = Arena(context_, memory.bytes, purpose());
     std::byte* lent = options_.spare.data();
-    if (options_.lend_gradients && memory.lent_bytes > 0) {
+    if (lends() && memory.lent_bytes > 0) {
       lent = static_cast<std::byte*>(store_.all_gradients().raw());
     }
     for (std::size_t i = 0; i < targets_.size(); ++i) {
@@ -309,9 +323,35 @@ class StepPlan::Builder {
               [this, i](std::byte* place) { step(i).backward_scratch = place; });
       request(memory.handed_on, back, end_tick(i),
               [this, i](std::byte* place) { step(i).handed_on = place; });
-      request(memory.weights_scratch, back, end_tick(i),
-              [this, i](std::byte* place) { step(i).weights_scratch = place; });
+      request(
+          memory.weights_scratch, back, end_tick(i),
+          [this, i](std::byte* place) { step(i).weights_scratch = place; },
+          step(i).aside ? back : -1);
       request_parameter_gradients(i);
+    }
+    request_gradient_groups();
+  }
+
+  void request_gradient_groups() {
+    const std::vector<GradientGroup> groups =
+        gradient_groups(store_, options_.gradient_groups, owners_);
+    groups_.resize(groups.size());
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      const GradientGroup& group = groups[g];
+      step(group.lowest).ends_group = true;
+      request_tensor(
+          {group.elements}, DType::f32, backward_tick(group.highest), told_tick(group.lowest),
+          [this, g, group](const Tensor& tensor) { place_group(g, group.offset, tensor); },
+          group.aside ? backward_tick(group.lowest) : -1);
+    }
+  }
+  void place_group(std::size_t g, std::int64_t offset, const Tensor& tensor) {
+    groups_[g] = tensor;
+    const ParameterRange range = options_.gradient_groups[g];
+    for (std::size_t p = range.first; p < range.last; ++p) {
+      const Parameter& parameter = store_.trained()[p];
+      step(owners_[p].node).gradients[owners_[p].place] =
+          Tensor(tensor.data<float>() + (parameter.offset - offset), parameter.shape);
     }
   }
 
@@ -340,6 +380,12 @@ class StepPlan::Builder {
         request_tensor(shape, DType::f32, back, end, [this, i, p](const Tensor& tensor) {
           step(i).gradients[p] = step(i).partial_gradients[p] = tensor;
         });
+        continue;
+      }
+      if (passes()) {
+        owners_.resize(store_.trained().size());
+        owners_[index] = {
+            .node = i, .place = p, .aside = step(i).aside && step(i).kernel->leaves_gradient(p)};
         continue;
       }
       step(i).gradients[p] = store_.gradient(index);
@@ -398,6 +444,8 @@ class StepPlan::Builder {
   std::vector<Step> steps_;
   std::shared_ptr<SideQueue> side_;
   std::vector<Writer> writers_;
+  std::vector<GradientOwner> owners_;  // of passing gradients, by trained parameter
+  std::vector<Tensor> groups_;
   std::vector<BufferLifetime> lifetimes_;
   std::vector<std::function<void(std::byte*)>> targets_;
 };

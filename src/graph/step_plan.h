@@ -31,6 +31,20 @@ enum class SideWork : std::uint8_t {
   always,
 };
 
+/// Where the gradients of trained parameters lie.
+enum class GradientMemory : std::uint8_t {
+  /// In the store, whose memory of gradients is theirs alone.
+  stored,
+  /// In the store; activations may lie in their memory until backward writes them, so that
+  /// forward() destroys those of the step before. Gaps between them stay zero. Whoever reads the
+  /// gradients does so between a backward() and the next forward(), and nobody else writes there.
+  lent,
+  /// In the plan's own memory, a group of parameters at a time: whoever uses a group does so while
+  /// Progress tells of the last of it and of the groups before, and other things may lie there
+  /// afterwards. The store needs no gradients.
+  passing,
+};
+
 struct StepPlanOptions {
   std::int64_t batch = 1;
   bool training = false;
@@ -39,14 +53,13 @@ struct StepPlanOptions {
   float label_smoothing = 0.0F;
   /// Whether backward() may be asked to add to the gradients instead of overwriting them.
   bool accumulation = false;
-  /// Whether activations may lie in the memory of the store's gradients until backward writes them,
-  /// so that forward() destroys those of the step before. Only for training without accumulation,
-  /// where whoever reads the gradients does so between a backward() and the next forward(), and
-  /// nobody else writes there. Gaps between them stay zero.
-  bool lend_gradients = false;
+  /// Others than stored only for training without accumulation.
+  GradientMemory gradient_memory = GradientMemory::stored;
+  /// Of passing gradients: the groups, which follow each other and are all trained parameters.
+  std::vector<ParameterRange> gradient_groups{};
   /// Memory of the context's, aligned as an Arena, that the plan may take beside its own: what is
   /// there before a pass is destroyed by it, and nobody else writes there between a forward() and
-  /// the backward() behind it. Outlives the plan. Not together with lend_gradients.
+  /// the backward() behind it. Outlives the plan. Not together with lent gradients.
   std::span<std::byte> spare{};
   /// Whether normalisations whose parameters are frozen keep their running statistics and normalise
   /// with them; otherwise they use and follow the batch's, frozen or not.
@@ -118,7 +131,8 @@ class StepPlan {
                                                     const StepRandom& random = {});
 
   /// Gradients of the mean loss of the batch of the last forward(), into the store's gradient
-  /// arena; with `accumulate` added to what is there. Training plans only.
+  /// arena or group after group (GradientMemory::passing); with `accumulate` added to what is
+  /// there. Training plans only.
   void backward(bool accumulate, const Progress& progress);
 
   /// As forward() of a whole batch, but only enqueued on a device, so that it can be captured.
@@ -136,8 +150,12 @@ class StepPlan {
   std::vector<bool> deferred_norms() const;
 
   std::int64_t batch() const { return options_.batch; }
-  /// Whether activations may lie in the store's gradients; see StepPlanOptions.
-  bool lends_gradients() const { return options_.lend_gradients; }
+  GradientMemory gradient_memory() const { return options_.gradient_memory; }
+  /// Where passing gradients of a group lie, f32, laid out as that part of the store's arenas. What
+  /// lies between parameters is anything.
+  const Tensor& passing_gradients(std::size_t group) const { return gradient_groups_.at(group); }
+  /// 0 where none pass.
+  std::size_t largest_gradient_group_bytes() const;
   /// Bytes of activations, their gradients and scratch, less those that lie in lent or spare
   /// memory.
   std::size_t activation_bytes() const { return memory_.bytes(); }
@@ -160,9 +178,10 @@ class StepPlan {
   StepPlanOptions options_;
   AnyContext* context_;
   Arena memory_;
-  std::shared_ptr<SideQueue> side_;  // null where nothing goes aside
-  std::vector<Step> steps_;          // in forward order
-  Tensor loss_gradient_;             // where the loss writes the gradient of the logits
+  std::shared_ptr<SideQueue> side_;      // null where nothing goes aside
+  std::vector<Step> steps_;              // in forward order
+  std::vector<Tensor> gradient_groups_;  // of passing gradients
+  Tensor loss_gradient_;                 // where the loss writes the gradient of the logits
   std::byte* loss_scratch_ = nullptr;
 };
 

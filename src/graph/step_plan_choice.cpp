@@ -50,8 +50,9 @@ std::string key_of(const Graph& graph, const ParameterStore& parameters,
                    const StepPlanOptions& options) {
   std::string text =
       fmt::format("{} {} {} {} {} {} {}", options.accumulation, options.freeze_statistics,
-                  options.lend_gradients, options.batch_groups, static_cast<int>(options.side_work),
-                  static_cast<int>(options.norm_deferral), static_cast<int>(options.norm_kernels));
+                  static_cast<int>(options.gradient_memory), options.batch_groups,
+                  static_cast<int>(options.side_work), static_cast<int>(options.norm_deferral),
+                  static_cast<int>(options.norm_kernels));
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.nodes()[i];
     text +=

@@ -89,7 +89,9 @@ void StepPlan::backward(bool accumulate, const Progress& progress) {
       static_cast<std::size_t>(std::ranges::find(steps_, true, &Step::backward) - steps_.begin());
   for (std::size_t i = steps_.size(); i-- > 0;) {
     const std::size_t due = i + side_lag + 1;
-    if (side_ != nullptr && due < steps_.size() && steps_[due].aside) side_->wait(due);
+    if (side_ != nullptr && due < steps_.size() && (steps_[due].aside || steps_[due].ends_group)) {
+      side_->wait(due);
+    }
     if (!steps_[i].backward) continue;
     run_backward(steps_[i], accumulate);
     if (side_ == nullptr || steps_[i].parameter_indices.empty()) {
@@ -163,6 +165,12 @@ std::vector<bool> StepPlan::deferred_norms() const {
   std::vector<bool> deferred;
   for (const Step& step : steps_) deferred.push_back(step.norm_left_to >= 0);
   return deferred;
+}
+
+std::size_t StepPlan::largest_gradient_group_bytes() const {
+  std::size_t largest = 0;
+  for (const Tensor& group : gradient_groups_) largest = std::max(largest, group.bytes());
+  return largest;
 }
 
 Tensor StepPlan::logits() const { return steps_.back().output; }

@@ -33,6 +33,8 @@ struct StepPlan::Step {
   bool backward = false;
   /// Whether the weights' gradients are computed aside.
   bool aside = false;
+  /// Whether a group of passing gradients ends here, whose memory is then given away.
+  bool ends_group = false;
   /// The layer that this one's normalisation is left to, or -1.
   int norm_left_to = -1;
   std::byte* saved = nullptr;

@@ -147,6 +147,8 @@ class LayerKernel {
   /// Whether backward() leaves out gradients of parameters that backward_weights() then computes.
   /// Only where KernelRequest::split_backward asks for it.
   virtual bool splits_backward() const { return false; }
+  /// Where backward is split: whether backward() touches this parameter's gradient in no way.
+  virtual bool leaves_gradient(std::size_t /*parameter*/) const { return false; }
   /// The rest of backward(), where that is split. It may go on beside what is enqueued after
   /// backward(), of this layer and of others, so it is given what is kept until then and no more:
   /// the inputs with input_norm, the output's gradient and `handed_on` as backward() left them,

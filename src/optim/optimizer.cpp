@@ -1,5 +1,8 @@
 #include "optim/optimizer.h"
 
+#include <algorithm>
+#include <cstdint>
+
 #include "base/error.h"
 #include "device/memory.h"
 
@@ -11,6 +14,17 @@ void check_arena(const Tensor& tensor, std::int64_t elements, std::string_view w
                name_of(tensor.dtype()));
   TANDEM_CHECK(tensor.elements() == elements, "an update of {} elements was given {} {}", elements,
                tensor.elements(), what);
+}
+
+/// Where the arena's first gradient would lie; only those of the settings are read there.
+const float* arena_of(const Tensor& gradients, std::int64_t arena_elements,
+                      const UpdateSettings& settings) {
+  if (gradients.elements() == arena_elements) return gradients.data<float>();
+  const std::int64_t end = std::min(settings.end, arena_elements);
+  check_arena(gradients, end - settings.begin, "gradients");
+  // As a number: there is no object before the first of them.
+  return reinterpret_cast<const float*>(reinterpret_cast<std::uintptr_t>(gradients.raw()) -
+                                        static_cast<std::size_t>(settings.begin) * sizeof(float));
 }
 
 void check_weights(const AnyContext& context, const Tensor& weights, const Tensor& parameters) {
@@ -40,10 +54,12 @@ Optimizer::Optimizer(AnyContext& context, std::int64_t arena_elements,
 
 void Optimizer::enqueue(Tensor parameters, Tensor gradients, const UpdateSettings& settings) {
   check_arena(parameters, arena_elements_, "parameters");
-  check_arena(gradients, arena_elements_, "gradients");
+  TANDEM_CHECK(gradients.dtype() == DType::f32, "the gradients of an update are f32, not {}",
+               name_of(gradients.dtype()));
   check_weights(*context_, settings.weights, parameters);
   TANDEM_CHECK(settings.peers.count == 0 || !is_host(*context_), "a CPU's update for others");
-  update(*context_, parameters.data<float>(), gradients.data<float>(), settings);
+  update(*context_, parameters.data<float>(), arena_of(gradients, arena_elements_, settings),
+         settings);
 }
 
 void Optimizer::step(Tensor parameters, Tensor gradients, const UpdateSettings& settings) {

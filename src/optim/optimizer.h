@@ -67,8 +67,9 @@ class Optimizer {
   /// The name that run files give it: "sgd", "adamw", "lars".
   virtual std::string_view kind() const = 0;
 
-  /// One update. Both tensors are f32 and hold as many elements as the arena; gradients are only
-  /// read. Throws Error where they do not fit.
+  /// One update. Both tensors are f32 and hold as many elements as the arena, or the gradients
+  /// those alone that the settings' begin and end name; gradients are only read. Throws Error where
+  /// they do not fit.
   void step(Tensor parameters, Tensor gradients, const UpdateSettings& settings);
   /// step() in two: the update, which a captured step records once and with a control, and its
   /// count, which is due each time that it runs.

@@ -52,7 +52,7 @@ std::vector<Bucket> cut_buckets(std::span<const ParameterSlice> slices,
                  "{}; slices must ascend",
                  slice.name, slice.elements, slice.offset, previous_end);
     previous_end = end_of(slice);
-    if (!buckets.empty() &&
+    if (!buckets.empty() && i != options.apart &&
         (end_of(slice) - buckets.back().offset) * element_bytes <= limit_of_last()) {
       buckets.back().last = i + 1;
       buckets.back().elements = end_of(slice) - buckets.back().offset;
@@ -74,16 +74,19 @@ GradientBucketer::GradientBucketer(Communicator& communicator, const Tensor& gra
       gradients_(gradients),
       slices_(std::move(slices)),
       buckets_(std::move(buckets)),
-      sums_(communicator.attach(gradients)),
+      sums_(gradients.defined() ? communicator.attach(gradients) : Tensor()),
       scratch_(scratch),
       ready_(slices_.size()),
       pending_(buckets_.size()),
       stats_(no_stats(communicator)) {
   TANDEM_CHECK(gradients.dtype() == DType::f32, "gradients are {}, not f32",
                name_of(gradients.dtype()));
-  TANDEM_CHECK(slices_.empty() || end_of(slices_.back()) <= gradients.elements(),
-               "gradient slice {} ends at {}, the arena at {}", slices_.back().name,
-               end_of(slices_.back()), gradients.elements());
+  TANDEM_CHECK(gradients.defined() || communicator.size() == 1, "{} ranks without gradients",
+               communicator.size());
+  TANDEM_CHECK(
+      slices_.empty() || !gradients.defined() || end_of(slices_.back()) <= gradients.elements(),
+      "gradient slice {} ends at {}, the arena at {}", slices_.back().name, end_of(slices_.back()),
+      gradients.elements());
   if (scratch_.defined()) {
     ScratchPlan plan = plan_scratch(communicator, buckets_);
     TANDEM_CHECK(scratch_.elements() >= plan.elements, "{} elements of scratch where {} are needed",
@@ -103,6 +106,17 @@ void GradientBucketer::update_shares(PeerDevices& peers, std::function<void(std:
   TANDEM_CHECK(!in_step_ && !scratch_.defined(), "shares of a step under way, or of bf16");
   peers_ = &peers;
   update_ = std::move(update);
+}
+
+void GradientBucketer::update_each(std::function<void(std::size_t)> update) {
+  TANDEM_CHECK(!in_step_ && communicator_.size() == 1,
+               "buckets of a step under way, or of {} ranks, are each updated",
+               communicator_.size());
+  update_ = std::move(update);
+}
+
+GradientBucketer::~GradientBucketer() {
+  if (gradients_.defined()) communicator_.detach(gradients_);
 }
 
 void GradientBucketer::begin_step() {
@@ -129,7 +143,10 @@ void GradientBucketer::ready(std::size_t i) {
 
 void GradientBucketer::launch_complete_buckets() {
   for (; next_ < buckets_.size() && pending_[next_] == 0; ++next_) {
-    if (communicator_.size() == 1) continue;
+    if (communicator_.size() == 1) {
+      if (update_) update_(next_);
+      continue;
+    }
     const TraceRange range(labels_[next_]);
     if (std::unique_ptr<Request> request = launch(next_)) requests_.push_back(std::move(request));
   }

@@ -28,6 +28,8 @@ struct BucketOptions {
   /// Buckets shrink towards the end: none takes more than half of what is left, unless that is
   /// below first_bytes. Backward hides nothing of the last one.
   bool taper = false;
+  /// No bucket holds slices from before this one and from there on.
+  std::size_t apart = 0;
 };
 
 /// The slices [first, last), which lie within `elements` elements of the arena from `offset` on:
@@ -41,11 +43,11 @@ struct Bucket {
   bool operator==(const Bucket&) const = default;
 };
 
-/// Cuts slices, given in the order in which backward finishes them, into buckets. A bucket takes
-/// slices while it stays within its limit (first_bytes for the first bucket, bytes or less for the
-/// others, f32 elements, gaps included); a slice is never split, and one beyond the limit gets a
-/// bucket of its own. Offsets ascend and slices do not overlap; alignment gaps between them are
-/// allowed. Throws Error naming the slice where that does not hold.
+/// Cuts slices, given about in the order in which backward finishes them, into buckets. A bucket
+/// takes slices while it stays within its limit (first_bytes for the first bucket, bytes or less
+/// for the others, f32 elements, gaps included); a slice is never split, and one beyond the limit
+/// gets a bucket of its own. Offsets ascend and slices do not overlap; alignment gaps between them
+/// are allowed. Throws Error naming the slice where that does not hold.
 std::vector<Bucket> cut_buckets(std::span<const ParameterSlice> slices,
                                 const BucketOptions& options = {});
 
@@ -78,7 +80,8 @@ struct ReductionStats {
 /// accumulation only the last micro-batch's backward is put between begin_step() and finish().
 ///
 /// Frozen parameters are left out of the slices. Gaps are reduced with their bucket, so they must
-/// hold finite numbers (arenas start as zeros). World size 1 launches nothing.
+/// hold finite numbers (arenas start as zeros). World size 1 launches nothing, and may do something
+/// else with each bucket (update_each()).
 ///
 /// With a communicator of a device kind a step enqueues: ready(i) what is enqueued in its context
 /// so far computes the gradient, finish() makes the context's stream wait, and the whole step may
@@ -87,15 +90,16 @@ struct ReductionStats {
 class GradientBucketer {
  public:
   /// Collective. `gradients`: the f32 arena, in the memory that the communicator takes; it and the
-  /// communicator outlive the bucketer. Slices, and `buckets` as cut_buckets() cuts these, are the
-  /// same on all ranks (see check_same_plan). `scratch`: bf16_scratch() elements in the same
-  /// memory, 16-byte aligned; where it is defined buckets travel as bf16.
+  /// communicator outlive the bucketer. One rank, which sums nothing, may have none: undefined.
+  /// Slices, and `buckets` as cut_buckets() cuts these, are the same on all ranks (see
+  /// check_same_plan). `scratch`: bf16_scratch() elements in the same memory, 16-byte aligned;
+  /// where it is defined buckets travel as bf16.
   GradientBucketer(Communicator& communicator, const Tensor& gradients,
                    std::vector<ParameterSlice> slices, std::vector<Bucket> buckets,
                    const Tensor& scratch = {});
 
   /// Collective, unless an error unwinds this rank.
-  ~GradientBucketer() { communicator_.detach(gradients_); }
+  ~GradientBucketer();
   GradientBucketer(const GradientBucketer&) = delete;
   GradientBucketer& operator=(const GradientBucketer&) = delete;
 
@@ -103,6 +107,10 @@ class GradientBucketer {
   /// `update(b)` enqueues what is done with those of bucket b (PeerDevices::sum_share), for which
   /// finish() waits, on all ranks. `peers`: the communicator's. Not with scratch.
   void update_shares(PeerDevices& peers, std::function<void(std::size_t bucket)> update);
+
+  /// Of one rank: from the next step on `update(b)` enqueues what is done with the gradients of
+  /// bucket b, and is called once all of these are ready, in the order of buckets.
+  void update_each(std::function<void(std::size_t bucket)> update);
 
   /// Throws Error where the step before was not finished.
   void begin_step();
@@ -116,6 +124,7 @@ class GradientBucketer {
   /// Where the sums over the ranks are once a step is finished, each at its gradient's place: in
   /// the gradients' arena, or in the communicator's memory (Communicator::attach), which is not
   /// written. With update_shares() in this rank's shares alone: elsewhere its own gradients.
+  /// Undefined where there is no arena.
   const Tensor& sums() const { return sums_; }
 
   /// Whether gradients travel as bf16.
@@ -139,12 +148,12 @@ class GradientBucketer {
   std::vector<ParameterSlice> slices_;
   std::vector<Bucket> buckets_;
   Tensor sums_;
-  Tensor scratch_;                        // undefined where gradients travel as f32
-  std::vector<std::int64_t> scratch_at_;  // by bucket
-  std::vector<std::string> labels_;       // by bucket, for messages
-  std::vector<std::size_t> bucket_of_;    // by slice
-  PeerDevices* peers_ = nullptr;          // null where every rank gets all sums
-  std::function<void(std::size_t)> update_;
+  Tensor scratch_;                           // undefined where gradients travel as f32
+  std::vector<std::int64_t> scratch_at_;     // by bucket
+  std::vector<std::string> labels_;          // by bucket, for messages
+  std::vector<std::size_t> bucket_of_;       // by slice
+  PeerDevices* peers_ = nullptr;             // null where every rank gets all sums
+  std::function<void(std::size_t)> update_;  // of a share or of one rank's bucket, or empty
 
   bool in_step_ = false;
   std::vector<bool> ready_;           // by slice

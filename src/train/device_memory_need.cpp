@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "graph/step_plan.h"
 #include "train/planned_run.h"
+#include "train/step/gradient_memory.h"
 #include "train/step/shared_state.h"
 
 namespace tandem {
@@ -50,12 +51,13 @@ std::optional<DeviceMemoryNeed> least_device_memory(const RunConfig& config,
   const std::size_t values = store.all_values().bytes() + (rounded ? weights.bytes() : 0);
   const std::size_t gradients = store.trained_values().bytes();
   const std::size_t common = values + state_arenas(config.optimizer) * gradients;
-  // Activations may lie in the gradients' memory where nobody else reads that.
-  const bool lent = places.processes * places.devices == 1 && config.accumulate == 1;
+  // What activations lie in the memory of, or what passes through theirs, takes none of its own.
+  const bool shared_memory =
+      gradient_memory(config, places.processes * places.devices, true) != GradientMemory::stored;
   const bool share = config.shared_state && places.processes > 1;
   need.shared = share ? common : 0;
-  need.state =
-      (lent ? 0 : gradients) + (share ? 0 : common) + (config.average.decay > 0.0 ? values : 0);
+  need.state = (shared_memory ? 0 : gradients) + (share ? 0 : common) +
+               (config.average.decay > 0.0 ? values : 0);
   need.activations = StepPlan::least_activation_bytes(graph, store, context,
                                                       {.batch = need.batch,
                                                        .training = true,

@@ -84,6 +84,7 @@ void read_train(const ConfigTable& table, RunConfig& config) {
   config.device = read_device(table);
   config.precision = read_precision(table);
   config.side_work = read_side_work(table);
+  config.update_in_backward = table.get_bool_or("update_in_backward", true);
   config.tensorboard = table.get_bool_or("tensorboard", true);
   read_start(table, config);
   config.sync_batch_norm = table.get_bool_or("sync_batch_norm", false);

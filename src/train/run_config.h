@@ -50,6 +50,9 @@ namespace tandem {
 /// | train.precision | "fp32" (default), "tf32", "bf16" or "fp16"; others than fp32 on GPUs alone |
 /// | train.side_stream | "auto" (default), "by_size", "never", "always": whose weight gradients a
 ///   GPU computes beside the rest of backward (SideWork in graph/step_plan.h) |
+/// | train.update_in_backward | a rank that has a GPU and all of the batch to itself updates
+/// weights
+///   while backward still computes the gradients of others, default true |
 /// | train.tensorboard | TensorBoard event files beside metrics.jsonl, default true |
 /// | train.init | weights to start from, default none: by train.seed |
 /// | train.init_skip | beginnings of names that start anew instead, default none |
@@ -67,7 +70,7 @@ namespace tandem {
 /// | checkpoint.timeout_seconds | how long reading or writing the run's folder, checkpoints and
 ///   weights may stand still before it ends the run, default 20; 0: for ever |
 /// | parallel.first_bucket_mib, parallel.bucket_mib | MiB, default 1 and 25; 12 where ranks with a
-///   GPU each exchange gradients directly |
+///   GPU each exchange gradients directly, 4 where a single rank updates in backward |
 /// | parallel.taper_buckets | buckets shrink towards the end of backward; default: where ranks
 ///   with a GPU each exchange gradients directly |
 /// | parallel.gradient_compression | "none" (default), or "bf16": gradients travel between ranks as
@@ -115,6 +118,7 @@ struct RunConfig {
   DeviceKind device = DeviceKind::automatic;
   Precision precision = Precision::fp32;
   SideWork side_work = SideWork::by_timing;
+  bool update_in_backward = true;  ///< where a single rank can (train/step/gradient_memory.h)
   bool tensorboard = true;
   std::string init;
   std::string init_place;  ///< as global_batch_place
@@ -133,6 +137,8 @@ struct RunConfig {
   std::int64_t first_bucket_bytes = 1 << 20;
   static constexpr std::int64_t usual_bucket_bytes = 25 << 20;
   static constexpr std::int64_t small_bucket_bytes = 12 << 20;
+  /// Of a single rank that updates in backward: as little as still is worth a kernel of its own.
+  static constexpr std::int64_t passing_bucket_bytes = 4 << 20;
   std::optional<std::int64_t> bucket_bytes{};  ///< absent: as the exchange likes it
   std::optional<bool> taper_buckets{};         ///< absent: as the exchange likes it
   GradientCompression gradient_compression = GradientCompression::none;

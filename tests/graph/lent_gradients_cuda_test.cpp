@@ -14,9 +14,9 @@
 #include "optim/sgd.h"
 #include "tensor/host_tensor.h"
 
-// Captured steps whose activations lie in the gradients' memory, and between which their own memory
-// is written over, against steps that leave the gradients' memory alone and have their own for
-// themselves.
+// Captured steps whose activations lie in the gradients' memory, or whose gradients pass through
+// theirs, and between which their own memory is written over, against steps that leave the
+// gradients' memory alone and have their own for themselves.
 
 namespace tandem {
 namespace {
@@ -28,14 +28,25 @@ std::unique_ptr<Optimizer> make_sgd(AnyContext& context, const ParameterStore& s
   for (const Parameter& parameter : store.trained()) {
     slices.push_back({.offset = parameter.offset, .elements = parameter.shape.elements()});
   }
-  return std::make_unique<Sgd>(context, store.all_gradients().elements(), slices,
+  return std::make_unique<Sgd>(context, store.trained_values().elements(), slices,
                                SgdOptions{.momentum = 0.9F});
+}
+
+constexpr std::size_t parameters_of_a_group = 3;
+
+std::vector<ParameterRange> groups_of(const ParameterStore& store) {
+  std::vector<ParameterRange> groups;
+  const std::size_t all = store.trained().size();
+  for (std::size_t first = 0; first < all; first += parameters_of_a_group) {
+    groups.push_back({first, std::min(first + parameters_of_a_group, all)});
+  }
+  return groups;
 }
 
 /// What one step leaves behind.
 struct Results {
   std::vector<float> sums;
-  std::vector<float> gradients;
+  std::vector<float> gradients;  // empty where they pass
   std::vector<float> values;
   std::vector<float> statistics;
   bool operator==(const Results&) const = default;
@@ -44,20 +55,23 @@ struct Results {
 /// Steps on one batch.
 class Steps {
  public:
-  Steps(AnyContext& context, const Graph& graph, bool lend, bool late)
+  Steps(AnyContext& context, const Graph& graph, GradientMemory memory, bool late)
       : context_(context),
-        store_(graph, context, true, {}, Precision::bf16),
+        store_(graph, context, memory != GradientMemory::passing, {}, Precision::bf16),
         plan_(graph, store_, context,
               {.batch = batch_size,
                .training = true,
                .precision = Precision::bf16,
-               .lend_gradients = lend,
+               .gradient_memory = memory,
+               .gradient_groups = memory == GradientMemory::passing ? groups_of(store_)
+                                                                    : std::vector<ParameterRange>(),
                .side_work = SideWork::always,
                .side_queue = late ? std::make_shared<LateQueue>() : nullptr}),
         optimizer_(make_sgd(context, store_)),
         batch_(context, graph, Precision::bf16, batch_size, 1),
         sums_(context, 4 * sizeof(float), "a test") {
     store_.initialize(1);
+    if (passes()) return;
     // NaN, but for the gaps; backward must write every one.
     HostTensor gradients(context, store_.all_gradients());
     for (const Parameter& parameter : store_.trained()) {
@@ -70,13 +84,18 @@ class Steps {
   void enqueue() {
     plan_.enqueue_forward(batch_.images(), batch_.targets(), {.seed = 1}, nullptr,
                           Tensor(sums_.data(), {4}));
-    plan_.backward(false, {});
-    optimizer_->step(store_.trained_values(), store_.all_gradients(), {.learning_rate = 0.01F});
-    store_.update_weights();
+    if (passes()) {
+      backward_with_update();
+      optimizer_->count_step();
+    } else {
+      plan_.backward(false, {});
+      optimizer_->step(store_.trained_values(), store_.all_gradients(),
+                       {.learning_rate = 0.01F, .weights = store_.trained_weights()});
+    }
   }
   Results results() const {
     return {.sums = values_of(Tensor(sums_.data(), {4})),
-            .gradients = values_of(store_.all_gradients()),
+            .gradients = passes() ? std::vector<float>() : values_of(store_.all_gradients()),
             .values = values_of(store_.all_values()),
             .statistics = values_of(store_.all_buffers())};
   }
@@ -98,6 +117,36 @@ class Steps {
   }
 
  private:
+  bool passes() const { return plan_.gradient_memory() == GradientMemory::passing; }
+  void backward_with_update() {
+    const std::vector<ParameterRange> groups = groups_of(store_);
+    std::vector<bool> told(store_.trained().size(), false);
+    std::size_t next = 0;
+    plan_.backward(false, [&](std::span<const std::size_t> parameters) {
+      for (const std::size_t parameter : parameters) told[parameter] = true;
+      for (; next < groups.size() &&
+             std::all_of(told.begin() + begin_of(groups[next]), told.begin() + end_of(groups[next]),
+                         [](bool each) { return each; });
+           ++next) {
+        update(groups[next], plan_.passing_gradients(next));
+      }
+    });
+    EXPECT_EQ(next, groups.size());
+  }
+  static std::ptrdiff_t begin_of(const ParameterRange& group) {
+    return static_cast<std::ptrdiff_t>(group.first);
+  }
+  static std::ptrdiff_t end_of(const ParameterRange& group) {
+    return static_cast<std::ptrdiff_t>(group.last);
+  }
+  void update(const ParameterRange& group, const Tensor& gradients) {
+    const std::int64_t begin = store_.trained()[group.first].offset;
+    optimizer_->enqueue(store_.trained_values(), gradients,
+                        {.learning_rate = 0.01F,
+                         .weights = store_.trained_weights(),
+                         .begin = begin,
+                         .end = begin + gradients.elements()});
+  }
   std::vector<float> values_of(const Tensor& tensor) const {
     return copy_of(HostTensor(context_, tensor).tensor());
   }
@@ -121,26 +170,32 @@ TEST_F(LentGradientsCudaTest, LeaveTheBits) {
     const Graph graph = fuse(load_model(find_model(model), {.classes = 10, .size = 32}));
     for (const bool late : {false, true}) {
       SCOPED_TRACE(std::string(model) + (late ? " with late side work" : ""));
-      Steps own(context_, graph, false, late);
-      Steps lent(context_, graph, true, late);
+      Steps own(context_, graph, GradientMemory::stored, late);
+      Steps lent(context_, graph, GradientMemory::lent, late);
+      Steps passing(context_, graph, GradientMemory::passing, late);
       EXPECT_GT(lent.plan().side_layers(), 0U);
-      EXPECT_LT(lent.plan().activation_bytes(), own.plan().activation_bytes());
+      EXPECT_LE(lent.plan().activation_bytes(), own.plan().activation_bytes());
       // Outside of a graph first, as in training.
-      own.enqueue();
-      lent.enqueue();
+      for (Steps* each : {&own, &lent, &passing}) each->enqueue();
       synchronize(context_);
-      CudaGraph own_graph(std::get<CudaContext>(context_), [&] { own.enqueue(); });
-      CudaGraph lent_graph(std::get<CudaContext>(context_), [&] { lent.enqueue(); });
+      auto& device = std::get<CudaContext>(context_);
+      CudaGraph own_graph(device, [&] { own.enqueue(); });
+      CudaGraph lent_graph(device, [&] { lent.enqueue(); });
+      CudaGraph passing_graph(device, [&] { passing.enqueue(); });
       for (int launch = 0; launch < 8; ++launch) {
         own_graph.launch();
         lent.overwrite_memory();
         lent_graph.launch();
-        const Results wanted = own.results();
+        passing.overwrite_memory();
+        passing_graph.launch();
+        Results wanted = own.results();
         ASSERT_TRUE(std::ranges::all_of(wanted.gradients,
                                         [](float gradient) { return std::isfinite(gradient); }));
         EXPECT_EQ(lent.results().sums, wanted.sums) << "launch " << launch;
         EXPECT_TRUE(lent.results() == wanted) << "launch " << launch;
         EXPECT_TRUE(lent.gaps_are_zero()) << "launch " << launch;
+        wanted.gradients.clear();
+        EXPECT_TRUE(passing.results() == wanted) << "passing, launch " << launch;
       }
     }
   }

@@ -41,7 +41,9 @@ Training train(const Graph& graph, bool lend, const NamePrefixes& frozen = {}) {
   ParameterStore store(graph, context, true, frozen);
   store.initialize(1);
   StepPlan plan(graph, store, context,
-                {.batch = batch_size, .training = true, .lend_gradients = lend});
+                {.batch = batch_size,
+                 .training = true,
+                 .gradient_memory = lend ? GradientMemory::lent : GradientMemory::stored});
   // Backward must write every one.
   for (std::size_t p = 0; p < store.trained().size(); ++p) {
     std::ranges::fill(store.gradient(p).span<float>(), std::numeric_limits<float>::quiet_NaN());
@@ -122,8 +124,11 @@ TEST(LentGradients, SaveMuchOfWhatManyParametersLeaveRoomFor) {
   // A store's layout tells it.
   ParameterStore store(graph, context, false);
   const auto bytes = [&](bool lend) {
-    return StepPlan::least_activation_bytes(graph, store, context,
-                                            {.batch = 8, .training = true, .lend_gradients = lend});
+    return StepPlan::least_activation_bytes(
+        graph, store, context,
+        {.batch = 8,
+         .training = true,
+         .gradient_memory = lend ? GradientMemory::lent : GradientMemory::stored});
   };
   EXPECT_LT(bytes(true), bytes(false) / 10 * 8);
 }
@@ -165,9 +170,11 @@ TEST(LentGradients, AreNotForAccumulationOrEvaluation) {
   ParameterStore store(graph, context, true);
   for (const bool training : {false, true}) {
     const std::string message = message_of<Error>([&] {
-      StepPlan(
-          graph, store, context,
-          {.batch = 2, .training = training, .accumulation = training, .lend_gradients = true});
+      StepPlan(graph, store, context,
+               {.batch = 2,
+                .training = training,
+                .accumulation = training,
+                .gradient_memory = GradientMemory::lent});
     });
     EXPECT_NE(message.find("only training without accumulation"), std::string::npos) << message;
   }

@@ -50,6 +50,18 @@ LentMemory draw_loan(std::uint64_t seed) {
   return lent;
 }
 
+/// Some of them are a second queue's.
+std::vector<BufferLifetime> draw_lifetimes_of_two_queues(std::uint64_t seed) {
+  std::vector<BufferLifetime> buffers = draw_lifetimes(seed);
+  RandomStream random(seed, "queues");
+  for (BufferLifetime& buffer : buffers) {
+    if (random.below(2) == 0) continue;
+    buffer.aside_last = buffer.last;
+    buffer.last += static_cast<int>(random.below(6));
+  }
+  return buffers;
+}
+
 bool at_the_same_time(const BufferLifetime& a, const BufferLifetime& b) {
   return a.first <= b.last && b.first <= a.last;
 }
@@ -98,6 +110,55 @@ TEST(MemoryPlan, FillsHolesBetweenLargerBuffers) {
       {.bytes = 128, .first = 5, .last = 9},
   });
   EXPECT_EQ(plan.bytes, 1024U + 512U + 256U);
+}
+
+TEST(MemoryPlan, ASecondQueueTakesUpWhatItIsDoneWith) {
+  // Its own next one may lie there at once, another one only when the queue has been waited for.
+  const BufferLifetime first{.bytes = 512, .first = 3, .last = 7, .aside_last = 3};
+  BufferLifetime second{.bytes = 512, .first = 4, .last = 8, .aside_last = 4};
+  EXPECT_FALSE(live_together(first, second));
+  EXPECT_EQ(plan_memory(std::vector{first, second}).bytes, 512U);
+  second.aside_last = -1;
+  EXPECT_TRUE(live_together(first, second));
+  EXPECT_TRUE(live_together(second, first));
+  EXPECT_EQ(plan_memory(std::vector{first, second}).bytes, 1024U);
+  second.first = 8;
+  EXPECT_FALSE(live_together(second, first));
+  second = {.bytes = 512, .first = 3, .last = 7, .aside_last = 5};
+  EXPECT_TRUE(live_together(first, second));
+}
+
+TEST(MemoryPlan, BuffersOfTwoQueuesNeverOverlapWhileTheyLive) {
+  std::size_t saved = 0;
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    std::vector<BufferLifetime> buffers = draw_lifetimes_of_two_queues(seed);
+    const MemoryPlan plan = plan_memory(buffers);
+    for (std::size_t a = 0; a < buffers.size(); ++a) {
+      for (std::size_t b = 0; b < a; ++b) {
+        const bool both = buffers[a].aside_last >= 0 && buffers[b].aside_last >= 0;
+        const bool together = both ? buffers[a].first <= buffers[b].aside_last &&
+                                         buffers[b].first <= buffers[a].aside_last
+                                   : at_the_same_time(buffers[a], buffers[b]);
+        ASSERT_FALSE(together && in_the_same_place({plan.offsets[a], buffers[a]},
+                                                   {plan.offsets[b], buffers[b]}))
+            << "seed " << seed << ": " << a << " and " << b;
+      }
+    }
+    for (BufferLifetime& buffer : buffers) buffer.aside_last = -1;
+    saved += plan.bytes < plan_memory(buffers).bytes ? 1 : 0;
+  }
+  EXPECT_GT(saved, 100U);
+}
+
+TEST(MemoryPlan, TriesOrdersUntilNoneCouldBeBetter) {
+  std::size_t least = 0;
+  std::size_t all = 0;
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    const std::vector<BufferLifetime> buffers = draw_lifetimes(seed);
+    least += plan_memory(buffers).bytes <= peak(buffers) + 256 * buffers.size() ? 1 : 0;
+    ++all;
+  }
+  EXPECT_GT(least, all / 10 * 9);
 }
 
 TEST(MemoryPlan, OfNothingIsEmpty) {

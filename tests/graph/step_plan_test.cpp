@@ -244,8 +244,6 @@ TEST(StepPlan, AStepForgetsTheOneBefore) {
   EXPECT_EQ(gradients_of(plan, store, batch, false), wanted);
 }
 
-/// The gradients' order in the arena is the order in which backward finishes them: what one layer
-/// reports follows what the layer before reported, without a gap.
 TEST(StepPlan, CallsBackAfterEachLayer) {
   const Graph graph = fuse(zoo_model("resnet8"));
   AnyContext context = cpu(1);
@@ -279,6 +277,8 @@ TEST(StepPlan, CallsBackBeforeItWaitsForTheResult) {
   EXPECT_EQ(layers_before, std::vector<std::size_t>{graph.nodes().size()});
 }
 
+/// What one layer reports follows what the layer before reported, normalisations' parameters among
+/// themselves and all others among themselves, without a gap.
 TEST(StepPlan, BackwardReportsParametersInTheOrderOfTheArena) {
   for (const char* name : {"resnet8", "resnet20"}) {
     for (const bool fused : {false, true}) {
@@ -293,17 +293,18 @@ TEST(StepPlan, BackwardReportsParametersInTheOrderOfTheArena) {
       plan.forward(batch.images(), batch.targets(), 2);
       std::ranges::fill(store.all_gradients().span<float>(), NAN);
       std::size_t calls = 0;
-      std::size_t next = 0;
-      std::int64_t end = 0;
+      std::size_t next[] = {0, store.first_trained_norm()};  // of a normalisation or not
+      std::int64_t end[] = {0, store.parameters()[next[1]].offset};
       plan.backward(false, [&](std::span<const std::size_t> parameters) {
         ++calls;
         for (const std::size_t index : parameters) {
-          EXPECT_EQ(index, next++);
           const Parameter& parameter = store.parameters()[index];
+          const int kind = parameter.role == ParameterRole::norm ? 1 : 0;
+          EXPECT_EQ(index, next[kind]++);
           EXPECT_EQ(parameter.offset % 16, 0);
-          EXPECT_GE(parameter.offset, end);
-          EXPECT_LT(parameter.offset, end + 16);
-          end = parameter.offset + parameter.shape.elements();
+          EXPECT_GE(parameter.offset, end[kind]);
+          EXPECT_LT(parameter.offset, end[kind] + 16);
+          end[kind] = parameter.offset + parameter.shape.elements();
           // Final already: what the whole pass leaves there.
           const auto now = copy_of(store.gradient(index));
           EXPECT_TRUE(std::equal(now.begin(), now.end(),
@@ -312,7 +313,9 @@ TEST(StepPlan, BackwardReportsParametersInTheOrderOfTheArena) {
         }
       });
       EXPECT_EQ(calls, graph.nodes().size());
-      EXPECT_EQ(next, store.parameters().size());
+      EXPECT_EQ(next[0], store.first_trained_norm());
+      EXPECT_EQ(next[1], store.parameters().size());
+      EXPECT_LT(end[0], store.parameters()[next[0]].offset + 1) << "weights lie first";
     }
   }
 }

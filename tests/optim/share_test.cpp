@@ -83,8 +83,8 @@ void expect_parts_to_be_the_whole(const Make& make) {
   std::vector<float> parts = whole;
   constexpr std::int64_t cut = 20'000;
   std::vector<ParameterGroupSlice> groups = slices_within(slices, 0, cut);
-  const std::vector<ParameterGroupSlice> rest = slices_within(slices, cut, arena_elements - cut);
-  groups.insert(groups.end(), rest.begin(), rest.end());
+  const std::vector<ParameterGroupSlice> others = slices_within(slices, cut, arena_elements - cut);
+  groups.insert(groups.end(), others.begin(), others.end());
   const std::unique_ptr<Optimizer> alone = make(context, slices);
   const std::unique_ptr<Optimizer> in_parts = make(context, groups);
   for (int step = 0; step < 3; ++step) {
@@ -96,6 +96,16 @@ void expect_parts_to_be_the_whole(const Make& make) {
     EXPECT_NE(std::vector<float>(parts.begin() + cut, parts.end()), before);
     in_parts->count_step();
     EXPECT_EQ(parts, whole);
+    // With gradients of each part alone.
+    alone->step(view(whole), view(gradients), {.learning_rate = 0.1F});
+    const Tensor first(gradients.data(), {cut});
+    const Tensor rest(gradients.data() + cut, {arena_elements - cut});
+    in_parts->enqueue(view(parts), rest, {.learning_rate = 0.1F, .begin = cut});
+    in_parts->enqueue(view(parts), first, {.learning_rate = 0.1F, .begin = 0, .end = cut});
+    in_parts->count_step();
+    EXPECT_EQ(parts, whole);
+    EXPECT_THROW(in_parts->enqueue(view(parts), first, {.begin = cut, .end = cut + 8}), Error);
+    EXPECT_THROW(in_parts->enqueue(view(parts), first, {}), Error);
   }
   EXPECT_THROW(in_parts->enqueue(view(parts), view(whole), {.begin = cut + 1}), Error);
   EXPECT_THROW(in_parts->enqueue(view(parts), view(whole), {.end = cut - 1}), Error);

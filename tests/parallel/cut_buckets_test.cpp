@@ -133,6 +133,30 @@ TEST_F(AloneBucketerTest, LeavesTheGradientsAlone) {
   EXPECT_EQ(bucketer_.take_stats().messages, 0);
 }
 
+TEST_F(AloneBucketerTest, TellsOfEachBucketInOrder) {
+  const std::vector<Bucket> buckets = cut_buckets(slices_, {.first_bytes = 4, .bytes = 4});
+  ASSERT_EQ(buckets.size(), slices_.size());
+  // With gradients or, as nothing is summed, without.
+  for (const Tensor& gradients : {arena_, Tensor()}) {
+    GradientBucketer bucketer(self_, gradients, slices_, buckets);
+    EXPECT_EQ(bucketer.sums().defined(), gradients.defined());
+    std::vector<std::size_t> told;
+    bucketer.update_each([&](std::size_t bucket) { told.push_back(bucket); });
+    for (int step = 0; step < 2; ++step) {
+      told.clear();
+      bucketer.begin_step();
+      expect_error("a step under way", [&] { bucketer.update_each({}); });
+      bucketer.ready(2);
+      bucketer.ready(1);
+      EXPECT_TRUE(told.empty());
+      bucketer.ready(0);
+      EXPECT_EQ(told, (std::vector<std::size_t>{0, 1, 2}));
+      bucketer.finish();
+    }
+    EXPECT_EQ(bucketer.take_stats().messages, 0);
+  }
+}
+
 TEST_F(AloneBucketerTest, NamesAParameterThatWasNeverReady) {
   bucketer_.begin_step();
   bucketer_.ready(0);

@@ -163,6 +163,35 @@ TEST(DataParallelCuda, OneStatePerGpuChangesNoBit) {
   }
 }
 
+TEST(DataParallelCuda, UpdatesInBackwardChangeNoBit) {
+  if (world().size() > 1) return;
+  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+    for (const std::int64_t bucket_bytes : {0, 64, 8192}) {
+      for (const double average_decay : {0.0, 0.5}) {
+        GpuPlace gpu;
+        SmallRun run{.folded = bucket_bytes > 64 ? 2 : 1,
+                     .precision = precision,
+                     .average_decay = average_decay,
+                     .bucket_bytes = bucket_bytes};
+        run.before_check = [](Replica& replica) {
+          EXPECT_EQ(replica.plan().gradient_memory(), GradientMemory::passing);
+        };
+        const Trajectory early = train_together(run, gpu.place());
+        run.update_in_backward = false;
+        run.before_check = [](Replica& replica) {
+          EXPECT_EQ(replica.plan().gradient_memory(), GradientMemory::lent);
+        };
+        const Trajectory late = train_together(run, gpu.place());
+        EXPECT_EQ(early.losses, late.losses);
+        EXPECT_EQ(early.weights, late.weights);
+        EXPECT_EQ(early.momentum, late.momentum);
+        EXPECT_EQ(early.average, late.average);
+        EXPECT_EQ(early.average.empty(), average_decay == 0.0);
+      }
+    }
+  }
+}
+
 /// Ranks with a GPU each, which update in shares.
 bool can_share_updates() { return world().size() > 1 && has_gpu_of_its_own(); }
 

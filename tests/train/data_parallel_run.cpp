@@ -108,6 +108,8 @@ Trajectory train_together(const SmallRun& run, const ReplicaPlace& place) {
   data.config.gradient_compression = run.compression;
   data.config.shared_state = run.shared_state;
   data.config.sharded_update = run.sharded_update;
+  data.config.update_in_backward = run.update_in_backward;
+  data.config.average.decay = run.average_decay;
   data.config.sync_batch_norm = run.sync_batch_norm;
   if (run.bucket_bytes > 0) {
     data.config.first_bucket_bytes = run.bucket_bytes;
@@ -151,6 +153,9 @@ Trajectory train_together(const SmallRun& run, const ReplicaPlace& place) {
   replica.check_bits();
   result.weights = values_of(place.context, replica.store().all_values());
   result.statistics = values_of(place.context, replica.store().all_buffers());
+  if (replica.average() != nullptr) {
+    result.average = values_of(place.context, replica.average()->store().all_values());
+  }
   result.momentum = values_of(place.context, replica.optimizer().state().front().tensor);
   return result;
 }

@@ -20,12 +20,13 @@ namespace tandem {
 class Replica;
 
 /// Losses of each step, and at the end the weights, the running statistics and, of training
-/// together, the momentum.
+/// together, the momentum and the weights' average, where there is one.
 struct Trajectory {
   std::vector<double> losses;
   std::vector<float> weights;
   std::vector<float> statistics{};
   std::vector<float> momentum{};
+  std::vector<float> average{};
 };
 
 /// What a run of the small model does beside the usual.
@@ -37,8 +38,10 @@ struct SmallRun {
   GradientCompression compression = GradientCompression::none;
   bool shared_state = false;
   bool sync_batch_norm = false;
-  bool sharded_update = true;     ///< where ranks can
-  std::int64_t bucket_bytes = 0;  ///< of gradients; 0: as usual, which is one bucket
+  bool sharded_update = true;      ///< where ranks can
+  bool update_in_backward = true;  ///< where one rank can
+  double average_decay = 0.0;      ///< of the weights; 0: none
+  std::int64_t bucket_bytes = 0;   ///< of gradients; 0: as usual, which is one bucket
   /// Done before each step, which is counted from 0; may be empty.
   std::function<void(int step)> before_step{};
   /// Done after the last step, before replicas are compared; may be empty.

@@ -79,7 +79,7 @@ TEST(DeviceMemoryMessage, AShareOfNothingIsNotAllOfTheMemory) {
   EXPECT_THROW(StepPlan(graph, store, gpu, options), OutOfMemory);
 }
 
-TEST(DeviceMemory, OneRankThatAddsNothingUpLendsItsGradients) {
+TEST(DeviceMemory, OneRankThatAddsNothingUpHasGradientsOfABucketAtATime) {
   AnyContext gpu = open_gpu(0);
   SelfCommunicator self;
   for (const bool accumulates : {false, true}) {
@@ -87,7 +87,8 @@ TEST(DeviceMemory, OneRankThatAddsNothingUpLendsItsGradients) {
                                                   : std::vector<std::string>{});
     const Replica replica(config, smooth_graph(config, 4), 4, gpu, self, self,
                           raw_input(config, 4));
-    EXPECT_EQ(replica.plan().lends_gradients(), !accumulates);
+    EXPECT_EQ(replica.plan().gradient_memory(),
+              accumulates ? GradientMemory::stored : GradientMemory::passing);
   }
 }
 

@@ -39,7 +39,8 @@ TEST(HostMemoryNeed, IsBelowWhatARankTakes) {
   EXPECT_LE(need.activations, replica.plan().activation_bytes());
   // How much more goes by the processor's instructions: 3.7 times as much was seen.
   EXPECT_GE(8 * need.activations, replica.plan().activation_bytes());
-  EXPECT_FALSE(replica.plan().lends_gradients()) << "read after the next forward on a host";
+  EXPECT_EQ(replica.plan().gradient_memory(), GradientMemory::stored)
+      << "read after the next forward on a host";
 }
 
 TEST(HostMemoryNeed, HasTheStateOnceWhereItIsShared) {

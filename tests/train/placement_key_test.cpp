@@ -54,6 +54,7 @@ TEST(PlacementKey, ChangesWithWhateverDecidesSpeed) {
                              "train.precision=\"bf16\"",
                              "train.threads=3",
                              "train.side_stream=\"always\"",
+                             "train.update_in_backward=false",
                              "train.sync_batch_norm=true",
                              "train.freeze=[\"conv1\"]",
                              "train.ema_decay=0.9",

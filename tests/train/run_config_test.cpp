@@ -194,6 +194,9 @@ TEST(RunConfig, TheResolvedTextReadAgainIsTheSame) {
 }
 
 TEST(RunConfig, SideStreamsHaveTheirNames) {
+  EXPECT_TRUE(read(everything).update_in_backward);
+  EXPECT_FALSE(read(replaced(everything, "seed = 11\n", "seed = 11\nupdate_in_backward = false\n"))
+                   .update_in_backward);
   const auto side_work = [](const std::string& name) {
     return read(replaced(everything, "seed = 11\n", "seed = 11\nside_stream = \"" + name + "\"\n"))
         .side_work;

@@ -51,6 +51,7 @@ class Conv2dCudaKernel final : public LayerKernel {
   }
 
   bool splits_backward() const override { return split_; }
+  bool leaves_gradient(std::size_t /*parameter*/) const override { return split_; }
 
   void backward_weights(const BackwardArgs& args) override {
     if (mode_.weight_gradient) {

@@ -146,6 +146,7 @@ class ConvBnTraining : public LayerKernel {
   }
 
   bool splits_backward() const override { return split_; }
+  bool leaves_gradient(std::size_t parameter) const override { return split_ && parameter == 0; }
 
   /// Reads the convolution's input and the gradient of its output, which norm_.backward() left, and
   /// writes the weight's gradient: nothing else of this layer's backward pass waits for it.

@@ -73,6 +73,7 @@ class LinearCudaKernel final : public LayerKernel {
   }
 
   bool splits_backward() const override { return split_; }
+  bool leaves_gradient(std::size_t /*parameter*/) const override { return split_; }
 
   void backward_weights(const BackwardArgs& args) override {
     const Tensor& gradient = args.output_gradient;

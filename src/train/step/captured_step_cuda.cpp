@@ -45,9 +45,11 @@ class CapturedStep final : public StepRunner {
     for (int micro = 0; micro < accumulate_; ++micro) {
       previous_.emplace_back(parts.context, parts.raw->layout.bytes(), "a batch");
     }
+    const auto update = [this](std::size_t bucket) { update_bucket(bucket); };
     if (parts.sharded != nullptr) {
-      parts.bucketer.update_shares(parts.sharded->peers(),
-                                   [this](std::size_t bucket) { update_share(bucket); });
+      parts.bucketer.update_shares(parts.sharded->peers(), update);
+    } else if (updates_in_backward_) {
+      parts.bucketer.update_each(update);
     }
   }
 
@@ -250,7 +252,7 @@ class CapturedStep final : public StepRunner {
 
   void update() {
     const TraceRange range("update");
-    if (parts_.sharded == nullptr) {
+    if (!updates_in_backward_) {
       const Tensor gradients = parts_.bucketer.sums();
       controller_.prepare(statistics(), gradients);
       parts_.optimizer.enqueue(parts_.store.trained_values(), gradients,
@@ -260,17 +262,26 @@ class CapturedStep final : public StepRunner {
     if (parts_.average != nullptr) parts_.average->enqueue(parts_.store, control());
   }
 
-  /// Of the bucket whose sums the context's stream has just been given; the first one is first.
-  void update_share(std::size_t bucket) {
+  /// Of the bucket whose sums the context's stream has just been given, or of a single rank's whose
+  /// gradients it has; the first one is first.
+  void update_bucket(std::size_t index) {
     const TraceRange range("update");
-    const Tensor gradients = parts_.bucketer.sums();
-    if (bucket == 0) {
+    if (index == 0) {
       request_->wait();
-      controller_.prepare(statistics(), gradients);
+      controller_.prepare(statistics(), parts_.bucketer.sums());
     }
-    UpdateSettings settings = parts_.sharded->settings(bucket);
-    settings.control = control();
-    parts_.optimizer.enqueue(parts_.store.trained_values(), gradients, settings);
+    if (parts_.sharded != nullptr) {
+      UpdateSettings settings = parts_.sharded->settings(index);
+      settings.control = control();
+      parts_.optimizer.enqueue(parts_.store.trained_values(), parts_.bucketer.sums(), settings);
+      return;
+    }
+    const Bucket& bucket = parts_.bucketer.buckets()[index];
+    parts_.optimizer.enqueue(parts_.store.trained_values(), parts_.plan.passing_gradients(index),
+                             {.control = control(),
+                              .weights = parts_.store.trained_weights(),
+                              .begin = bucket.offset,
+                              .end = bucket.offset + bucket.elements});
   }
 
   CudaContext& context_;
@@ -281,6 +292,8 @@ class CapturedStep final : public StepRunner {
   StepMailbox mailbox_{parts_.context};
   ContextTable<StepStatistics> statistics_;
   ContextTable<float> micro_sums_;
+  const bool updates_in_backward_ =
+      parts_.sharded != nullptr || parts_.plan.gradient_memory() == GradientMemory::passing;
   const bool waits_ = parts_.communicator.size() > 1;  // else there is nothing to wait for
   DeviceStopwatch gradient_wait_{context_};
   DeviceInput input_{context_, parts_.raw->layout, accumulate_};

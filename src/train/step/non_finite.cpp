@@ -2,15 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <ranges>
+
 #include "tensor/finite.h"
 
 namespace tandem {
 namespace {
 
-/// The name of the first parameter whose slice of `arena` is not finite; empty where none is.
+/// The name of the first parameter, in backward's order, whose slice of `arena` is not finite;
+/// empty where none is.
 std::string first_in(const ParameterStore& store, const Tensor& arena) {
   if (all_finite(store.context(), arena)) return {};
-  for (const Parameter& parameter : store.parameters()) {
+  for (const std::size_t index : std::views::reverse(store.model_order())) {
+    const Parameter& parameter = store.parameters()[index];
     const std::int64_t elements = parameter.shape.elements();
     if (parameter.offset + elements > arena.elements()) continue;
     if (!all_finite(store.context(), Tensor(arena.data<float>() + parameter.offset, {elements}))) {

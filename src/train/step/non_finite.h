@@ -12,8 +12,8 @@ namespace tandem {
 /// for a message; empty where all are finite.
 ///
 /// `gradients`: of that step, summed over the ranks, laid out as the store's; undefined where they
-/// are gone. Parameters lie in the order of backward, so that the first one whose gradient is not
-/// finite is then where backward went wrong; else nothing is known but that the step's update did
+/// are gone. The first one, in the order of backward, whose gradient is not finite is then where
+/// backward went wrong; else nothing is known but that the step's update did
 /// it.
 std::string non_finite_weights(const ParameterStore& store, std::int64_t step,
                                const Tensor& gradients);

@@ -16,6 +16,7 @@
 #include "parallel/replica_check.h"
 #include "parallel/shared_choices.h"
 #include "tensor/host_tensor.h"
+#include "train/step/gradient_memory.h"
 #include "train/step/memory_need.h"
 #include "train/step/non_finite.h"
 #include "train/step/shared_state.h"
@@ -47,13 +48,24 @@ std::vector<ParameterSlice> slices_of(std::span<const Parameter> parameters) {
 }
 
 std::vector<Bucket> buckets_of(const RunConfig& config, const ParameterStore& store,
-                               const Communicator& reduction) {
+                               const Communicator& reduction, GradientMemory memory) {
   const bool fast = reduction.sums_little_fast();
-  return cut_buckets(slices_of(store.trained()),
-                     {.first_bytes = config.first_bucket_bytes,
-                      .bytes = config.bucket_bytes.value_or(fast ? RunConfig::small_bucket_bytes
-                                                                 : RunConfig::usual_bucket_bytes),
-                      .taper = config.taper_buckets.value_or(fast)});
+  std::int64_t bytes = fast ? RunConfig::small_bucket_bytes : RunConfig::usual_bucket_bytes;
+  std::size_t apart = 0;
+  if (memory == GradientMemory::passing) {
+    // What backward leaves to another queue, weights, need not be kept for as long as the rest.
+    bytes = RunConfig::passing_bucket_bytes;
+    apart = store.first_trained_norm();
+  }
+  return cut_buckets(slices_of(store.trained()), {.first_bytes = config.first_bucket_bytes,
+                                                  .bytes = config.bucket_bytes.value_or(bytes),
+                                                  .taper = config.taper_buckets.value_or(fast),
+                                                  .apart = apart});
+}
+
+/// Undefined where the store has none.
+Tensor gradients_of(const ParameterStore& store, GradientMemory memory) {
+  return memory == GradientMemory::passing ? Tensor() : store.all_gradients();
 }
 
 /// What the bucketer needs to compress gradients; empty where it does not.
@@ -105,10 +117,12 @@ Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro
                  const std::optional<RawInput>& raw)
     : communicator_(communicator),
       graph_(prepared(config, graph)),
-      store_(graph_, context, true, config.freeze, config.precision),
+      gradient_memory_(gradient_memory(config, communicator.size(), !is_host(context))),
+      store_(graph_, context, gradient_memory_ != GradientMemory::passing, config.freeze,
+             config.precision),
       shared_(share_values(config, reduction, store_)),
       rank_sum_(config.sync_batch_norm ? std::make_unique<CommunicatorSum>(reduction) : nullptr),
-      buckets_(buckets_of(config, store_, reduction)),
+      buckets_(buckets_of(config, store_, reduction, gradient_memory_)),
       update_shares_(ShardedUpdate::shares(config, reduction, buckets_)),
       optimizer_(make_optimizer(config, store_, shared_, update_shares_)),
       average_(make_average(config, graph_, context)),
@@ -118,7 +132,7 @@ Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro
   if (update_shares_) {
     sharded_ = std::make_unique<ShardedUpdate>(reduction, store_, bucketer_, *update_shares_);
   }
-  exchange_bytes_ = reduction.attached_bytes(store_.all_gradients().elements());
+  exchange_bytes_ = reduction.attached_bytes(store_.trained_values().elements());
   share_ = measure_memory_share(communicator, context);
   check_same_plan(communicator, plan_entries(store_, buckets_));
   store_.initialize(config.seed);
@@ -147,15 +161,17 @@ Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro
 }
 
 StepPlanOptions Replica::plan_options(const RunConfig& config, std::int64_t micro_batch) {
-  // Other ranks may still read this one's gradients, or write their sums there, when its next step
-  // begins; and a host names the gradient that was not finite after the next forward.
-  const bool own_gradients = communicator_.size() == 1 && !is_host(store_.context());
+  std::vector<ParameterRange> groups;
+  if (gradient_memory_ == GradientMemory::passing) {
+    for (const Bucket& bucket : buckets_) groups.push_back({bucket.first, bucket.last});
+  }
   return {.batch = micro_batch,
           .training = true,
           .precision = config.precision,
           .label_smoothing = config.label_smoothing,
           .accumulation = config.accumulate > 1,
-          .lend_gradients = own_gradients && config.accumulate == 1,
+          .gradient_memory = gradient_memory_,
+          .gradient_groups = std::move(groups),
           .freeze_statistics = config.freeze_statistics,
           .rank_sum = rank_sum_.get(),
           .batch_groups = config.folded_ranks,
@@ -167,12 +183,12 @@ StepPlanOptions Replica::plan_options(const RunConfig& config, std::int64_t micr
 
 GradientBucketer Replica::make_bucketer(std::int64_t micro_batch, Communicator& reduction) {
   try {
-    return {reduction, store_.all_gradients(), slices_of(store_.trained()), buckets_,
-            as_bf16(compression_)};
+    return {reduction, gradients_of(store_, gradient_memory_), slices_of(store_.trained()),
+            buckets_, as_bf16(compression_)};
   } catch (const OutOfMemory& error) {
     const std::size_t allocated = state_bytes();
     exchange_bytes_ =
-        std::max(error.bytes(), reduction.attached_bytes(store_.all_gradients().elements()));
+        std::max(error.bytes(), reduction.attached_bytes(store_.trained_values().elements()));
     does_not_fit(micro_batch, 0, allocated);
     throw;
   }
@@ -199,10 +215,12 @@ std::size_t Replica::activations_by_few(const RunConfig& config, std::int64_t mi
     StepPlanOptions options = plan_options(config, few);
     options.norm_deferral = NormDeferral::as_of_many;
     options.norm_kernels = NormKernels::by_size;
-    options.lend_gradients = false;  // saves no more with many samples than the gradients take
+    // Lending saves no more with many samples than the gradients take.
+    if (gradient_memory_ == GradientMemory::lent) options.gradient_memory = GradientMemory::stored;
     const StepPlan plan(graph_, store_, store_.context(), options);
-    return plan.activation_bytes() / static_cast<std::size_t>(few) *
-           static_cast<std::size_t>(micro_batch);
+    const std::size_t fixed = plan.largest_gradient_group_bytes();
+    return fixed + (plan.activation_bytes() - fixed) / static_cast<std::size_t>(few) *
+                       static_cast<std::size_t>(micro_batch);
   } catch (const OutOfMemory&) {
     return 0;
   }
@@ -280,8 +298,8 @@ std::size_t Replica::state_bytes() const {
   const Tensor weights = store_.all_weights();
   const bool rounded = weights.raw() != store_.all_values().raw();
   const std::size_t values = store_.all_values().bytes() + (rounded ? weights.bytes() : 0);
-  return values * (average_ ? 2 : 1) +
-         store_.all_gradients().bytes() * (1 + optimizer_->state().size()) + compression_.bytes() +
+  return values * (average_ ? 2 : 1) + gradients_of(store_, gradient_memory_).bytes() +
+         store_.trained_values().bytes() * optimizer_->state().size() + compression_.bytes() +
          exchange_bytes_;
 }
 

@@ -115,6 +115,7 @@ class Replica {
   Communicator& communicator_;
   StepObserver* observer_ = nullptr;
   Graph graph_;
+  GradientMemory gradient_memory_;
   ParameterStore store_;
   SharedDevice* shared_;  // null unless the ranks of a device share their state
   std::unique_ptr<CommunicatorSum> rank_sum_;  // null without synchronised batch normalisation

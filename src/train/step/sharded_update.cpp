@@ -3,11 +3,11 @@
 #include <bit>
 #include <cstdint>
 #include <utility>
-#include <variant>
 
 #include "base/error.h"
 #include "base/hash.h"
 #include "parallel/replica_check.h"
+#include "train/step/gradient_memory.h"
 
 namespace tandem {
 namespace {
@@ -22,10 +22,8 @@ Tensor as_floats(const Tensor& arena) {
 }
 
 bool suits(const RunConfig& config) {
-  return config.sharded_update && config.optimizer.clip_norm == 0.0 &&
-         config.precision != Precision::fp16 && config.average.decay <= 0.0 &&
-         config.gradient_compression == GradientCompression::none &&
-         !std::holds_alternative<LarsOptions>(config.optimizer.rule);
+  return config.sharded_update && updates_one_by_one(config) && config.average.decay <= 0.0 &&
+         config.gradient_compression == GradientCompression::none;
 }
 
 }  // namespace
