@@ -109,7 +109,8 @@ std::string bench_json(const BenchResult& result) {
                {"global_batch", result.global_batch},
                {"micro_batch", result.micro_batch},
                {"accumulate", result.accumulate},
-               {"side_layers", result.side_layers}});
+               {"side_layers", result.side_layers},
+               {"updates_in_backward", result.updates_in_backward}});
   json["start"] = {{"device_seconds", result.device_seconds},
                    {"data_seconds", result.data_seconds},
                    {"model_seconds", result.model_seconds},

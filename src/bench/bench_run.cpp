@@ -103,6 +103,7 @@ class Bench {
     result_.state_bytes = parts_.replica.state_bytes();
     result_.activation_bytes = parts_.replica.plan().activation_bytes();
     result_.side_layers = parts_.replica.plan().side_layers();
+    result_.updates_in_backward = parts_.replica.updates_in_backward();
   }
 
   const Batch* loaded() {

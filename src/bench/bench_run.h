@@ -70,6 +70,7 @@ struct BenchResult {
   std::size_t state_bytes = 0;
   std::size_t activation_bytes = 0;
   std::size_t side_layers = 0;                ///< see StepPlan::side_layers()
+  bool updates_in_backward = false;           ///< see Replica::updates_in_backward()
   std::optional<std::size_t> device_bytes{};  ///< in use on the GPU, by whatever runs there
   std::size_t process_bytes = 0;              ///< of the host, at most so far
 

@@ -92,6 +92,11 @@ std::string phases(const BenchResult& result) {
     text += several ? fmt::format("   {:>17.3f}\n", milliseconds(longest[p])) : "\n";
   }
   text += fmt::format("{:<22} {:>11.3f}\n", "sum", milliseconds(all));
+  if (result.updates_in_backward) {
+    text +=
+        fmt::format("(weights are updated within backward; {} = false tells the update apart)\n",
+                    several ? "parallel.sharded_update" : "train.update_in_backward");
+  }
   if (result.times.recording_seconds > 0.0) {
     text += fmt::format("({:.2f} us for recording a moment are taken off each)\n",
                         1e6 * result.times.recording_seconds);

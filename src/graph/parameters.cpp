@@ -117,13 +117,13 @@ void ParameterStore::place_gradients(const ArenaSource& source) {
 void ParameterStore::initialize(std::uint64_t seed) {
   std::vector<Draw> draws;
   HostTensor values(*context_, all_values());
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const std::span<float> all = values.tensor().span<float>().subspan(
-        static_cast<std::size_t>(parameters_[i].offset),
-        static_cast<std::size_t>(parameters_[i].shape.elements()));
+  for (const Parameter& parameter : parameters_) {
+    const std::span<float> all =
+        values.tensor().span<float>().subspan(static_cast<std::size_t>(parameter.offset),
+                                              static_cast<std::size_t>(parameter.shape.elements()));
     for (std::size_t begin = 0; begin < all.size(); begin += draw_elements) {
-      draws.push_back({&parameters_[i], begin,
-                       all.subspan(begin, std::min(draw_elements, all.size() - begin))});
+      draws.push_back(
+          {&parameter, begin, all.subspan(begin, std::min(draw_elements, all.size() - begin))});
     }
   }
 #pragma omp parallel for schedule(dynamic)

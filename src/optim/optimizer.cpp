@@ -1,7 +1,6 @@
 #include "optim/optimizer.h"
 
 #include <algorithm>
-#include <cstdint>
 
 #include "base/error.h"
 #include "device/memory.h"
@@ -22,9 +21,7 @@ const float* arena_of(const Tensor& gradients, std::int64_t arena_elements,
   if (gradients.elements() == arena_elements) return gradients.data<float>();
   const std::int64_t end = std::min(settings.end, arena_elements);
   check_arena(gradients, end - settings.begin, "gradients");
-  // As a number: there is no object before the first of them.
-  return reinterpret_cast<const float*>(reinterpret_cast<std::uintptr_t>(gradients.raw()) -
-                                        static_cast<std::size_t>(settings.begin) * sizeof(float));
+  return gradients.data<float>() - settings.begin;
 }
 
 void check_weights(const AnyContext& context, const Tensor& weights, const Tensor& parameters) {

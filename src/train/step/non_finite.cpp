@@ -2,7 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <ranges>
+#include <algorithm>
+#include <vector>
 
 #include "tensor/finite.h"
 
@@ -13,7 +14,9 @@ namespace {
 /// empty where none is.
 std::string first_in(const ParameterStore& store, const Tensor& arena) {
   if (all_finite(store.context(), arena)) return {};
-  for (const std::size_t index : std::views::reverse(store.model_order())) {
+  std::vector<std::size_t> order(store.model_order().begin(), store.model_order().end());
+  std::ranges::reverse(order);
+  for (const std::size_t index : order) {
     const Parameter& parameter = store.parameters()[index];
     const std::int64_t elements = parameter.shape.elements();
     if (parameter.offset + elements > arena.elements()) continue;

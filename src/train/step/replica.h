@@ -85,6 +85,10 @@ class Replica {
   Optimizer& optimizer() { return *optimizer_; }
   /// Whether each rank updates a share (train/step/sharded_update.h).
   bool updates_shares() const { return sharded_ != nullptr; }
+  /// Whether weights are updated, bucket after bucket, before backward ends.
+  bool updates_in_backward() const {
+    return updates_shares() || gradient_memory_ == GradientMemory::passing;
+  }
   /// Null without train.ema_decay.
   WeightAverage* average() { return average_ ? &*average_ : nullptr; }
   /// What is evaluated: the average where there is one.

@@ -23,7 +23,7 @@ std::vector<std::size_t> state_sizes(const RunConfig& config, const ParameterSto
   std::vector<std::size_t> sizes{store.all_values().bytes()};
   const Tensor weights = store.all_weights();
   if (weights.raw() != store.all_values().raw()) sizes.push_back(weights.bytes());
-  sizes.insert(sizes.end(), state_arenas(config.optimizer), store.all_gradients().bytes());
+  sizes.insert(sizes.end(), state_arenas(config.optimizer), store.trained_values().bytes());
   return sizes;
 }
 
@@ -63,7 +63,7 @@ SharedDevice* share_values(const RunConfig& config, Communicator& reduction,
   // Each rank's gradients, and their sums.
   std::vector<std::size_t> all = state;
   all.insert(all.end(), static_cast<std::size_t>(device->members()) + 1,
-             store.all_gradients().bytes());
+             store.trained_values().bytes());
   const bool gradients_too = reduction.is_host() && device->has_room(all);
   if (!gradients_too && !device->has_room(state)) {
     say(reduction, "each rank keeps weights and optimizer state of its own", sum(state));
@@ -83,7 +83,7 @@ SharedDevice* share_values(const RunConfig& config, Communicator& reduction,
 std::unique_ptr<Optimizer> make_optimizer(const RunConfig& config, ParameterStore& store,
                                           SharedDevice* device,
                                           const std::optional<std::vector<ArenaRange>>& shares) {
-  const std::int64_t elements = store.all_gradients().elements();
+  const std::int64_t elements = store.trained_values().elements();
   std::vector<ParameterGroupSlice> slices = parameter_groups(config.optimizer, store);
   if (device != nullptr) {
     slices =
