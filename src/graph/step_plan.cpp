@@ -43,6 +43,7 @@ class StepPlan::Builder {
     }
     if (sums == GradientSums::in_place) {
       for (Writer& writer : writers_) writer.by_temporary = false;
+      kernels_read_outputs_ = false;
     }
     return bytes_of_tensors();
   }
@@ -260,6 +261,12 @@ class StepPlan::Builder {
     }
   }
 
+  /// Before kernels are made, of a device: no, for what is needed at least.
+  bool may_read_output(int i) {
+    const LayerKernel* kernel = step(i).kernel.get();
+    return kernel != nullptr ? kernel->reads_output() : kernels_read_outputs_;
+  }
+
   /// An output lives until its last reader: a later layer, the loss, or a backward pass.
   void request_activations() {
     std::vector<int> last(static_cast<std::size_t>(count_));
@@ -267,7 +274,8 @@ class StepPlan::Builder {
       const BackwardNeeds needs = node(i).layer->backward_needs();
       const bool backward = step(i).backward;
       // What a normalisation was left with is its input, which backward reads.
-      const bool kept = backward && (needs.output || step(i).norm_left_to >= 0);
+      const bool kept =
+          backward && ((needs.output && may_read_output(i)) || step(i).norm_left_to >= 0);
       last[static_cast<std::size_t>(i)] = kept ? backward_tick(i) : i;
       for (std::size_t slot = 0; slot < node(i).inputs.size(); ++slot) {
         const int input = node(i).inputs[slot];
@@ -443,6 +451,7 @@ class StepPlan::Builder {
   int count_;
   std::vector<Step> steps_;
   std::shared_ptr<SideQueue> side_;
+  bool kernels_read_outputs_ = is_host(context_);
   std::vector<Writer> writers_;
   std::vector<GradientOwner> owners_;  // of passing gradients, by trained parameter
   std::vector<Tensor> groups_;

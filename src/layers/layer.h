@@ -50,7 +50,7 @@ struct BufferSpec {
 /// and gives the rest away.
 struct BackwardNeeds {
   bool inputs = false;
-  bool output = false;
+  bool output = false;  ///< if its kernel does (LayerKernel::reads_output())
   /// Of the inputs the first one alone is read.
   bool first_input_alone = false;
 
@@ -142,6 +142,8 @@ class LayerKernel {
   virtual ~LayerKernel() = default;
   virtual KernelMemory memory() const { return {}; }
   virtual void forward(const ForwardArgs& args) = 0;
+  /// Whether backward() reads the output, which it may only where Layer::backward_needs() says so.
+  virtual bool reads_output() const { return true; }
   /// Only for kernels prepared for training, after a forward on the same tensors.
   virtual void backward(const BackwardArgs& args) = 0;
   /// Whether backward() leaves out gradients of parameters that backward_weights() then computes.

@@ -150,7 +150,7 @@ KernelResult run_cuda_kernel(AnyContext& context, const Layer& layer, const Kern
       }
     }
     const BackwardNeeds needs = layer.backward_needs();
-    if (!needs.output) bench.spoil(y);
+    if (!needs.output || !kernel->reads_output()) bench.spoil(y);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (!needs.input(i)) bench.spoil(inputs[i]);
     }

@@ -145,6 +145,7 @@ class ConvBnTraining : public LayerKernel {
     if (weight_gradient_ && !split_) backward_weights(args);
   }
 
+  bool reads_output() const override { return defers_ || norm_.reads_result(); }
   bool splits_backward() const override { return split_; }
   bool leaves_gradient(std::size_t parameter) const override { return split_ && parameter == 0; }
 

@@ -55,8 +55,7 @@ class CudaBatchNorm {
 
   struct Backward {
     Tensor x;
-    /// The result; read behind a residual and an activation alone, and not where bits of it are
-    /// saved.
+    /// The result, if it is read.
     Tensor y{};
     Tensor output_gradient;    ///< may be overwritten
     Tensor second_gradient{};  ///< undefined where not wanted
@@ -69,6 +68,11 @@ class CudaBatchNorm {
     std::byte* scratch = nullptr;
   };
   void backward(const Backward& args);
+  /// Whether backward() reads `y`.
+  bool reads_result() const {
+    return setup_.use == SecondInput::residual && setup_.activation != Activation::none &&
+           !saves_passes_;
+  }
 
  private:
   /// The table and the running statistics; x too, where it is the product's result.
