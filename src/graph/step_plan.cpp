@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "device/memory.h"
 #include "device/open_context.h"
 #include "device/out_of_memory.h"
 #include "graph/gradient_groups.h"
