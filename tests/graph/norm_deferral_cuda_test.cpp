@@ -150,6 +150,19 @@ class NormDeferralCudaTest : public testing::Test {
     return std::sqrt(squares / norm);
   }
 
+  /// Whether a reader's backward would else keep what is normalised for it; others' is given away
+  /// either way.
+  static bool saves_memory(const Graph& graph, const std::vector<int>& readers) {
+    for (std::size_t i = 0; i < readers.size(); ++i) {
+      if (readers[i] < 0) continue;
+      const Node& reader = graph.nodes()[static_cast<std::size_t>(readers[i])];
+      const auto slot = std::ranges::find(reader.inputs, static_cast<int>(i));
+      const auto input = static_cast<std::size_t>(slot - reader.inputs.begin());
+      if (reader.layer->backward_needs().input(input)) return true;
+    }
+    return false;
+  }
+
   /// The results of a plan that leaves no normalisation, and of one that does.
   std::pair<Results, Results> both(const Graph& graph, const Mode& mode, NormDeferral deferral,
                                    std::ptrdiff_t least, std::ptrdiff_t most) {
@@ -163,7 +176,11 @@ class NormDeferralCudaTest : public testing::Test {
     EXPECT_EQ(left.evaluation_deferred,
               std::ranges::count_if(readers, [](int reader) { return reader >= 0; }))
         << "in evaluation all that can";
-    EXPECT_LT(left.bytes, own.bytes + mode.slack);
+    if (saves_memory(graph, readers)) {
+      EXPECT_LT(left.bytes, own.bytes + mode.slack);
+    } else {
+      EXPECT_LT(left.bytes, own.bytes + own.bytes / 100 + mode.slack) << "tables";
+    }
     const auto finite = [](float value) { return std::isfinite(value); };
     EXPECT_TRUE(std::ranges::all_of(own.gradients, finite));
     EXPECT_TRUE(std::ranges::any_of(own.gradients, [](float value) { return value != 0.0F; }));
