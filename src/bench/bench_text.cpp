@@ -155,6 +155,10 @@ std::string layers(const BenchResult& result, bool every_layer) {
         "train.side_stream = \"never\" tells them)\n",
         result.side_layers);
   }
+  if (result.updates_in_backward && result.side_layers == 0) {
+    text +=
+        "(where a layer completes a bucket of gradients, its time has the bucket's update in it)\n";
+  }
   return text;
 }
 

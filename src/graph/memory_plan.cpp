@@ -84,8 +84,14 @@ MemoryPlan place_in_order(std::span<const BufferLifetime> buffers,
   return plan;
 }
 
-/// Of what lives together for certain at one tick, as it is aligned; below that no plan goes.
-std::size_t largest_sum(std::span<const BufferLifetime> buffers) {
+}  // namespace
+
+bool live_together(const BufferLifetime& a, const BufferLifetime& b) {
+  const bool aside = a.aside_last >= 0 && b.aside_last >= 0;
+  return a.first <= (aside ? b.aside_last : b.last) && b.first <= (aside ? a.aside_last : a.last);
+}
+
+std::size_t least_memory(std::span<const BufferLifetime> buffers) {
   std::size_t largest = 0;
   for (const BufferLifetime& at : buffers) {
     std::size_t sum = 0;
@@ -98,21 +104,14 @@ std::size_t largest_sum(std::span<const BufferLifetime> buffers) {
   return largest;
 }
 
-}  // namespace
-
-bool live_together(const BufferLifetime& a, const BufferLifetime& b) {
-  const bool aside = a.aside_last >= 0 && b.aside_last >= 0;
-  return a.first <= (aside ? b.aside_last : b.last) && b.first <= (aside ? a.aside_last : a.last);
-}
-
 MemoryPlan plan_memory(std::span<const BufferLifetime> buffers, const LentMemory& lent) {
   MemoryPlan best = place_in_order(buffers, ordered(buffers, larger), {});
-  const std::size_t least = largest_sum(buffers);
+  const std::size_t least = lent.bytes > 0 ? 0 : least_memory(buffers);
   for (const Before before : {larger, larger_and_longer, earlier}) {
     std::vector<std::size_t> order = ordered(buffers, before);
     // What reached highest is placed first in the next round.
     constexpr int rounds = 32;
-    for (int round = 0; round < rounds && (lent.bytes > 0 || best.bytes > least); ++round) {
+    for (int round = 0; round < rounds && best.bytes > least; ++round) {
       const MemoryPlan plan = place_in_order(buffers, order, lent);
       if (plan.bytes < best.bytes) best = plan;
       const auto highest = std::ranges::max_element(

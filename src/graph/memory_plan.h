@@ -12,7 +12,7 @@ struct BufferLifetime {
   int first = 0;
   int last = 0;
   /// Of a buffer that only a second queue touches, where things go on later, but in the order of
-  /// the ticks at which they are given to it: the last of these. Else -1.
+  /// the ticks at which they are given to it: the last of these, at most `last`. Else -1.
   int aside_last = -1;
 };
 
@@ -43,10 +43,15 @@ struct MemoryPlan {
   std::size_t lent_bytes = 0;
 };
 
+/// What buffers take at least, whatever their places: the largest sum, as they are aligned, of
+/// those that live together at one tick.
+std::size_t least_memory(std::span<const BufferLifetime> buffers);
+
 /// Places buffers, largest first, each at the lowest aligned offset that is free throughout its
-/// life ("greedy by size", Pisarchyk and Lee 2020), and then in other orders, of which the best one
-/// counts. Without a loan the result is never below the largest sum of buffers alive at one tick
-/// and in practice close to it. With one it is never above what it would be without.
+/// life ("greedy by size", Pisarchyk and Lee 2020), then in other orders, and in each of these
+/// again with what reached highest placed first; the best one counts. Without a loan the result is
+/// never below least_memory() and in practice close to it. With one it is never above what the
+/// largest first would take without.
 MemoryPlan plan_memory(std::span<const BufferLifetime> buffers, const LentMemory& lent = {});
 
 }  // namespace tandem

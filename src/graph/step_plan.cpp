@@ -37,12 +37,12 @@ class StepPlan::Builder {
     check_gradient_groups(options.gradient_groups, passes() ? store.trained().size() : 0);
   }
 
-  std::size_t least_bytes(GradientSums sums) {
+  std::size_t least_bytes(Kernels kernels) {
     if (options_.training) {
       find_backward();
       find_writers();
     }
-    if (sums == GradientSums::in_place) {
+    if (kernels == Kernels::of_any_device) {
       for (Writer& writer : writers_) writer.by_temporary = false;
       kernels_read_outputs_ = false;
     }
@@ -120,7 +120,9 @@ class StepPlan::Builder {
   /// At least: kernels that compute aside make some live longer, so that they are asked for again.
   std::size_t bytes_of_tensors() {
     request_tensors();
-    const std::size_t bytes = plan_memory(lifetimes_, lent()).bytes;
+    const LentMemory loan = lent();
+    const std::size_t bytes =
+        loan.bytes == 0 ? least_memory(lifetimes_) : plan_memory(lifetimes_, loan).bytes;
     lifetimes_.clear();
     targets_.clear();
     return bytes;
@@ -473,8 +475,8 @@ StepPlan::~StepPlan() = default;
 
 std::size_t StepPlan::least_activation_bytes(const Graph& graph, ParameterStore& parameters,
                                              AnyContext& context, const StepPlanOptions& options,
-                                             GradientSums sums) {
-  return Builder(graph, parameters, context, options).least_bytes(sums);
+                                             Kernels kernels) {
+  return Builder(graph, parameters, context, options).least_bytes(kernels);
 }
 
 }  // namespace tandem

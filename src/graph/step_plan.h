@@ -55,7 +55,8 @@ struct StepPlanOptions {
   bool accumulation = false;
   /// Others than stored only for training without accumulation.
   GradientMemory gradient_memory = GradientMemory::stored;
-  /// Of passing gradients: the groups, which follow each other and are all trained parameters.
+  /// Of passing gradients: the groups, which follow each other and are all trained parameters; the
+  /// plan's constructor throws Error where they are not.
   std::vector<ParameterRange> gradient_groups{};
   /// Memory of the context's, aligned as an Arena, that the plan may take beside its own: what is
   /// there before a pass is destroyed by it, and nobody else writes there between a forward() and
@@ -106,15 +107,15 @@ class StepPlan {
   StepPlan(const StepPlan&) = delete;
   StepPlan& operator=(const StepPlan&) = delete;
 
-  /// How the gradients of a value that several layers read are summed: as the context's layers can,
-  /// or in place wherever a layer of any device might.
-  enum class GradientSums : std::uint8_t { as_here, in_place };
+  /// Whose kernels a bound is of: the context's, or any device's, which may sum the gradients of a
+  /// value that several layers read in place, and read no output in backward.
+  enum class Kernels : std::uint8_t { as_here, of_any_device };
   /// Bytes that activations and their gradients take at least in such a plan, which what kernels
-  /// need beside them comes on top of. Makes no kernels and allocates nothing. With sums in place
-  /// also of a device that this process has not opened, whatever the context.
+  /// need beside them comes on top of. Makes no kernels and allocates nothing. With those of any
+  /// device also for one that this process has not opened, whatever the context.
   static std::size_t least_activation_bytes(const Graph& graph, ParameterStore& parameters,
                                             AnyContext& context, const StepPlanOptions& options,
-                                            GradientSums sums = GradientSums::as_here);
+                                            Kernels kernels = Kernels::as_here);
 
   /// Runs the model and the loss. images (batch, H, W, C) of the activations' dtype and targets of
   /// the batch, in the context's memory; the first
@@ -151,11 +152,10 @@ class StepPlan {
 
   std::int64_t batch() const { return options_.batch; }
   GradientMemory gradient_memory() const { return options_.gradient_memory; }
-  /// Where passing gradients of a group lie, f32, laid out as that part of the store's arenas. What
-  /// lies between parameters is anything.
+  /// Where passing gradients of a group lie: f32, laid out as that part of the store's arenas, from
+  /// its first parameter's offset to its last one's end. What lies between parameters is anything.
+  /// Throws std::out_of_range where there is no such group.
   const Tensor& passing_gradients(std::size_t group) const { return gradient_groups_.at(group); }
-  /// 0 where none pass.
-  std::size_t largest_gradient_group_bytes() const;
   /// Bytes of activations, their gradients and scratch, less those that lie in lent or spare
   /// memory.
   std::size_t activation_bytes() const { return memory_.bytes(); }

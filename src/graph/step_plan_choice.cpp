@@ -53,6 +53,8 @@ std::string key_of(const Graph& graph, const ParameterStore& parameters,
                   static_cast<int>(options.gradient_memory), options.batch_groups,
                   static_cast<int>(options.side_work), static_cast<int>(options.norm_deferral),
                   static_cast<int>(options.norm_kernels));
+  for (const ParameterRange& group : options.gradient_groups)
+    text += fmt::format(" {}", group.last);
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.nodes()[i];
     text +=
@@ -210,7 +212,7 @@ class StepChoice {
   }
 
   /// As chosen. Where the memory is less than when it was, first with normalisations left by size,
-  /// which takes less, then all by size.
+  /// which may take less, then all by size.
   void make_kept() {
     const StepWay way = kept();
     StepWay smaller = way;

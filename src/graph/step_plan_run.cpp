@@ -167,12 +167,6 @@ std::vector<bool> StepPlan::deferred_norms() const {
   return deferred;
 }
 
-std::size_t StepPlan::largest_gradient_group_bytes() const {
-  std::size_t largest = 0;
-  for (const Tensor& group : gradient_groups_) largest = std::max(largest, group.bytes());
-  return largest;
-}
-
 Tensor StepPlan::logits() const { return steps_.back().output; }
 
 }  // namespace tandem

@@ -109,8 +109,8 @@ void GradientBucketer::update_shares(PeerDevices& peers, std::function<void(std:
 }
 
 void GradientBucketer::update_each(std::function<void(std::size_t)> update) {
-  TANDEM_CHECK(!in_step_ && communicator_.size() == 1,
-               "buckets of a step under way, or of {} ranks, are each updated",
+  TANDEM_CHECK(!in_step_, "buckets of a step under way are each updated");
+  TANDEM_CHECK(communicator_.size() == 1, "buckets of {} ranks are each updated",
                communicator_.size());
   update_ = std::move(update);
 }

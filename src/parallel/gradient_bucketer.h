@@ -109,7 +109,8 @@ class GradientBucketer {
   void update_shares(PeerDevices& peers, std::function<void(std::size_t bucket)> update);
 
   /// Of one rank: from the next step on `update(b)` enqueues what is done with the gradients of
-  /// bucket b, and is called once all of these are ready, in the order of buckets.
+  /// bucket b, and is called once all of these are ready, in the order of buckets. Throws Error of
+  /// several ranks, or within a step.
   void update_each(std::function<void(std::size_t bucket)> update);
 
   /// Throws Error where the step before was not finished.

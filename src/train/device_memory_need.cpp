@@ -64,7 +64,7 @@ std::optional<DeviceMemoryNeed> least_device_memory(const RunConfig& config,
                                                        .precision = config.precision,
                                                        .accumulation = config.accumulate > 1,
                                                        .batch_groups = config.folded_ranks},
-                                                      StepPlan::GradientSums::in_place);
+                                                      StepPlan::Kernels::of_any_device);
   return need;
 }
 

@@ -33,9 +33,8 @@ std::string model_text(const RunConfig& config) {
 /// and how often something is done or written.
 std::string step_text(const RunConfig& config) {
   return fmt::format(
-      "device {} threads {} side work {} in backward {} optimizer {} clipped {} averaged {} sync "
-      "{} "
-      "frozen {} {}",
+      "device {} threads {} side work {} in backward {} optimizer {} clipped {} averaged {} "
+      "sync {} frozen {} {}",
       static_cast<int>(config.device), config.threads, static_cast<int>(config.side_work),
       config.update_in_backward, config.optimizer.rule.index(), config.optimizer.clip_norm > 0.0,
       config.average.decay > 0.0, config.sync_batch_norm, fmt::join(config.freeze.prefixes(), ","),

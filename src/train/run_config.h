@@ -50,9 +50,8 @@ namespace tandem {
 /// | train.precision | "fp32" (default), "tf32", "bf16" or "fp16"; others than fp32 on GPUs alone |
 /// | train.side_stream | "auto" (default), "by_size", "never", "always": whose weight gradients a
 ///   GPU computes beside the rest of backward (SideWork in graph/step_plan.h) |
-/// | train.update_in_backward | a rank that has a GPU and all of the batch to itself updates
-/// weights
-///   while backward still computes the gradients of others, default true |
+/// | train.update_in_backward | a single rank with a GPU updates weights while backward still
+///   computes the gradients of others, where it can (train/step/gradient_memory.h), default true |
 /// | train.tensorboard | TensorBoard event files beside metrics.jsonl, default true |
 /// | train.init | weights to start from, default none: by train.seed |
 /// | train.init_skip | beginnings of names that start anew instead, default none |

@@ -197,8 +197,13 @@ class EarlyQueue final : public SideQueue {
   std::size_t cache_bytes() const override { return 0; }
 };
 
-TEST_F(SideWorkTest, PassesGradientsOnBeforeTheirMemoryIsGivenAway) {
-  ParameterStore store(graph_, context_, true);
+class SideWorkOfPassingGradients : public SideWorkTest, public testing::WithParamInterface<bool> {};
+
+TEST_P(SideWorkOfPassingGradients, IsDoneBeforeTheirMemoryIsGivenAway) {
+  const bool freezes = GetParam();
+  ParameterStore store(
+      graph_, context_, true,
+      freezes ? NamePrefixes({"stem", "block0", "block2.first", "fc"}) : NamePrefixes());
   store.initialize(1);
   const Batch batch(graph_, 6, 1);
   StepPlanOptions options = this->options(SideWork::never);
@@ -246,6 +251,8 @@ TEST_F(SideWorkTest, PassesGradientsOnBeforeTheirMemoryIsGivenAway) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Freezing, SideWorkOfPassingGradients, testing::Bool());
 
 TEST_F(SideWorkTest, TakesLayersThatFitInTheCache) {
   ParameterStore store(graph_, context_, true);

@@ -49,6 +49,20 @@ TEST(CutBuckets, TaperedOnesTakeHalfOfWhatIsLeftUntilTheyAreSmall) {
                      {80, 81, 800, 10}}));
 }
 
+TEST(CutBuckets, NoneHoldsWhatIsToBeApart) {
+  const auto slices = in_a_row({10, 10, 10, 10});
+  const auto cut = [&](std::size_t apart, bool taper) {
+    return cut_buckets(slices, {.first_bytes = 400, .bytes = 400, .taper = taper, .apart = apart});
+  };
+  const Buckets one{{0, 4, 0, 40}};
+  for (const bool taper : {false, true}) {
+    EXPECT_EQ(cut(2, taper), (Buckets{{0, 2, 0, 20}, {2, 4, 20, 20}}));
+    EXPECT_EQ(cut(3, taper), (Buckets{{0, 3, 0, 30}, {3, 4, 30, 10}}));
+    EXPECT_EQ(cut(0, taper), one);
+    EXPECT_EQ(cut(4, taper), one) << "there is no such slice";
+  }
+}
+
 TEST(CutBuckets, AParameterBeyondTheLimitHasABucketOfItsOwn) {
   const auto slices = in_a_row({10, 300, 5, 5, 99, 101, 3});
   EXPECT_EQ(cut_buckets(slices, {.first_bytes = 80, .bytes = 400}),

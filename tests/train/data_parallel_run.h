@@ -41,7 +41,7 @@ struct SmallRun {
   bool sharded_update = true;      ///< where ranks can
   bool update_in_backward = true;  ///< where one rank can
   double average_decay = 0.0;      ///< of the weights; 0: none
-  std::int64_t bucket_bytes = 0;   ///< of gradients; 0: as usual, which is one bucket
+  std::int64_t bucket_bytes = 0;   ///< of gradients; 0: as usual, which is one bucket or two
   /// Done before each step, which is counted from 0; may be empty.
   std::function<void(int step)> before_step{};
   /// Done after the last step, before replicas are compared; may be empty.

@@ -210,17 +210,22 @@ std::unique_ptr<StepPlan> Replica::make_plan(const RunConfig& config, std::int64
 
 std::size_t Replica::activations_by_few(const RunConfig& config, std::int64_t micro_batch) {
   const std::int64_t few = config.folded_ranks * std::max(32 / config.folded_ranks, 1);
-  if (is_host(store_.context()) || micro_batch <= few) return 0;
+  if (is_host(store_.context()) || micro_batch <= 2 * few) return 0;
+  StepPlanOptions options = plan_options(config, few);
+  options.norm_deferral = NormDeferral::as_of_many;
+  options.norm_kernels = NormKernels::by_size;
+  // Lending saves no more with many samples than the gradients take.
+  if (gradient_memory_ == GradientMemory::lent) options.gradient_memory = GradientMemory::stored;
+  const auto bytes_of = [&](std::int64_t samples) {
+    options.batch = samples;
+    return StepPlan(graph_, store_, store_.context(), options).activation_bytes();
+  };
   try {
-    StepPlanOptions options = plan_options(config, few);
-    options.norm_deferral = NormDeferral::as_of_many;
-    options.norm_kernels = NormKernels::by_size;
-    // Lending saves no more with many samples than the gradients take.
-    if (gradient_memory_ == GradientMemory::lent) options.gradient_memory = GradientMemory::stored;
-    const StepPlan plan(graph_, store_, store_.context(), options);
-    const std::size_t fixed = plan.largest_gradient_group_bytes();
-    return fixed + (plan.activation_bytes() - fixed) / static_cast<std::size_t>(few) *
-                       static_cast<std::size_t>(micro_batch);
+    // Gradients that pass, and some of the kernels' scratch, do not grow with the batch.
+    const std::size_t of_few = bytes_of(few);
+    const std::size_t more = std::max(bytes_of(2 * few), of_few) - of_few;
+    return of_few +
+           more * static_cast<std::size_t>(micro_batch - few) / static_cast<std::size_t>(few);
   } catch (const OutOfMemory&) {
     return 0;
   }

@@ -105,7 +105,7 @@ class Replica {
  private:
   StepPlanOptions plan_options(const RunConfig& config, std::int64_t micro_batch);
   std::unique_ptr<StepPlan> make_plan(const RunConfig& config, std::int64_t micro_batch);
-  /// Bytes of activations for so many samples, by what a plan for a few of them takes: what kernels
+  /// Bytes of activations for so many samples, by what plans for a few of them take: what kernels
   /// need is known only once they are chosen. 0 where that cannot be told.
   std::size_t activations_by_few(const RunConfig& config, std::int64_t micro_batch);
   /// Throws InputError where the device has not the memory for what exchanging gradients takes.
