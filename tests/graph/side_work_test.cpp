@@ -197,62 +197,97 @@ class EarlyQueue final : public SideQueue {
   std::size_t cache_bytes() const override { return 0; }
 };
 
-class SideWorkOfPassingGradients : public SideWorkTest, public testing::WithParamInterface<bool> {};
-
-TEST_P(SideWorkOfPassingGradients, IsDoneBeforeTheirMemoryIsGivenAway) {
-  const bool freezes = GetParam();
-  ParameterStore store(
-      graph_, context_, true,
-      freezes ? NamePrefixes({"stem", "block0", "block2.first", "fc"}) : NamePrefixes());
-  store.initialize(1);
-  const Batch batch(graph_, 6, 1);
-  StepPlanOptions options = this->options(SideWork::never);
-  options.accumulation = false;
-  StepPlan plain(graph_, store, context_, options);
-  plain.forward(batch.images(), batch.targets(), 6);
-  plain.backward(false, {});
-  const auto wanted = copy_of(store.all_gradients());
-  options.side_work = SideWork::always;
-  options.gradient_memory = GradientMemory::passing;
-  const std::size_t all = store.trained().size();
-  for (const std::size_t size : {1U, 2U, 5U}) {
-    options.gradient_groups.clear();
-    for (std::size_t first = 0; first < all; first += size) {
-      options.gradient_groups.push_back({first, std::min(first + size, all)});
-    }
-    for (const bool late : {false, true}) {
-      SCOPED_TRACE(std::to_string(size) + (late ? " late" : " early"));
-      options.side_queue = std::make_shared<EarlyQueue>();
-      if (late) options.side_queue = std::make_shared<LateQueue>();
-      StepPlan plan(graph_, store, context_, options);
-      EXPECT_GT(plan.side_layers(), 5U);
-      std::ranges::fill(plan.memory(), std::byte{0xff});
-      plan.forward(batch.images(), batch.targets(), 6);
-      std::vector<float> found(wanted.size(), 0.0F);
-      std::size_t group = 0;
-      std::size_t next = 0;
-      plan.backward(false, [&](std::span<const std::size_t> parameters) {
-        next += parameters.size();  // in the arena's order, without normalisations
-        for (; group < options.gradient_groups.size(); ++group) {
-          const ParameterRange range = options.gradient_groups[group];
-          if (range.last > next) break;
-          const auto begin = store.trained()[range.first].offset;
-          for (std::size_t p = range.first; p < range.last; ++p) {
-            const Parameter& parameter = store.trained()[p];
-            const auto part = plan.passing_gradients(group).span<float>().subspan(
-                static_cast<std::size_t>(parameter.offset - begin),
-                static_cast<std::size_t>(parameter.shape.elements()));
-            std::ranges::copy(part, found.begin() + static_cast<std::ptrdiff_t>(parameter.offset));
-          }
-        }
-      });
-      EXPECT_EQ(next, all);
-      EXPECT_EQ(found, wanted);
-    }
+/// Ten convolutions that compute nothing aside, below two that do.
+Graph partly_split_model() {
+  Graph graph("partly split", {1, 8, 8, 3});
+  int top = Node::model_input;
+  for (int layer = 0; layer < 12; ++layer) {
+    const Conv2dOptions options{.out_channels = 6, .window = {.kernel = 3, .padding = 1}};
+    LayerPtr conv = std::make_shared<Conv2d>(options);
+    if (layer >= 10) conv = std::make_shared<SplitConv2d>(options);
+    top = graph.add("conv" + std::to_string(layer), conv, {top});
   }
+  top = graph.add("pool", std::make_shared<GlobalAveragePool>(), {top});
+  graph.add("fc", std::make_shared<Linear>(3, true), {top});
+  return graph;
 }
 
-INSTANTIATE_TEST_SUITE_P(Freezing, SideWorkOfPassingGradients, testing::Bool());
+class PassingGradientsWithSideWork : public SideWorkTest {
+ protected:
+  /// Groups of so many parameters.
+  static std::vector<ParameterRange> groups_of(const ParameterStore& store, std::size_t size) {
+    std::vector<ParameterRange> groups;
+    const std::size_t all = store.trained().size();
+    for (std::size_t first = 0; first < all; first += size) {
+      groups.push_back({first, std::min(first + size, all)});
+    }
+    return groups;
+  }
+
+  /// What backward gives group after group, laid out as the store's gradients.
+  static std::vector<float> passed(StepPlan& plan, const ParameterStore& store,
+                                   std::span<const ParameterRange> groups) {
+    std::vector<float> gradients(static_cast<std::size_t>(store.trained_values().elements()), 0.0F);
+    std::size_t group = 0;
+    std::size_t told = 0;
+    plan.backward(false, [&](std::span<const std::size_t> parameters) {
+      told += parameters.size();  // in the arena's order, without normalisations
+      for (; group < groups.size() && groups[group].last <= told; ++group) {
+        const auto begin = store.trained()[groups[group].first].offset;
+        for (std::size_t p = groups[group].first; p < groups[group].last; ++p) {
+          const Parameter& parameter = store.trained()[p];
+          const auto part = plan.passing_gradients(group).span<float>().subspan(
+              static_cast<std::size_t>(parameter.offset - begin),
+              static_cast<std::size_t>(parameter.shape.elements()));
+          std::ranges::copy(part,
+                            gradients.begin() + static_cast<std::ptrdiff_t>(parameter.offset));
+        }
+      }
+    });
+    EXPECT_EQ(group, groups.size());
+    return gradients;
+  }
+
+  /// As stored ones, however late or early what goes aside is done.
+  void expect_stored(const Graph& graph, const NamePrefixes& frozen, std::size_t least_aside) {
+    ParameterStore store(graph, context_, true, frozen);
+    store.initialize(1);
+    const Batch batch(graph, 6, 1);
+    StepPlanOptions options = this->options(SideWork::never);
+    options.accumulation = false;
+    StepPlan plain(graph, store, context_, options);
+    plain.forward(batch.images(), batch.targets(), 6);
+    plain.backward(false, {});
+    const auto wanted = copy_of(store.all_gradients());
+    options.side_work = SideWork::always;
+    options.gradient_memory = GradientMemory::passing;
+    for (const std::size_t size : {1U, 2U, 5U}) {
+      options.gradient_groups = groups_of(store, size);
+      for (const bool late : {false, true}) {
+        SCOPED_TRACE(std::to_string(size) + (late ? " late" : " early"));
+        options.side_queue = std::make_shared<EarlyQueue>();
+        if (late) options.side_queue = std::make_shared<LateQueue>();
+        StepPlan plan(graph, store, context_, options);
+        EXPECT_GE(plan.side_layers(), least_aside);
+        std::ranges::fill(plan.memory(), std::byte{0xff});
+        plan.forward(batch.images(), batch.targets(), 6);
+        EXPECT_EQ(passed(plan, store, options.gradient_groups), wanted);
+      }
+    }
+  }
+};
+
+TEST_F(PassingGradientsWithSideWork, AreUsedBeforeTheirMemoryIsGivenAway) {
+  expect_stored(graph_, {}, 6);
+}
+
+TEST_F(PassingGradientsWithSideWork, AreUsedBesideFrozenLayers) {
+  expect_stored(graph_, NamePrefixes({"stem", "block0", "block2.first", "fc"}), 6);
+}
+
+TEST_F(PassingGradientsWithSideWork, OfLayersThatLeaveNothingAsideToo) {
+  expect_stored(partly_split_model(), {}, 2);
+}
 
 TEST_F(SideWorkTest, TakesLayersThatFitInTheCache) {
   ParameterStore store(graph_, context_, true);
