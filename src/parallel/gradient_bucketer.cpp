@@ -144,7 +144,7 @@ void GradientBucketer::ready(std::size_t i) {
 void GradientBucketer::launch_complete_buckets() {
   for (; next_ < buckets_.size() && pending_[next_] == 0; ++next_) {
     if (communicator_.size() == 1) {
-      if (update_) update_(next_);
+      if (update_ && peers_ == nullptr) update_(next_);
       continue;
     }
     const TraceRange range(labels_[next_]);
