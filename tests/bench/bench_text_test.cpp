@@ -87,6 +87,24 @@ TEST(BenchTextTest, FoldedRanksAreCounted) {
             std::string::npos);
 }
 
+TEST(BenchTextTest, UpdatesInBackwardAreTold) {
+  BenchResult made = result();
+  const auto tells = [&](const std::string& words) {
+    return bench_text(made, false).find(words) != std::string::npos;
+  };
+  EXPECT_FALSE(tells("within backward"));
+  EXPECT_FALSE(tells("the bucket's update"));
+  EXPECT_EQ(nlohmann::json::parse(bench_json(made))["updates_in_backward"], false);
+  made.updates_in_backward = true;
+  EXPECT_TRUE(tells("updated within backward; parallel.sharded_update = false tells"));
+  EXPECT_TRUE(tells("has the bucket's update in it"));
+  EXPECT_EQ(nlohmann::json::parse(bench_json(made))["updates_in_backward"], true);
+  made.side_layers = 3;
+  EXPECT_FALSE(tells("the bucket's update")) << "which is not in the layers' times then";
+  made.ranks.pop_back();
+  EXPECT_TRUE(tells("updated within backward; train.update_in_backward = false tells"));
+}
+
 TEST(BenchTextTest, WhatWasNotMeasuredIsUnavailable) {
   const nlohmann::json json = nlohmann::json::parse(bench_json(result()));
   EXPECT_EQ(json["ceilings"]["bytes_per_second"], "unavailable");
