@@ -109,7 +109,7 @@ def command_of(options: argparse.Namespace, program: str) -> list[str]:
         command += ["--kernel-name", "kns=tandem"]
     for name in options.skip_kernel:
         command += ["--kernel-name-exclude", f"kns={name}"]
-    return command + [program]
+    return command + options.tool_option + [program]
 
 
 def environment_of(options: argparse.Namespace, index: int) -> dict[str, str]:
@@ -270,6 +270,8 @@ def main() -> int:
     parser.add_argument("--all-kernels", action="store_true", help="the libraries' too")
     parser.add_argument("--skip-kernel", action="append", default=[], metavar="NAME",
                         help="none that have this in their names; may be repeated")
+    parser.add_argument("--tool-option", action="append", default=[], metavar="OPTION",
+                        help="of compute-sanitizer, as --tool-option=--racecheck-num-workers --tool-option=1")
     parser.add_argument("--mps", action="store_true", help="shards share the GPU under MPS")
     parser.add_argument("--out", type=pathlib.Path, help="a file that gets the lines too, appended")
     options = parser.parse_args()
