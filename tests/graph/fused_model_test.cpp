@@ -55,27 +55,50 @@ StepValues run(const Graph& graph, const Batch& batch) {
   return values;
 }
 
-/// Within `tolerance` of the largest of `a`, or of `least` where all are smaller.
-void expect_near(const std::vector<float>& a, const std::vector<float>& b, double tolerance,
-                 const std::string& name, double least = 1e-3) {
+/// How far each value may be from the other's, as a part of the largest: forward, where two ways to
+/// compute differ by rounding alone.
+constexpr double value_tolerance = 2e-4;
+/// How long a difference of gradients may be, as a part of these. Rounding moves values over the
+/// border of a ReLU or from one of a maximum's inputs to another, which changes what goes back: two
+/// instruction sets of one CPU differ by up to 2e-2 here. A wrong term is about as long as the
+/// rest.
+constexpr double gradient_tolerance = 5e-2;
+
+void expect_near(const std::vector<float>& a, const std::vector<float>& b,
+                 const std::string& name) {
   ASSERT_EQ(a.size(), b.size()) << name;
-  double largest = least;
+  double largest = 1e-3;
   for (const float value : a) largest = std::max(largest, std::fabs(static_cast<double>(value)));
   for (std::size_t i = 0; i < a.size(); ++i) {
-    ASSERT_TRUE(std::fabs(static_cast<double>(a[i]) - static_cast<double>(b[i])) <=
-                tolerance * largest)
-        << name << "[" << i << "]: " << a[i] << " and " << b[i];
+    ASSERT_NEAR(a[i], b[i], value_tolerance * largest) << name << "[" << i << "]";
   }
 }
 
-void expect_near(const Values& a, const Values& b, double tolerance) {
+void expect_near(const Values& a, const Values& b) {
   ASSERT_EQ(a.size(), b.size());
   for (const auto& [name, values] : a) {
     ASSERT_TRUE(b.contains(name)) << name;
+    expect_near(values, b.at(name), name);
+  }
+}
+
+void expect_near_gradients(const Values& a, const Values& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (const auto& [name, values] : a) {
+    ASSERT_TRUE(b.contains(name)) << name;
+    const std::vector<float>& others = b.at(name);
+    ASSERT_EQ(values.size(), others.size()) << name;
+    double length = 0.0;
+    double difference = 0.0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      length = std::hypot(length, values[i]);
+      difference = std::hypot(difference, values[i] - others[i]);
+    }
     // The gradient of a shift that the next normalisation takes out is zero but for rounding, of a
     // sum of thousands of terms of 0.01 and less.
     const double least = name.ends_with(".bias") ? 1e-2 : 1e-3;
-    expect_near(values, b.at(name), tolerance, name, least);
+    length = std::max(length, least * std::sqrt(static_cast<double>(values.size())));
+    EXPECT_LE(difference, gradient_tolerance * length) << name;
   }
 }
 
@@ -93,14 +116,16 @@ TEST_P(FusedModelTest, ComputesWhatThePlainModelComputes) {
   EXPECT_EQ(count_kind(fused, "conv_bn"), count_kind(plain, "batch_norm"));
   EXPECT_EQ(fused.parameter_elements(), plain.parameter_elements());
   EXPECT_EQ(fused.multiply_adds(), plain.multiply_adds());
-  const Batch batch(plain, 4, 5);
+  // The last normalisations are over one value of each sample: of four alone they would make so
+  // much of rounding that logits differed by up to 1e-3.
+  const Batch batch(plain, 16, 5);
   const StepValues a = run(plain, batch);
   const StepValues b = run(fused, batch);
   EXPECT_NEAR(a.loss, b.loss, 1e-4 * a.loss);
-  expect_near(a.logits, b.logits, 1e-4, "logits");
-  expect_near(a.evaluated, b.evaluated, 1e-4, "logits in evaluation");
-  expect_near(a.gradients, b.gradients, 2e-3);
-  expect_near(a.buffers, b.buffers, 1e-4);
+  expect_near(a.logits, b.logits, "logits");
+  expect_near(a.evaluated, b.evaluated, "logits in evaluation");
+  expect_near_gradients(a.gradients, b.gradients);
+  expect_near(a.buffers, b.buffers);
 }
 
 INSTANTIATE_TEST_SUITE_P(Zoo, FusedModelTest,
