@@ -5,6 +5,8 @@
 #include <cuda_runtime.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -34,6 +36,11 @@ void make_fault(const std::string& kind, float* memory) {
   if (kind == "trap") trap<<<1, 1>>>();
 }
 
+bool is_role(const std::string& word) {
+  constexpr std::array roles{"computes", "idles", "address", "misaligned", "trap"};
+  return std::find(roles.begin(), roles.end(), word) != roles.end();
+}
+
 cudaError_t run(const std::string& role) {
   constexpr int threads = 256;
   float* memory = nullptr;
@@ -47,7 +54,8 @@ cudaError_t run(const std::string& role) {
       compute<<<1, threads>>>(memory);
     }
     if (i == kernels_before_the_fault) make_fault(role, memory);
-    error = cudaDeviceSynchronize();
+    error = cudaGetLastError();
+    if (error == cudaSuccess) error = cudaDeviceSynchronize();
   }
   return error;
 }
@@ -55,7 +63,7 @@ cudaError_t run(const std::string& role) {
 }  // namespace
 
 int main(int count, char** arguments) {
-  if (count != 2) return 2;
+  if (count != 2 || !is_role(arguments[1])) return 2;
   const cudaError_t error = run(arguments[1]);
   std::printf("{\"role\": \"%s\", \"process\": %d, \"error\": \"%s\"}\n", arguments[1], ::getpid(),
               cudaGetErrorName(error));

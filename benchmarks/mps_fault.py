@@ -16,8 +16,9 @@ import subprocess
 import sys
 import tempfile
 
-from provenance import provenance
+from provenance import provenance, tandem_beside
 
+FAULTS = ["address", "misaligned", "trap"]
 WITH_MPS = pathlib.Path(__file__).resolve().parent.parent / "tests" / "support" / "with_mps.sh"
 THREE_CLIENTS = 'for role in computes idles "$2"; do "$1" "$role" & done; wait'
 SMALL_DUMPS = ",".join(f"skip_{part}" for part in ["nonrelocated_elf_images", "global_memory", "shared_memory",
@@ -25,8 +26,20 @@ SMALL_DUMPS = ",".join(f"skip_{part}" for part in ["nonrelocated_elf_images", "g
 
 
 def kernel_log() -> list[str] | None:
-    log = subprocess.run(["dmesg"], capture_output=True, text=True, check=False)
+    """None where it may not be read."""
+    try:
+        log = subprocess.run(["dmesg"], capture_output=True, text=True, check=False)
+    except OSError:
+        return None
     return log.stdout.splitlines() if log.returncode == 0 else None
+
+
+def logged_since(last: str | None) -> list[str] | None:
+    """The lines behind that one; all where the log has dropped it."""
+    lines = kernel_log()
+    if lines is None or last not in lines:
+        return lines
+    return lines[len(lines) - lines[::-1].index(last):]
 
 
 def reports(lines: list[str]) -> list[dict]:
@@ -38,6 +51,20 @@ def reports(lines: list[str]) -> list[dict]:
     return found
 
 
+def run_clients(program: pathlib.Path, fault: str, environment: dict[str, str]) -> list[dict]:
+    command = [WITH_MPS, "bash", "-c", THREE_CLIENTS, "-", program, fault]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            output, _ = process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            process.terminate()  # it ends its daemon then
+            raise
+    said = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    if len(said) != 3:
+        sys.exit(f"{program}: {len(said)} of three clients answered; a GPU, MPS and the program are needed")
+    return said
+
+
 def trial(program: pathlib.Path, fault: str, with_dumps: bool) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         environment = dict(os.environ)
@@ -45,25 +72,23 @@ def trial(program: pathlib.Path, fault: str, with_dumps: bool) -> dict:
             environment |= {"CUDA_ENABLE_COREDUMP_ON_EXCEPTION": "1", "CUDA_COREDUMP_FILE": f"{folder}/%p",
                             "CUDA_COREDUMP_GENERATION_FLAGS": SMALL_DUMPS}
         before = kernel_log()
-        clients = subprocess.run([WITH_MPS, "bash", "-c", THREE_CLIENTS, "-", program, fault], env=environment,
-                                 stdout=subprocess.PIPE, text=True, check=True, timeout=60)
-        after = kernel_log()
-        said = [json.loads(line) for line in clients.stdout.splitlines() if line.startswith("{")]
+        said = run_clients(program, fault, environment)
+        logged = logged_since(before[-1] if before else None)
         dumps = {path.name: path.stat().st_size for path in pathlib.Path(folder).iterdir()}
-    logged = None if before is None or after is None else reports(after[len(before):])
     for client in said:
         client["dump_bytes"] = dumps.get(str(client["process"]))
-    return {"fault": fault, "core_dumps": with_dumps, "clients": said, "logged": logged}
+    return {"fault": fault, "core_dumps": with_dumps, "clients": said,
+            "logged": None if logged is None else reports(logged)}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--program", type=pathlib.Path, required=True, help="mps_fault")
-    parser.add_argument("--faults", nargs="+", default=["address", "misaligned", "trap"])
+    parser.add_argument("--faults", nargs="+", choices=FAULTS, default=FAULTS)
     parser.add_argument("--trials", type=int, default=4, help="of each fault, and one more with core dumps")
     parser.add_argument("--out", type=pathlib.Path, required=True)
     options = parser.parse_args()
-    data = {**provenance(), "trials": []}
+    data = {**provenance(tandem_beside([str(options.program)])), "trials": []}
     for fault in options.faults:
         for with_dumps in [False] * options.trials + [True]:
             found = trial(options.program.resolve(), fault, with_dumps)

@@ -58,11 +58,19 @@ StepValues run(const Graph& graph, const Batch& batch) {
 /// How far each value may be from the other's, as a part of the largest: forward, where two ways to
 /// compute differ by rounding alone.
 constexpr double value_tolerance = 2e-4;
-/// How long a difference of gradients may be, as a part of these. Rounding moves values over the
-/// border of a ReLU or from one of a maximum's inputs to another, which changes what goes back: two
-/// instruction sets of one CPU differ by up to 2e-2 here. A wrong term is about as long as the
-/// rest.
-constexpr double gradient_tolerance = 5e-2;
+
+/// The same of gradients, and how long all of a parameter's differences together may be, as a part
+/// of its gradient. Where kernels differ, rounding moves values over the border of a ReLU, or from
+/// one of a maximum's inputs to another, and that changes what goes back: two instruction sets of
+/// one CPU differ by up to 7e-2 and 2e-2 with 16 samples.
+struct GradientTolerance {
+  double value;
+  double length;
+};
+GradientTolerance gradient_tolerance() {
+  return same_kernels_fused() ? GradientTolerance{.value = 2e-3, .length = 1e-3}
+                              : GradientTolerance{.value = 0.2, .length = 5e-2};
+}
 
 void expect_near(const std::vector<float>& a, const std::vector<float>& b,
                  const std::string& name) {
@@ -82,23 +90,35 @@ void expect_near(const Values& a, const Values& b) {
   }
 }
 
+void expect_near_gradient(const std::vector<float>& a, const std::vector<float>& b,
+                          const std::string& name) {
+  ASSERT_EQ(a.size(), b.size()) << name;
+  double largest = 0.0;
+  double length = 0.0;
+  double largest_difference = 0.0;
+  double difference = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double apart = std::fabs(static_cast<double>(a[i]) - static_cast<double>(b[i]));
+    largest = std::max(largest, std::fabs(static_cast<double>(a[i])));
+    length = std::hypot(length, a[i]);
+    largest_difference = std::max(largest_difference, apart);
+    difference = std::hypot(difference, apart);
+  }
+  // The gradient of a shift that the next normalisation takes out is zero but for rounding, of a
+  // sum of thousands of terms of 0.01 and less.
+  const double least = name.ends_with(".bias") ? 5e-5 : 2e-6;
+  const GradientTolerance tolerance = gradient_tolerance();
+  EXPECT_LE(largest_difference, std::max(tolerance.value * largest, least)) << name;
+  EXPECT_LE(difference,
+            std::max(tolerance.length * length, least * std::sqrt(static_cast<double>(a.size()))))
+      << name;
+}
+
 void expect_near_gradients(const Values& a, const Values& b) {
   ASSERT_EQ(a.size(), b.size());
   for (const auto& [name, values] : a) {
     ASSERT_TRUE(b.contains(name)) << name;
-    const std::vector<float>& others = b.at(name);
-    ASSERT_EQ(values.size(), others.size()) << name;
-    double length = 0.0;
-    double difference = 0.0;
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      length = std::hypot(length, values[i]);
-      difference = std::hypot(difference, values[i] - others[i]);
-    }
-    // The gradient of a shift that the next normalisation takes out is zero but for rounding, of a
-    // sum of thousands of terms of 0.01 and less.
-    const double least = name.ends_with(".bias") ? 1e-2 : 1e-3;
-    length = std::max(length, least * std::sqrt(static_cast<double>(values.size())));
-    EXPECT_LE(difference, gradient_tolerance * length) << name;
+    expect_near_gradient(values, b.at(name), name);
   }
 }
 
@@ -117,7 +137,7 @@ TEST_P(FusedModelTest, ComputesWhatThePlainModelComputes) {
   EXPECT_EQ(fused.parameter_elements(), plain.parameter_elements());
   EXPECT_EQ(fused.multiply_adds(), plain.multiply_adds());
   // The last normalisations are over one value of each sample: of four alone they would make so
-  // much of rounding that logits differed by up to 1e-3.
+  // much of rounding that logits differed by up to 8e-4 (of the largest) by a CPU's instructions.
   const Batch batch(plain, 16, 5);
   const StepValues a = run(plain, batch);
   const StepValues b = run(fused, batch);

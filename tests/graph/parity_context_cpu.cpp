@@ -5,4 +5,6 @@ namespace tandem {
 
 AnyContext parity_context() { return cpu(1); }
 
+bool same_kernels_fused() { return true; }
+
 }  // namespace tandem

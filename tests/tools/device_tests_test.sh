@@ -155,7 +155,7 @@ grep -qx "tune is off, repeats: 1" "$LOG"
 expect 0 "shard 0: 4 passed, 0 failed, T; ERROR SUMMARY: 0 errors" \
   "test_a under racecheck, *: 4 of 4 passed, 4 with the tool's verdict, 0 failed, in T" \
   -- --tool racecheck --shards 1 --skip-kernel slow_ --skip-kernel large --tool-option=--racecheck-num-workers --tool-option=1
-grep -q " --kernel-name-exclude kns=slow_ --kernel-name-exclude kns=large --racecheck-num-workers 1 $work/test_a" "$LOG"
+grep -q " --kernel-name kns=tandem --kernel-name-exclude kns=slow_ --kernel-name-exclude kns=large --racecheck-num-workers 1 $work/test_a" "$LOG"
 ERRORS=3 expect 1 "shard 0: 2 passed, 0 failed, T; exit code 86; ERROR SUMMARY: 3 errors" \
   "shard 1: 2 passed, 0 failed, T; exit code 86; ERROR SUMMARY: 3 errors" \
   "test_a under racecheck, *: 4 of 4 passed, 4 with the tool's verdict, 0 failed, in T; NOT ALL WELL" -- --tool racecheck
