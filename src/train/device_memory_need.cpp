@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "graph/step_plan.h"
+#include "train/fitting_samples.h"
 #include "train/planned_run.h"
 #include "train/step/gradient_memory.h"
 #include "train/step/shared_state.h"
@@ -16,32 +17,10 @@ std::int64_t batch_of(const RunConfig& config, const DevicePlaces& places) {
   return planned_batch(config, std::int64_t{places.processes} * places.devices);
 }
 
-/// Most processes on a GPU that fit; 0: not one.
-int fitting_processes(const RunConfig& config, const DevicePlaces& places, std::size_t room) {
-  for (int processes = places.processes - 1; processes >= 1; --processes) {
-    const DevicePlaces fewer{.processes = processes, .devices = places.devices};
-    if (batch_of(config, fewer) == 0) continue;
-    const std::optional<DeviceMemoryNeed> need = least_device_memory(config, fewer);
-    if (need && need->bytes() <= room) return processes;
-  }
-  return 0;
-}
-
-std::string state_text(const RunConfig& config, const DeviceMemoryNeed& need) {
-  if (need.shared == 0) {
-    return format_bytes(need.state) + " of parameters, gradients and optimizer state";
-  }
-  return fmt::format("{} of gradients{}, and all together {} of parameters and optimizer state",
-                     format_bytes(need.state), config.average.decay > 0.0 ? " and averages" : "",
-                     format_bytes(need.shared));
-}
-
-}  // namespace
-
-std::optional<DeviceMemoryNeed> least_device_memory(const RunConfig& config,
-                                                    const DevicePlaces& places) {
-  DeviceMemoryNeed need{.places = places, .batch = batch_of(config, places)};
-  if (need.batch == 0) return std::nullopt;
+/// With so many samples for each process at once.
+std::optional<DeviceMemoryNeed> need_of(const RunConfig& config, const DevicePlaces& places,
+                                        std::int64_t batch) {
+  DeviceMemoryNeed need{.places = places, .batch = batch};
   const Graph graph = planned_model(config);
   AnyContext context = CpuContext(1);
   ParameterStore store(graph, context, /*with_gradients=*/false, config.freeze, config.precision);
@@ -68,6 +47,35 @@ std::optional<DeviceMemoryNeed> least_device_memory(const RunConfig& config,
   return need;
 }
 
+/// Most processes on a GPU that fit; 0: not one.
+int fitting_processes(const RunConfig& config, const DevicePlaces& places, std::size_t room) {
+  for (int processes = places.processes - 1; processes >= 1; --processes) {
+    const DevicePlaces fewer{.processes = processes, .devices = places.devices};
+    if (batch_of(config, fewer) == 0) continue;
+    const std::optional<DeviceMemoryNeed> need = least_device_memory(config, fewer);
+    if (need && need->bytes() <= room) return processes;
+  }
+  return 0;
+}
+
+std::string state_text(const RunConfig& config, const DeviceMemoryNeed& need) {
+  if (need.shared == 0) {
+    return format_bytes(need.state) + " of parameters, gradients and optimizer state";
+  }
+  return fmt::format("{} of gradients{}, and all together {} of parameters and optimizer state",
+                     format_bytes(need.state), config.average.decay > 0.0 ? " and averages" : "",
+                     format_bytes(need.shared));
+}
+
+}  // namespace
+
+std::optional<DeviceMemoryNeed> least_device_memory(const RunConfig& config,
+                                                    const DevicePlaces& places) {
+  const std::int64_t batch = batch_of(config, places);
+  if (batch == 0) return std::nullopt;
+  return need_of(config, places, batch);
+}
+
 void require_device_memory(const RunConfig& config, const DevicePlaces& places,
                            const DeviceRoom& room) {
   const std::optional<DeviceMemoryNeed> need = least_device_memory(config, places);
@@ -84,7 +92,10 @@ void require_device_memory(const RunConfig& config, const DevicePlaces& places,
     text += fmt::format("; {} with the same train.global_batch: lower --ranks-per-gpu",
                         fits == 1 ? "one rank fits" : fmt::format("at most {} ranks fit", fits));
   } else {
-    text += "; lower train.global_batch or data.size, or raise train.accumulate";
+    text += fitting_samples_text(
+        most_fitting_samples(need->batch, config.folded_ranks, [&](std::int64_t batch) {
+          return need_of(config, places, batch)->bytes() <= with_some_left(room.bytes);
+        }));
   }
   throw InputError(text);
 }

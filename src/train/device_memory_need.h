@@ -43,7 +43,7 @@ struct DeviceRoom {
 };
 
 /// Throws InputError where the need exceeds the room: one line with both, and how many processes of
-/// each GPU fit, the run's batch being dealt to fewer.
+/// each GPU fit, the run's batch being dealt to fewer, or else about how many samples at once do.
 void require_device_memory(const RunConfig& config, const DevicePlaces& places,
                            const DeviceRoom& room);
 

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "graph/step_plan.h"
+#include "train/fitting_samples.h"
 #include "train/planned_run.h"
 #include "train/step/shared_state.h"
 
@@ -15,22 +16,10 @@ std::int64_t batch_of(const RunConfig& config, const HostPlaces& places) {
   return planned_batch(config, std::int64_t{places.processes} * places.hosts);
 }
 
-/// Most processes on a host that fit; 0: not one.
-int fitting_processes(const RunConfig& config, const HostPlaces& places, std::size_t available) {
-  for (int processes = places.processes - 1; processes >= 1; --processes) {
-    const HostPlaces fewer{.processes = processes, .hosts = places.hosts};
-    if (batch_of(config, fewer) == 0) continue;
-    const std::optional<HostMemoryNeed> need = least_host_memory(config, fewer);
-    if (need && need->bytes() <= available) return processes;
-  }
-  return 0;
-}
-
-}  // namespace
-
-std::optional<HostMemoryNeed> least_host_memory(const RunConfig& config, const HostPlaces& places) {
-  HostMemoryNeed need{.places = places, .batch = batch_of(config, places)};
-  if (need.batch == 0) return std::nullopt;
+/// With so many samples for each process at once.
+std::optional<HostMemoryNeed> need_of(const RunConfig& config, const HostPlaces& places,
+                                      std::int64_t batch) {
+  HostMemoryNeed need{.places = places, .batch = batch};
   const Graph graph = planned_model(config);
   AnyContext context = CpuContext(1);
   ParameterStore store(graph, context, /*with_gradients=*/false, config.freeze);
@@ -48,6 +37,25 @@ std::optional<HostMemoryNeed> least_host_memory(const RunConfig& config, const H
                                                        .accumulation = config.accumulate > 1,
                                                        .batch_groups = config.folded_ranks});
   return need;
+}
+
+/// Most processes on a host that fit; 0: not one.
+int fitting_processes(const RunConfig& config, const HostPlaces& places, std::size_t available) {
+  for (int processes = places.processes - 1; processes >= 1; --processes) {
+    const HostPlaces fewer{.processes = processes, .hosts = places.hosts};
+    if (batch_of(config, fewer) == 0) continue;
+    const std::optional<HostMemoryNeed> need = least_host_memory(config, fewer);
+    if (need && need->bytes() <= available) return processes;
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::optional<HostMemoryNeed> least_host_memory(const RunConfig& config, const HostPlaces& places) {
+  const std::int64_t batch = batch_of(config, places);
+  if (batch == 0) return std::nullopt;
+  return need_of(config, places, batch);
 }
 
 void require_host_memory(const RunConfig& config, const HostPlaces& places, std::size_t available) {
@@ -76,7 +84,10 @@ void require_host_memory(const RunConfig& config, const HostPlaces& places, std:
         "mpirun -n",
         fits == 1 ? "one process fits" : fmt::format("{} processes fit", fits));
   } else {
-    text += "; lower train.global_batch or data.size, or raise train.accumulate";
+    text += fitting_samples_text(
+        most_fitting_samples(need->batch, config.folded_ranks, [&](std::int64_t batch) {
+          return need_of(config, places, batch)->bytes() <= with_some_left(available);
+        }));
   }
   throw InputError(text);
 }

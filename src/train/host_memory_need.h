@@ -35,7 +35,8 @@ struct HostMemoryNeed {
 std::optional<HostMemoryNeed> least_host_memory(const RunConfig& config, const HostPlaces& places);
 
 /// Throws InputError where the need exceeds what is available on a host: one line with both, and
-/// how many processes of each host fit, the run's batch being dealt to fewer.
+/// how many processes of each host fit, the run's batch being dealt to fewer, or else about how
+/// many samples at once do.
 void require_host_memory(const RunConfig& config, const HostPlaces& places, std::size_t available);
 
 }  // namespace tandem

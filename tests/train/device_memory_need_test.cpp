@@ -113,9 +113,31 @@ TEST(DeviceMemoryNeed, SaysWhatIsNeededWhatIsThereAndWhatFits) {
                        "least "))
       << none;
   EXPECT_TRUE(
-      none.ends_with(" in all, of 1000 B that it has; lower train.global_batch or "
-                     "data.size, or raise train.accumulate"))
+      none.ends_with(" in all, of 1000 B that it has; not one sample fits: use a smaller model, or "
+                     "lower data.size"))
       << none;
+}
+
+// Each of the ranks that share a GPU, or the only one; no fewer ranks would do.
+TEST(DeviceMemoryNeed, SaysHowManySamplesFit) {
+  for (const DevicePlaces& places : {DevicePlaces{}, DevicePlaces{.processes = 2}}) {
+    RunConfig large = run_with("");
+    large.global_batch = 1000;
+    RunConfig small = run_with("");
+    small.global_batch = 500;
+    const std::size_t room = need_of(small, places).bytes() / 9 * 10;
+    const std::string message = message_of<InputError>(
+        [&] { require_device_memory(large, places, {.name = "GPU-a (H200)", .bytes = room}); });
+    const std::string about = " that it has; about ";
+    const std::size_t at = message.find(about);
+    ASSERT_NE(at, std::string::npos) << message;
+    const double samples = std::stod(message.substr(at + about.size()));
+    EXPECT_NEAR(samples, 500.0 / places.processes, 0.03 * 500 / places.processes);
+    EXPECT_TRUE(
+        message.ends_with(" samples at once fit: lower train.global_batch or data.size, or "
+                          "raise train.accumulate"))
+        << message;
+  }
 }
 
 }  // namespace

@@ -113,8 +113,8 @@ TEST(HostMemoryNeed, SaysWhatIsNeededWhatIsThereAndWhatFits) {
   const std::string none = message({.processes = 8, .hosts = 2}, 1000);
   EXPECT_TRUE(none.starts_with("training does not fit the memory of each host: ")) << none;
   EXPECT_TRUE(
-      none.ends_with(", 1000 B are available; lower train.global_batch or data.size, or raise "
-                     "train.accumulate"))
+      none.ends_with(", 1000 B are available; not one sample fits: use a smaller model, or lower "
+                     "data.size"))
       << none;
   EXPECT_NE(message({}, 1000).find("this host: it needs at least "), std::string::npos);
 }

@@ -1,0 +1,29 @@
+#include "train/fitting_samples.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tandem {
+
+std::int64_t most_fitting_samples(std::int64_t too_many, std::int64_t step,
+                                  const std::function<bool(std::int64_t)>& fits) {
+  constexpr std::int64_t parts = 50;
+  std::int64_t few = 0;
+  std::int64_t many = (too_many + step - 1) / step;
+  while (many - few > std::max<std::int64_t>(1, few / parts)) {
+    const std::int64_t middle = few + (many - few) / 2;
+    (fits(middle * step) ? few : many) = middle;
+  }
+  return few * step;
+}
+
+std::string fitting_samples_text(std::int64_t samples) {
+  if (samples == 0) return "; not one sample fits: use a smaller model, or lower data.size";
+  return fmt::format(
+      "; about {} sample{} at once fit{}: lower train.global_batch or data.size, or raise "
+      "train.accumulate",
+      samples, samples == 1 ? "" : "s", samples == 1 ? "s" : "");
+}
+
+}  // namespace tandem
