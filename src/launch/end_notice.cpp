@@ -19,6 +19,7 @@
 #include "base/exit_code.h"
 #include "base/host_claims.h"
 #include "launch/holds_within.h"
+#include "launch/rank_board.h"
 
 namespace tandem {
 namespace {
@@ -231,7 +232,19 @@ void EndNotices::take_all(bool is_rest) {
   // In this order: who has ended by now has said before what it had to.
   const std::vector<pid_t> ended = watchers_.ended();
   const bool all = take_waiting(is_rest);
-  if (undisturbed && all) lost_ = watchers_.lost(ended);
+  if (undisturbed && all) lost_ = with_places(watchers_.lost(ended));
+}
+
+std::vector<LostWatcher> EndNotices::with_places(std::vector<LostWatcher> lost) const {
+  for (LostWatcher& each : lost) {
+    for (const int board : boards_) {
+      const auto place = RankBoard::place_in_file(board, each.rank);
+      if (!place) continue;
+      each.device = place->device;
+      each.step = place->step;
+    }
+  }
+  return lost;
 }
 
 bool EndNotices::told() const {

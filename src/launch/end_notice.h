@@ -67,6 +67,8 @@ class EndNotices {
   void count(const EndNotice& notice, pid_t sender);
   void count_code(int code);
   void keep_board(int descriptor);
+  /// With what the boards say of their ranks.
+  std::vector<LostWatcher> with_places(std::vector<LostWatcher> lost) const;
 
   int socket_;
   int failure_ = 0;
@@ -77,12 +79,12 @@ class EndNotices {
   std::size_t asked_ = 0;  // watchers, to end
   WatcherList watchers_;
   std::vector<LostWatcher> lost_;
-  std::vector<int> boards_;  // files that begin with the HostClaims of ranks
+  std::vector<int> boards_;  // files of RankBoards, which begin with the HostClaims of ranks
 };
 
 /// Tells the job's launcher that this process watches a rank from here on, which is -1 where it is
-/// unknown; `claims`: a file that begins with the HostClaims of what it watches. On other hosts
-/// than the launcher's nobody hears it.
+/// unknown; `claims`: the file of its RankBoard. On other hosts than the launcher's nobody hears
+/// it.
 void notify_begin(const std::string& job, int rank, int claims);
 
 /// A way to tell it from a signal handler that this process was asked to end: what kills it later

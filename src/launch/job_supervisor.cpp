@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstring>
 #include <exception>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <random>
 #include <utility>
@@ -15,6 +18,8 @@
 #include "base/exit_code.h"
 #include "base/host_name.h"
 #include "base/log.h"
+#include "base/process_place.h"
+#include "base/process_report.h"
 #include "base/subprocess.h"
 #include "base/text.h"
 #include "launch/mps_folder.h"
@@ -88,19 +93,35 @@ bool did_not_start(const LaunchPlan& plan, const JobEnd& end) {
          !plan.keeps_mpirun_quiet();
 }
 
-std::string lost_text(const std::vector<LostWatcher>& lost) {
+/// "ranks 1 and 2 on node-a, GPU-8f3c..., steps 7 to 8", of those of one GPU.
+std::string lost_place(const std::string& device, const std::vector<LostWatcher>& lost) {
   std::vector<int> ranks;
+  std::int64_t first = std::numeric_limits<std::int64_t>::max();
+  std::int64_t last = ProcessReport::before_first_step;
+  for (const LostWatcher& each : lost) {
+    if (each.device != device) continue;
+    if (each.rank >= 0) ranks.push_back(each.rank);
+    first = std::min(first, each.step);
+    last = std::max(last, each.step);
+  }
+  return place_text(ranks.empty() ? "a rank" : ranks_text(ranks), device, first, last);
+}
+
+std::string lost_text(const std::vector<LostWatcher>& lost) {
+  std::vector<std::string> devices;
+  std::vector<std::string> places;
   std::vector<std::string> processes;
   for (const LostWatcher& each : lost) {
-    if (each.rank >= 0) ranks.push_back(each.rank);
     processes.push_back(fmt::format("{}", each.process));
+    if (std::ranges::find(devices, each.device) != devices.end()) continue;
+    devices.push_back(each.device);
+    places.push_back(lost_place(each.device, lost));
   }
-  const std::string whose = ranks.empty() ? "a rank" : ranks_text(ranks);
   return fmt::format(
-      "{} on {} ended without a word, and so did what watched {} (tandem launch-rank, {} {}): "
+      "{} ended without a word, and so did what watched {} (tandem launch-rank, {} {}): "
       "killed by somebody, or by the kernel where memory ran out; look at that host's memory and "
       "kernel log",
-      whose, host_name(), lost.size() == 1 ? "it" : "them",
+      join(places, "; "), lost.size() == 1 ? "it" : "them",
       lost.size() == 1 ? "process" : "processes", join(processes, ", "));
 }
 

@@ -15,6 +15,7 @@
 #include <ctime>
 #include <filesystem>
 #include <limits>
+#include <string_view>
 #include <system_error>
 
 #include "base/error.h"
@@ -269,6 +270,27 @@ void RankBoard::say_once(RankState state, const std::function<void()>& wait,
   wait();
   say(ranks_in(state));
   told = 1;
+}
+
+std::optional<RankPlaceOnBoard> RankBoard::place_in_file(int descriptor, int rank) {
+  struct stat facts {};
+  if (::fstat(descriptor, &facts) != 0) return std::nullopt;
+  const auto size = static_cast<std::size_t>(facts.st_size);
+  if (size < sizeof(Memory)) return std::nullopt;
+  void* const memory = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor, 0);
+  if (memory == MAP_FAILED) return std::nullopt;
+  std::optional<RankPlaceOnBoard> found;
+  const auto* const entries =
+      reinterpret_cast<const Entry*>(static_cast<const std::byte*>(memory) + sizeof(Memory));
+  for (std::size_t i = 0; i < (size - sizeof(Memory)) / sizeof(Entry); ++i) {
+    const Entry& each = entries[i];
+    if (each.state == RankState::unknown || each.rank != rank) continue;
+    const std::string_view device(each.device.data(), each.device.size());
+    found = {.device = std::string(device.substr(0, device.find('\0'))),
+             .step = each.report.step()};
+  }
+  static_cast<void>(::munmap(memory, size));
+  return found;
 }
 
 void remove_rank_boards(const std::string& job) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,6 +45,12 @@ struct WaitingRank {
 /// ", while ranks 0 and 2 waited in all_reduce of gradient bucket 1 of 3 (1,234 elements)": what
 /// the first of them waits in, and all that wait in the same; nothing where none waits.
 std::string waiting_text(const std::vector<WaitingRank>& ranks);
+
+/// Where a rank is in a job.
+struct RankPlaceOnBoard {
+  std::string device;  ///< UUID of its GPU; empty: none
+  std::int64_t step = 0;
+};
 
 /// One watcher's place on its host in a job.
 struct WatchPlace {
@@ -92,6 +99,11 @@ class RankBoard {
   /// `wait` does, so that it can tell of those too that are in that state by then.
   void say_once(RankState state, const std::function<void()>& wait,
                 const std::function<void(const std::vector<SignalledRank>&)>& say);
+
+  /// Where a rank is, as the file of its board says, whatever has become of the board's processes.
+  /// Nothing where the file is no board, or has no such rank. `descriptor`: a claims_descriptor(),
+  /// or a copy of one.
+  static std::optional<RankPlaceOnBoard> place_in_file(int descriptor, int rank);
 
  private:
   struct Entry;

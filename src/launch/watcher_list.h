@@ -3,6 +3,8 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <string>
 #include <vector>
 
 namespace tandem {
@@ -12,6 +14,8 @@ namespace tandem {
 struct LostWatcher {
   int rank = -1;  ///< -1: unknown
   pid_t process = 0;
+  std::string device{};   ///< the rank's GPU; empty: none, or unknown
+  std::int64_t step = 0;  ///< at which it was; 0: unknown
 };
 
 /// The processes of this host that watch a job's ranks, as their launcher sees them.

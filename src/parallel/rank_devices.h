@@ -12,8 +12,9 @@ namespace tandem {
 /// Tandem was built without CUDA.
 std::vector<std::string> visible_gpus();
 
-/// Collective, over a host kind: the GPU that choose_device() chooses, with its errors. Throws
-/// InputError where Tandem was built without CUDA.
+/// Collective, over a host kind: the GPU that choose_device() chooses, with its errors; it is this
+/// process's place from then on (base/process_place.h). Throws InputError where Tandem was built
+/// without CUDA.
 AnyContext open_rank_gpu(Communicator& host);
 
 /// Versions of CUDA, cuDNN, cuBLASLt and NCCL that this program is linked to; none where Tandem was

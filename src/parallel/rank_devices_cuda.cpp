@@ -3,6 +3,7 @@
 #include <cudnn.h>
 #include <nccl.h>
 
+#include "base/process_place.h"
 #include "device/cuda_check.h"
 #include "device/cuda_version.h"
 #include "device/open_context.h"
@@ -38,7 +39,11 @@ std::vector<std::string> visible_gpus() {
 }
 
 AnyContext open_rank_gpu(Communicator& host) {
-  return open_gpu(choose_device(host, visible_gpus(), gpu_problem()));
+  const std::vector<std::string> gpus = visible_gpus();
+  const int device = choose_device(host, gpus, gpu_problem());
+  // Before it is opened, which may hang.
+  set_process_device(gpus.at(static_cast<std::size_t>(device)));
+  return open_gpu(device);
 }
 
 std::vector<DeviceFact> library_versions() {

@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/process_place.h"
 #include "parallel/gather_text.h"
 #include "parallel/rank_devices.h"
 #include "train/environment.h"
@@ -45,7 +44,6 @@ AnyContext open_run_device(const RunConfig& config, const Machine& machine,
           {"train.device", text_of(config.device), "give every rank the same run file"}});
   if (!computes_on_cpu(config.device, communicator)) {
     AnyContext context = open_rank_gpu(communicator);
-    set_process_device(device_uuid(context));
     check_same_facts(communicator, device_facts(context));
     const std::string mixed = mixed_models(communicator, device_model(context));
     if (!mixed.empty()) log_warning("{}", mixed);

@@ -112,6 +112,31 @@ TEST(RankBoard, TellsWhatRunningRanksWaitIn) {
   EXPECT_TRUE(first.waiting().empty());
 }
 
+TEST(RankBoard, TellsWhereRanksAreToWhoeverHasItsFile) {
+  int file = -1;
+  {
+    const std::string job = new_job_name();
+    RankBoard first({.job = job, .local_rank = 0, .local_size = 3, .device = "GPU-a"}, 4);
+    RankBoard second({.job = job, .local_rank = 1, .local_size = 3}, 5);
+    first.report().set_step(7);
+    second.report().set_step(ProcessReport::before_first_step);
+    file = ::dup(second.claims_descriptor());
+  }
+  const auto first = RankBoard::place_in_file(file, 4);
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->device, "GPU-a");
+  EXPECT_EQ(first->step, 7);
+  const auto second = RankBoard::place_in_file(file, 5);
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->device, "");
+  EXPECT_EQ(second->step, ProcessReport::before_first_step);
+  EXPECT_FALSE(RankBoard::place_in_file(file, 0)) << "whose watcher has not come";
+  ASSERT_EQ(::ftruncate(file, 8), 0);
+  EXPECT_FALSE(RankBoard::place_in_file(file, 4)) << "no board";
+  ::close(file);
+  EXPECT_FALSE(RankBoard::place_in_file(-1, 4)) << "no file";
+}
+
 TEST(RankBoard, HasTheClaimsOfOneJobAlone) {
   const std::string job = new_job_name();
   {
