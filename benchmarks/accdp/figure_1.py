@@ -1,20 +1,29 @@
 #!/usr/bin/env python3
-"""How much of a GPU one rank uses: the share of time that its multiprocessors are at work."""
+"""How much of a GPU one rank uses: the share of time that its multiprocessors are at work.
 
-from placements import BATCH, Figure, Point, measure_figure
+Beside the usual batch of a rank there are larger ones, the fastest of which is the model's best, and four ranks
+of the usual batch in every way, whose whole batch on one rank is the second of the larger ones."""
+
+from placements import BATCH, WHOLE, Figure, Point, controls, measure_figure
 
 FIGURE = Figure(1, "SM activity of one rank", "model", "SM activity (share of time)", "bars",
                 {"": "sm_activity"})
 
-# The usual batch of a rank, and larger ones: the fastest of them is the model's best.
-BATCHES = {32: [BATCH[32], 512, 2048, 8192], 224: [BATCH[224], 256, 1024]}
+RANKS = 4
+BATCHES = {32: [128, 512, 2048, 8192, 32768], 224: [64, 256, 1024, 2048]}
 
 
 def points(options) -> list[Point]:
-    chosen = {size: [batches[0], batches[-2]] if options.quick else batches
-              for size, batches in BATCHES.items() if size in options.sizes}
-    return [Point(f"batch {batch}", model, model, size, batch, panel=f"{size} px")
-            for size, batches in chosen.items() for model in options.models for batch in batches]
+    sizes = [size for size in BATCHES if size in options.sizes]
+    chosen = {size: [BATCHES[size][0], BATCHES[size][-2]] if options.quick else BATCHES[size] for size in sizes}
+    found = [Point(f"batch {batch}", model, model, size, batch, panel=f"{size} px")
+             for size in sizes for model in options.models for batch in chosen[size]]
+    if not options.quick:
+        found += [Point(f"{RANKS} {series} of {BATCH[size]}", model, model, size, RANKS * BATCH[size], placement,
+                        panel=f"{size} px")
+                  for size in sizes for model in options.models
+                  for series, placement in controls(RANKS).items() if series != WHOLE]
+    return found
 
 
 if __name__ == "__main__":

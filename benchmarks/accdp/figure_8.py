@@ -4,7 +4,7 @@
 The images are synthetic, with the padded crop and flip of CIFAR's recipe, or, with --photos FOLDER,
 JPEGs with the random-resized crop and flip of ImageNet's."""
 
-from placements import BATCH, Figure, Placement, Point, measure_figure
+from placements import BATCH, MPS, SLICED, Figure, Placement, Point, measure_figure
 
 SIZE = 224
 MODEL = "resnet18"
@@ -26,9 +26,10 @@ def points(options) -> list[Point]:
     ranks = 2 if options.device == "cpu" else RANKS
     found += [Point("", count, MODEL, SIZE, batch, Placement(ranks, "folded"),
                     panel=f"{ranks} folded ranks", workers=count) for count in threads]
-    found += [Point("", count, MODEL, SIZE, batch, Placement(ranks),
-                    panel=f"{ranks} processes, MPS", workers=count // ranks)
-              for count in threads if count >= ranks]
+    for series, how in [(MPS, "processes"), (SLICED, "time-sliced")]:
+        found += [Point("", count, MODEL, SIZE, batch, Placement(ranks, how), panel=f"{ranks} {series}",
+                        workers=count // ranks)
+                  for count in threads if count >= ranks]
     return found
 
 

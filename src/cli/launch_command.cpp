@@ -140,6 +140,8 @@ Placement requested(const LaunchArguments& arguments) {
   if (!ranks || *ranks < 1) {
     input_error("--ranks-per-gpu {}: give a number from 1 on, or auto", arguments.ranks_per_gpu);
   }
+  constexpr int most = 4096;  // more than any host starts
+  if (*ranks > most) input_error("--ranks-per-gpu {}: at most {}", *ranks, most);
   return {.ranks_per_device = *ranks};
 }
 

@@ -167,6 +167,9 @@ void read_parallel(const ConfigTable& table, RunConfig& config) {
 
 RunConfig read_run_config(const ConfigTable& root) {
   RunConfig config;
+  if (root.has("node")) {
+    root.fail("node", "layers are a model file's; a run file names that one as model.name");
+  }
   read_model(root.table("model"), config);
   read_train(root.table("train"), config);
   config.data = read_data_config(root.table("data"));

@@ -55,6 +55,16 @@ AnyContext open_run_device(const RunConfig& config, const Machine& machine,
         "it where a GPU is, or set train.precision = \"fp32\"",
         name_of(config.precision));
   }
+  // Threads that wait for one another do little else where they take turns on a core.
+  constexpr int threads_a_core = 8;
+  if (config.threads > threads_a_core * machine.cores) {
+    input_error(
+        "train.threads is {}, and this host has {} core{}: set {} or fewer, or leave it away for "
+        "as "
+        "many as there are",
+        config.threads, machine.cores, machine.cores == 1 ? "" : "s",
+        threads_a_core * machine.cores);
+  }
   const int cores = default_threads(machine, topology.local_size());
   if (config.threads > cores && communicator.rank() == 0) {
     log_warning("train.threads is {}, and a rank's share of this host is {} core{}: that is slower",

@@ -83,6 +83,13 @@ folded_ranks = 3
 sharded_update = false
 )";
 
+TEST(RunConfig, IsNoModelFile) {
+  const std::string text = message("name = \"mine\"\n[[node]]\nop = \"relu\"\n");
+  EXPECT_NE(text.find(":2: node: layers are a model file's; a run file names that one as "),
+            std::string::npos)
+      << text;
+}
+
 TEST(RunConfig, InitBeginsAtHome) {
   const char* const home = std::getenv("HOME");
   ASSERT_NE(home, nullptr);
