@@ -102,8 +102,8 @@ TEST(DeviceMemoryNeed, SaysWhatIsNeededWhatIsThereAndWhatFits) {
        {"training does not fit the memory of GPU-a (H200): each of 8 ranks needs at least ",
         " of activations for 2 samples at once and ", " of gradients, and all together ",
         " of parameters and optimizer state; ", " in all, of ",
-        " that it has; at most 4 ranks fit with the same train.global_batch: lower "
-        "--ranks-per-gpu"}) {
+        " that it has; at most 4 ranks fit with the same train.global_batch: lower ",
+        "lower --ranks-per-gpu"}) {
     EXPECT_NE(fewer.find(part), std::string::npos) << fewer << "\nwanted: " << part;
   }
   EXPECT_EQ(fewer.find('\n'), std::string::npos);
