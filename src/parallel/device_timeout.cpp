@@ -19,4 +19,11 @@ CommunicationTimeout device_timeout(const CommunicationTimeout& error, std::vect
   return {error.waited(), reason, std::move(late)};
 }
 
+CommunicationTimeout nccl_start_timeout(const CommunicationTimeout& error) {
+  return {
+      error.waited(),
+      "though all ranks give signs of life: it takes longer here, as on a busy host, or they do "
+      "not reach each other by NCCL's ways, of which NCCL_DEBUG=INFO in the environment tells"};
+}
+
 }  // namespace tandem

@@ -12,4 +12,7 @@ namespace tandem {
 /// known.
 CommunicationTimeout device_timeout(const CommunicationTimeout& error, std::vector<int> late);
 
+/// The same of starting NCCL, which all ranks do at once, in nothing else.
+CommunicationTimeout nccl_start_timeout(const CommunicationTimeout& error);
+
 }  // namespace tandem

@@ -184,5 +184,13 @@ TEST(DeviceTimeout, NamesTheRanksWhoseDevicesAreLate) {
                "or they wait for one another in different operations");
 }
 
+TEST(NcclStartTimeout, SaysNothingOfDifferentOperations) {
+  const CommunicationTimeout error("waited 5 s in starting NCCL (NCCL)", "though all are there");
+  EXPECT_STREQ(nccl_start_timeout(error).what(),
+               "waited 5 s in starting NCCL (NCCL) though all ranks give signs of life: it takes "
+               "longer here, as on a busy host, or they do not reach each other by NCCL's ways, of "
+               "which NCCL_DEBUG=INFO in the environment tells");
+}
+
 }  // namespace
 }  // namespace tandem

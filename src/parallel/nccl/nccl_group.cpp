@@ -10,6 +10,7 @@
 #include "base/idle_wait.h"
 #include "base/last_words.h"
 #include "base/log.h"
+#include "parallel/device_timeout.h"
 #include "parallel/nccl/let_others_notice.h"
 #include "parallel/nccl/nccl_check.h"
 
@@ -50,7 +51,13 @@ NcclGroup::NcclGroup(Communicator& host, const DeviceLinkOptions& options)
   if (options.cga_cluster_size) config.cgaClusterSize = *options.cga_cluster_size;
   const ncclResult_t result =
       ncclCommInitRankConfig(comm_.get(), host.size(), id, host.rank(), &config);
-  if (result != ncclSuccess) settle(result, "starting NCCL");
+  if (result == ncclSuccess) return;
+  try {
+    settle(result, "starting NCCL");
+  } catch (const CommunicationTimeout& error) {
+    if (!error.ranks().empty()) throw;
+    throw nccl_start_timeout(error);
+  }
 }
 
 NcclGroup::~NcclGroup() {
