@@ -2,22 +2,22 @@
 """How much of a GPU one rank uses: the share of time that its multiprocessors are at work.
 
 Beside the usual batch of a rank there are larger ones, the fastest of which is the model's best, and four ranks
-of the usual batch in every way, whose whole batch on one rank is the second of the larger ones."""
+of the usual batch in every way, whose whole batch on one rank is the first of the larger ones."""
 
 from placements import BATCH, WHOLE, Figure, Point, controls, measure_figure
 
-FIGURE = Figure(1, "SM activity of one rank", "model", "SM activity (share of time)", "bars",
+FIGURE = Figure(1, "SM activity of one rank, and of four", "model", "SM activity (share of time)", "bars",
                 {"": "sm_activity"})
 
 RANKS = 4
-BATCHES = {32: [128, 512, 2048, 8192, 32768], 224: [64, 256, 1024, 2048]}
+BATCHES = {32: [BATCH[32], 512, 2048, 8192, 32768], 224: [BATCH[224], 256, 1024, 2048]}
+QUICK = {32: [BATCH[32], 2048], 224: [BATCH[224], 256]}
 
 
 def points(options) -> list[Point]:
     sizes = [size for size in BATCHES if size in options.sizes]
-    chosen = {size: [BATCHES[size][0], BATCHES[size][-2]] if options.quick else BATCHES[size] for size in sizes}
     found = [Point(f"batch {batch}", model, model, size, batch, panel=f"{size} px")
-             for size in sizes for model in options.models for batch in chosen[size]]
+             for size in sizes for model in options.models for batch in (QUICK if options.quick else BATCHES)[size]]
     if not options.quick:
         found += [Point(f"{RANKS} {series} of {BATCH[size]}", model, model, size, RANKS * BATCH[size], placement,
                         panel=f"{size} px")

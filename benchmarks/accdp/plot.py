@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 MARKERS = ["o", "s", "^", "D", "v", "P", "X", "*"]
 LINES = ["-", "--", ":", "-.", (0, (5, 1)), (0, (3, 1, 1, 1))]
-GRAYS = ["0.15", "0.45", "0.65", "0.85", "1.0", "0.3", "0.75"]
-HATCHES = ["", "//", "", "..", "xx", "\\\\", "++"]
+GRAYS = ["0.15", "0.45", "0.65", "0.85", "1.0", "0.3", "0.75", "0.95"]
+HATCHES = ["", "//", "", "..", "xx", "\\\\", "++"]  # one fewer than grays: the pairs differ
 
 
 class Value(NamedTuple):

@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdint>
+#include <csignal>
 #include <cstring>
 #include <exception>
 #include <filesystem>
-#include <limits>
+#include <map>
 #include <optional>
 #include <random>
 #include <utility>
@@ -18,8 +18,6 @@
 #include "base/exit_code.h"
 #include "base/host_name.h"
 #include "base/log.h"
-#include "base/process_place.h"
-#include "base/process_report.h"
 #include "base/subprocess.h"
 #include "base/text.h"
 #include "launch/mps_folder.h"
@@ -93,29 +91,18 @@ bool did_not_start(const LaunchPlan& plan, const JobEnd& end) {
          !plan.keeps_mpirun_quiet();
 }
 
-/// "ranks 1 and 2 on node-a, GPU-8f3c..., steps 7 to 8", of those of one GPU.
-std::string lost_place(const std::string& device, const std::vector<LostWatcher>& lost) {
-  std::vector<int> ranks;
-  std::int64_t first = std::numeric_limits<std::int64_t>::max();
-  std::int64_t last = ProcessReport::before_first_step;
-  for (const LostWatcher& each : lost) {
-    if (each.device != device) continue;
-    if (each.rank >= 0) ranks.push_back(each.rank);
-    first = std::min(first, each.step);
-    last = std::max(last, each.step);
-  }
-  return place_text(ranks.empty() ? "a rank" : ranks_text(ranks), device, first, last);
-}
-
 std::string lost_text(const std::vector<LostWatcher>& lost) {
-  std::vector<std::string> devices;
-  std::vector<std::string> places;
+  std::map<std::string, std::vector<SignalledRank>> by_device;
   std::vector<std::string> processes;
   for (const LostWatcher& each : lost) {
+    by_device[each.device].push_back(
+        {.rank = each.rank, .device = each.device, .step = each.step, .signal = SIGKILL});
     processes.push_back(fmt::format("{}", each.process));
-    if (std::ranges::find(devices, each.device) != devices.end()) continue;
-    devices.push_back(each.device);
-    places.push_back(lost_place(each.device, lost));
+  }
+  std::vector<std::string> places;
+  for (const auto& [device, ranks] : by_device) {
+    const bool known = std::ranges::any_of(ranks, [](const auto& each) { return each.rank >= 0; });
+    places.push_back((known ? "" : "a rank on ") + ranks_place(ranks));
   }
   return fmt::format(
       "{} ended without a word, and so did what watched {} (tandem launch-rank, {} {}): "

@@ -104,6 +104,14 @@ int open_own(std::size_t bytes) {
 }
 
 std::string group_text(const std::vector<SignalledRank>& group, const std::string& what) {
+  const int signal = group.front().signal;
+  return fmt::format("{} {} {} by signal {} ({})", ranks_place(group),
+                     group.size() == 1 ? "was" : "were", what, signal, strsignal(signal));
+}
+
+}  // namespace
+
+std::string ranks_place(const std::vector<SignalledRank>& group) {
   std::vector<int> ranks;
   std::int64_t first = std::numeric_limits<std::int64_t>::max();
   std::int64_t last = ProcessReport::before_first_step;
@@ -112,14 +120,8 @@ std::string group_text(const std::vector<SignalledRank>& group, const std::strin
     first = std::min(first, each.step);
     last = std::max(last, each.step);
   }
-  const std::string place =
-      place_text(ranks.empty() ? "" : ranks_text(ranks), group.front().device, first, last);
-  const int signal = group.front().signal;
-  return fmt::format("{} {} {} by signal {} ({})", place, group.size() == 1 ? "was" : "were", what,
-                     signal, strsignal(signal));
+  return place_text(ranks.empty() ? "" : ranks_text(ranks), group.front().device, first, last);
 }
-
-}  // namespace
 
 std::string signalled_text(const std::vector<SignalledRank>& ranks, const std::string& what) {
   std::vector<std::vector<SignalledRank>> groups;
@@ -273,24 +275,19 @@ void RankBoard::say_once(RankState state, const std::function<void()>& wait,
 }
 
 std::optional<RankPlaceOnBoard> RankBoard::place_in_file(int descriptor, int rank) {
-  struct stat facts {};
-  if (::fstat(descriptor, &facts) != 0) return std::nullopt;
-  const auto size = static_cast<std::size_t>(facts.st_size);
-  if (size < sizeof(Memory)) return std::nullopt;
-  void* const memory = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor, 0);
-  if (memory == MAP_FAILED) return std::nullopt;
-  std::optional<RankPlaceOnBoard> found;
-  const auto* const entries =
-      reinterpret_cast<const Entry*>(static_cast<const std::byte*>(memory) + sizeof(Memory));
-  for (std::size_t i = 0; i < (size - sizeof(Memory)) / sizeof(Entry); ++i) {
-    const Entry& each = entries[i];
+  if (rank < 0) return std::nullopt;  // unknown: any of them may be
+  alignas(Entry) std::array<std::byte, sizeof(Entry)> bytes{};
+  // Read, not mapped: another process may make the file shorter.
+  for (auto at = static_cast<off_t>(sizeof(Memory));
+       ::pread(descriptor, bytes.data(), bytes.size(), at) == static_cast<ssize_t>(bytes.size());
+       at += static_cast<off_t>(bytes.size())) {
+    const auto& each = *reinterpret_cast<const Entry*>(bytes.data());
     if (each.state == RankState::unknown || each.rank != rank) continue;
     const std::string_view device(each.device.data(), each.device.size());
-    found = {.device = std::string(device.substr(0, device.find('\0'))),
-             .step = each.report.step()};
+    return RankPlaceOnBoard{.device = std::string(device.substr(0, device.find('\0'))),
+                            .step = each.report.step()};
   }
-  static_cast<void>(::munmap(memory, size));
-  return found;
+  return std::nullopt;
 }
 
 void remove_rank_boards(const std::string& job) {

@@ -32,6 +32,9 @@ struct SignalledRank {
   int signal = 0;
 };
 
+/// "ranks 1 and 2 on node-a, GPU-8f3c..., steps 7 to 8", of those of one GPU.
+std::string ranks_place(const std::vector<SignalledRank>& group);
+
 /// "rank 1 on node-a, GPU-8f3c..., step 7 was ended by signal 9 (Killed)", of several: those of one
 /// GPU and one signal together, with "; " between such groups. `what` is the participle.
 std::string signalled_text(const std::vector<SignalledRank>& ranks, const std::string& what);

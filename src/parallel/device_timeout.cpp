@@ -20,10 +20,12 @@ CommunicationTimeout device_timeout(const CommunicationTimeout& error, std::vect
 }
 
 CommunicationTimeout nccl_start_timeout(const CommunicationTimeout& error) {
-  return {
-      error.waited(),
-      "though all ranks give signs of life: it takes longer here, as on a busy host, or they do "
-      "not reach each other by NCCL's ways, of which NCCL_DEBUG=INFO in the environment tells"};
+  return {error.waited(),
+          "though all ranks give signs of life: it takes longer here, as on a busy host, a device "
+          "hangs, or they do not reach each other by NCCL's ways, of which NCCL_DEBUG=INFO in the "
+          "environment tells",
+          {},
+          error.behind()};
 }
 
 }  // namespace tandem

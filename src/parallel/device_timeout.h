@@ -12,7 +12,7 @@ namespace tandem {
 /// known.
 CommunicationTimeout device_timeout(const CommunicationTimeout& error, std::vector<int> late);
 
-/// The same of starting NCCL, which all ranks do at once, in nothing else.
+/// The same of starting NCCL, which the ranks do together.
 CommunicationTimeout nccl_start_timeout(const CommunicationTimeout& error);
 
 }  // namespace tandem

@@ -18,12 +18,19 @@ std::int64_t most_fitting_samples(std::int64_t too_many, std::int64_t step,
   return few * step;
 }
 
-std::string fitting_samples_text(std::int64_t samples) {
-  if (samples == 0) return "; not one sample fits: use a smaller model, or lower data.size";
+std::string fitting_samples_text(std::int64_t samples, std::int64_t step, bool several) {
+  const char* const each = several ? " in each process" : "";
+  if (samples == 0) {
+    const std::string least =
+        step == 1 ? "one sample fits" : fmt::format("{} samples, one a folded rank, fit", step);
+    return fmt::format("; hardly {}{}: use a smaller model{}{}, or lower data.size", least, each,
+                       step == 1 ? "" : ", fewer folded ranks",
+                       several ? ", fewer processes with a smaller batch" : "");
+  }
   return fmt::format(
-      "; about {} sample{} at once fit{}: lower train.global_batch or data.size, or raise "
+      "; about {} sample{} at once fit{}{}: lower train.global_batch or data.size, or raise "
       "train.accumulate",
-      samples, samples == 1 ? "" : "s", samples == 1 ? "s" : "");
+      samples, samples == 1 ? "" : "s", samples == 1 ? "s" : "", each);
 }
 
 }  // namespace tandem

@@ -8,16 +8,17 @@
 namespace tandem {
 
 /// The most samples at once, less than `too_many`, which do not fit, of which `fits` holds; within
-/// a part in fifty, and a multiple of `step`. 0: not one. `fits` holds for fewer where it holds for
-/// more; it is asked some ten times.
+/// a part in fifty, and a multiple of `step`. 0: not one step. `fits` holds for fewer where it
+/// holds for more; it is asked once for each halving.
 std::int64_t most_fitting_samples(std::int64_t too_many, std::int64_t step,
                                   const std::function<bool(std::int64_t)>& fits);
 
 /// Of memory in bytes what samples may take: a tenth is left to contexts, kernels and libraries.
 inline std::size_t with_some_left(std::size_t bytes) { return bytes / 10 * 9; }
 
-/// "; about 12 samples at once fit: lower train.global_batch, or raise train.accumulate", or what
-/// is left where not one fits.
-std::string fitting_samples_text(std::int64_t samples);
+/// "; about 12 samples at once fit: lower train.global_batch or data.size, or raise
+/// train.accumulate", of each process where there are several, or what is left to do where hardly a
+/// `step` of samples fits.
+std::string fitting_samples_text(std::int64_t samples, std::int64_t step, bool several);
 
 }  // namespace tandem

@@ -168,7 +168,7 @@ void read_parallel(const ConfigTable& table, RunConfig& config) {
 RunConfig read_run_config(const ConfigTable& root) {
   RunConfig config;
   if (root.has("node")) {
-    root.fail("node", "layers are a model file's; a run file names that one as model.name");
+    root.fail("node", "layers belong into a model file; a run file names that file as model.name");
   }
   read_model(root.table("model"), config);
   read_train(root.table("train"), config);

@@ -59,9 +59,7 @@ AnyContext open_run_device(const RunConfig& config, const Machine& machine,
   constexpr int threads_a_core = 8;
   if (config.threads > threads_a_core * machine.cores) {
     input_error(
-        "train.threads is {}, and this host has {} core{}: set {} or fewer, or leave it away for "
-        "as "
-        "many as there are",
+        "train.threads is {}, and this host has {} core{}: set {} or fewer, or leave it out",
         config.threads, machine.cores, machine.cores == 1 ? "" : "s",
         threads_a_core * machine.cores);
   }

@@ -185,11 +185,14 @@ TEST(DeviceTimeout, NamesTheRanksWhoseDevicesAreLate) {
 }
 
 TEST(NcclStartTimeout, SaysNothingOfDifferentOperations) {
-  const CommunicationTimeout error("waited 5 s in starting NCCL (NCCL)", "though all are there");
-  EXPECT_STREQ(nccl_start_timeout(error).what(),
+  const CommunicationTimeout error("waited 5 s in starting NCCL (NCCL)", "though all are there", {},
+                                   {1});
+  const CommunicationTimeout start = nccl_start_timeout(error);
+  EXPECT_STREQ(start.what(),
                "waited 5 s in starting NCCL (NCCL) though all ranks give signs of life: it takes "
-               "longer here, as on a busy host, or they do not reach each other by NCCL's ways, of "
-               "which NCCL_DEBUG=INFO in the environment tells");
+               "longer here, as on a busy host, a device hangs, or they do not reach each other by "
+               "NCCL's ways, of which NCCL_DEBUG=INFO in the environment tells");
+  EXPECT_EQ(start.behind(), std::vector{1});
 }
 
 }  // namespace

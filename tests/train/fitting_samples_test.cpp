@@ -39,14 +39,21 @@ TEST(MostFittingSamples, AreNoneWhereOneIsTooMany) {
 }
 
 TEST(FittingSamplesText, SaysWhatToDo) {
-  EXPECT_EQ(fitting_samples_text(12),
+  EXPECT_EQ(fitting_samples_text(12, 1, false),
             "; about 12 samples at once fit: lower train.global_batch or data.size, or raise "
             "train.accumulate");
-  EXPECT_EQ(fitting_samples_text(1),
-            "; about 1 sample at once fits: lower train.global_batch or data.size, or raise "
-            "train.accumulate");
-  EXPECT_EQ(fitting_samples_text(0),
-            "; not one sample fits: use a smaller model, or lower data.size");
+  EXPECT_EQ(fitting_samples_text(1, 1, true),
+            "; about 1 sample at once fits in each process: lower train.global_batch or data.size, "
+            "or raise train.accumulate");
+  EXPECT_EQ(fitting_samples_text(0, 1, false),
+            "; hardly one sample fits: use a smaller model, or lower data.size");
+  EXPECT_EQ(fitting_samples_text(0, 1, true),
+            "; hardly one sample fits in each process: use a smaller model, fewer processes with a "
+            "smaller batch, or lower data.size");
+  EXPECT_EQ(
+      fitting_samples_text(0, 4, false),
+      "; hardly 4 samples, one a folded rank, fit: use a smaller model, fewer folded ranks, or "
+      "lower data.size");
 }
 
 }  // namespace

@@ -112,11 +112,27 @@ TEST(HostMemoryNeed, SaysWhatIsNeededWhatIsThereAndWhatFits) {
   }
   const std::string none = message({.processes = 8, .hosts = 2}, 1000);
   EXPECT_TRUE(none.starts_with("training does not fit the memory of each host: ")) << none;
-  EXPECT_TRUE(
-      none.ends_with(", 1000 B are available; not one sample fits: use a smaller model, or lower "
-                     "data.size"))
+  EXPECT_TRUE(none.ends_with(
+      ", 1000 B are available; hardly one sample fits in each process: use a smaller "
+      "model, fewer processes with a smaller batch, or lower data.size"))
       << none;
   EXPECT_NE(message({}, 1000).find("this host: it needs at least "), std::string::npos);
+}
+
+TEST(HostMemoryNeed, SaysHowManySamplesFit) {
+  RunConfig large = run_with("");
+  large.global_batch = 1000;
+  large.folded_ranks = 4;
+  RunConfig small = large;
+  small.accumulate = 2;
+  const std::size_t room = least_host_memory(small, {}).value().bytes() / 9 * 10;
+  const std::string message = message_of<InputError>([&] { require_host_memory(large, {}, room); });
+  const std::string about = " are available; about ";
+  const std::size_t at = message.find(about);
+  ASSERT_NE(at, std::string::npos) << message;
+  const int samples = std::stoi(message.substr(at + about.size()));
+  EXPECT_NEAR(samples, 500, 15);
+  EXPECT_EQ(samples % large.folded_ranks, 0);
 }
 
 }  // namespace

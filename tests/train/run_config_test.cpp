@@ -85,7 +85,7 @@ sharded_update = false
 
 TEST(RunConfig, IsNoModelFile) {
   const std::string text = message("name = \"mine\"\n[[node]]\nop = \"relu\"\n");
-  EXPECT_NE(text.find(":2: node: layers are a model file's; a run file names that one as "),
+  EXPECT_NE(text.find(":2: node: layers belong into a model file; a run file names that file as "),
             std::string::npos)
       << text;
 }
