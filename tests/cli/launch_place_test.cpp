@@ -284,8 +284,8 @@ TEST_F(RanksInAGpusMemory, AreRefusedBeforeAnythingStarts) {
     expect_one_message(
         planned(how, "65536"),
         {"training does not fit the memory of GPU-", " (Fake GPU): ", " of activations for ",
-         " in all, of 1.0 GiB that it has; lower "
-         "train.global_batch or data.size, or raise train.accumulate"});
+         " in all, of 1.0 GiB that it has; about ", " at once fit",
+         ": lower train.global_batch or data.size, or raise train.accumulate"});
     const Outcome small = planned(how, "32");
     EXPECT_EQ(small.code, 0) << small.err;
   }

@@ -387,7 +387,7 @@ TEST_F(LaunchTest, RefusesRanksOnCpusThatDoNotFitTheMemory) {
     const Outcome outcome = run(launch(options, huge));
     expect_one_message(outcome,
                        {"training does not fit the memory of this host: ", " of activations for ",
-                        " are available; lower train.global_batch"});
+                        " are available; about ", " at once fit", ": lower train.global_batch"});
   }
   EXPECT_FALSE(fs::exists(path("out")));
 }
