@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "base/error.h"
 #include "base/text.h"
 #include "graph/step_plan.h"
@@ -94,14 +92,10 @@ void require_device_memory(const RunConfig& config, const DevicePlaces& places,
     text += fmt::format("; {} with the same train.global_batch: lower --ranks-per-gpu",
                         fits == 1 ? "one rank fits" : fmt::format("at most {} ranks fit", fits));
   } else {
-    // With gradients kept between micro-batches, as where train.accumulate is raised.
-    RunConfig accumulating = config;
-    accumulating.accumulate = std::max(config.accumulate, 2);
-    const std::int64_t samples =
-        most_fitting_samples(need->batch, config.folded_ranks, [&](std::int64_t batch) {
-          return need_of(accumulating, places, batch)->bytes() <= with_some_left(room.bytes);
-        });
-    text += fitting_samples_text(samples, config.folded_ranks, several);
+    text += fitting_advice(config, need->batch, several, room.bytes,
+                           [&](const RunConfig& accumulating, std::int64_t batch) {
+                             return need_of(accumulating, places, batch)->bytes();
+                           });
   }
   throw InputError(text);
 }

@@ -33,4 +33,15 @@ std::string fitting_samples_text(std::int64_t samples, std::int64_t step, bool s
       samples, samples == 1 ? "" : "s", samples == 1 ? "s" : "", each);
 }
 
+std::string fitting_advice(
+    const RunConfig& config, std::int64_t too_many, bool several, std::size_t room,
+    const std::function<std::size_t(const RunConfig&, std::int64_t)>& bytes) {
+  RunConfig accumulating = config;
+  accumulating.accumulate = std::max(config.accumulate, 2);
+  const std::int64_t samples = most_fitting_samples(
+      too_many, config.folded_ranks,
+      [&](std::int64_t some) { return bytes(accumulating, some) <= with_some_left(room); });
+  return fitting_samples_text(samples, config.folded_ranks, several);
+}
+
 }  // namespace tandem
