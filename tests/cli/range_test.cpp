@@ -8,7 +8,7 @@
 #include "cli/run_folder.h"
 
 // What a profiler is told of a run: NVTX ranges that name its phases and layers. On the CPU too, so
-// that it needs no GPU.
+// that most of it needs no GPU.
 
 namespace tandem::cli {
 namespace {
@@ -49,14 +49,15 @@ std::vector<std::string> outer_two(std::vector<std::string> ranges) {
 
 class Ranges : public RunTest, public testing::WithParamInterface<int> {
  protected:
-  /// What a profiler's library takes of a run of two steps and an evaluation of two batches.
-  void record() const {
+  /// What a profiler's library takes of a run of so many steps and an evaluation of two batches.
+  void record(const std::string& device = "cpu", int steps = 2) const {
     std::filesystem::create_directory(path("ranges"));
     const Outcome outcome =
-        run({.command = train_command("out",
-                                      set({"train.device=\"cpu\"", "train.epochs=1",
-                                           "data.train_size=64", "data.test_size=64"}),
-                                      GetParam()),
+        run({.command = train_command(
+                 "out",
+                 set({"train.device=\"" + device + "\"", "train.epochs=1",
+                      "data.train_size=" + std::to_string(32 * steps), "data.test_size=64"}),
+                 GetParam()),
              .folder = root(),
              .environment = {{"NVTX_INJECTION64_PATH", TANDEM_RANGE_RECORDER},
                              {"TANDEM_RANGES", path("ranges").string()}}});
@@ -100,6 +101,38 @@ TEST_P(Ranges, NameTheLayersInThePassesAndTheBuckets) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Ranges, testing::Values(1, 2));
+
+class RangesOnAGpu : public Ranges {};
+
+TEST_P(RangesOnAGpu, NameWhatLaysOutAndCapturesAStepAndThenItsLaunches) {
+  ASSERT_NO_FATAL_FAILURE(record("cuda", 4));
+  for (int rank = 0; rank < GetParam(); ++rank) {
+    const std::vector<std::string> ranges = of_rank(rank);
+    std::vector<std::string> outer = outer_two(ranges);
+    std::erase_if(outer, [](const std::string& range) { return range.starts_with("evaluation"); });
+    EXPECT_EQ(outer, (std::vector<std::string>{"step", "step/batches", "step/first step", "step",
+                                               "step/batches", "step/capture", "step/launch",
+                                               "step", "step/batches", "step/launch", "step",
+                                               "step/batches", "step/launch"}))
+        << "rank " << rank;
+    // The first step as it runs, and again as the graph is recorded: what a profiler shows of the
+    // graph's kernels is known from there.
+    for (const std::string step : {"step/first step/", "step/capture/"}) {
+      for (const char* part :
+           {"input", "forward/conv1", "forward/layer1.0.conv1", "forward/fc", "loss", "backward/fc",
+            "backward/layer1.0.conv1", "backward/conv1"}) {
+        // Twice in backward where a layer's weights have their gradient later than its input.
+        EXPECT_GE(std::ranges::count(ranges, step + part), 1) << step << part << " of " << rank;
+      }
+      EXPECT_EQ(std::ranges::count(ranges, step + "backward/gradient bucket 1 of 1"),
+                GetParam() == 1 ? 0 : 1)
+          << step << " of rank " << rank;
+    }
+    EXPECT_EQ(std::ranges::count(ranges, "evaluation/forward/conv1"), 2) << "rank " << rank;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, RangesOnAGpu, testing::Values(1, 2));
 
 }  // namespace
 }  // namespace tandem::cli
