@@ -1,5 +1,5 @@
-# One library per folder of src/, linked only to the folders below it: an include in the wrong
-# direction finds no header's symbols and fails to link.
+# One library per folder of src/, which links those that it uses. Linking alone keeps no include from the wrong
+# direction: headers need nothing linked, and a program links all folders. tools/folder_arrows.py does, a test.
 
 add_library(tandem_options INTERFACE)
 target_compile_features(tandem_options INTERFACE cxx_std_20)
