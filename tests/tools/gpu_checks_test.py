@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""tools/gpu_checks.py with checks that are made up, on a machine without a GPU. Argument: the source tree."""
+
+import argparse
+import json
+import pathlib
+import sys
+import tempfile
+import time
+import unittest
+
+SOURCE = pathlib.Path(sys.argv.pop(1))
+sys.path.insert(0, str(SOURCE / "tools"))
+import gpu_checks  # noqa: E402
+from gpu_checks import Check, Schedule  # noqa: E402
+
+
+class ScheduleTest(unittest.TestCase):
+    def run_checks(self, checks: list[Check], gpus: int = 1, seconds: float = 60.0) -> dict[str, dict]:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.out = pathlib.Path(folder.name)
+        options = argparse.Namespace(out=self.out, build=self.out, gpus=gpus, seconds=seconds)
+        self.began = time.monotonic()
+        Schedule(options, list(checks)).run()
+        self.took = time.monotonic() - self.began
+        written = json.loads((self.out / "checks.json").read_text())["checks"]
+        return {each["name"]: each for each in written}
+
+    def test_tells_what_passed_and_what_failed_by_its_last_line(self):
+        found = self.run_checks([Check("good", 1, 1, "echo first; echo {gpus} GPU $CUDA_VISIBLE_DEVICES"),
+                                 Check("bad", 1, 1, "echo wrong >&2; exit 3"),
+                                 Check("set", 1, 1, "test $EXTRA = 1", {"EXTRA": "1"})])
+        self.assertEqual((found["good"]["state"], found["good"]["last_line"]), ("passed", "1 GPU 0"))
+        self.assertEqual((found["bad"]["state"], found["bad"]["code"], found["bad"]["last_line"]),
+                         ("failed", 3, "wrong"))
+        self.assertEqual(found["set"]["state"], "passed")
+        self.assertEqual((self.out / "good.log").read_text(), "first\n1 GPU 0\n")
+
+    def test_those_of_one_gpu_run_side_by_side_and_those_of_several_alone(self):
+        command = lambda name: f"date +%s.%N > {{out}}/{name}.begin; sleep 1; date +%s.%N > {{out}}/{name}.end"
+        found = self.run_checks([Check(name, gpus, 2, command(name))
+                                 for name, gpus in (("a", 1), ("b", 1), ("both", 2))], gpus=2)
+        span = {name: [float((self.out / f"{name}.{part}").read_text()) for part in ("begin", "end")] for name in found}
+        self.assertEqual([found[name]["gpus"] for name in ("both", "a", "b")], [[0, 1], [0], [1]])
+        self.assertLess(span["both"][1], min(span["a"][0], span["b"][0]))
+        self.assertLess(span["a"][0], span["b"][1])
+        self.assertLess(span["b"][0], span["a"][1])
+
+    def test_what_has_no_time_is_not_begun_and_what_outlasts_it_is_ended_with_its_children(self):
+        found = self.run_checks([Check("long", 1, 1, "sleep 600 & sleep 600; echo {left}"),
+                                 Check("longer", 1, 100, "true")], seconds=3.0)
+        self.assertEqual((found["long"]["state"], found["longer"]["state"]), ("ended", "not begun"))
+        self.assertLess(self.took, 30.0)
+
+    def test_the_table_names_what_is_there(self):
+        for check in gpu_checks.CHECKS:
+            command = check.command.format(bin="BIN", out="OUT", gpus=check.gpus, jobs=3, left=100)
+            for word in command.replace(";", " ").split():
+                if word.startswith(("tools/", "benchmarks/", "examples/")):
+                    self.assertTrue((SOURCE / word).is_file(), f"{check.name}: {word}")
+        names = [check.name for check in gpu_checks.CHECKS]
+        self.assertEqual(len(set(names)), len(names))
+
+
+unittest.main()

@@ -1,0 +1,234 @@
+#!/usr/bin/env python3
+"""Runs what only GPUs can check, as much of it as the time allows, on one GPU or side by side on several.
+
+    tools/gpu_checks.py --build build/release --seconds 540 --out checks
+    tools/gpu_checks.py --build build/release --gpus 4 --only models layers weak_scaling --out checks
+    tools/gpu_checks.py --list
+
+Checks of one GPU run side by side, one on each of --gpus GPUs with its share of the cores; those of
+several GPUs run alone, before them. They begin in the order of --list. One whose expected time is not left
+is not begun, and one that outlasts the time is ended. Each writes OUT/NAME.log, and what it measures into
+OUT; OUT/checks.json lists all of them with the commit, the card and the versions. The last lines are a
+table: what passed, failed, was ended or not begun. Exit code 1 where anything failed.
+
+The build needs the CUDA backend, and the benchmarks (-DTANDEM_BUILD_BENCHMARKS=ON) where these are
+asked for; it may come from another machine (tools/pack_build.sh)."""
+
+import argparse
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "benchmarks"))
+from provenance import provenance  # noqa: E402
+
+MPI = "mpirun --oversubscribe --bind-to none -n {gpus}"
+CASES = "tools/device_tests.py --jobs {jobs} --limit {left}"
+FIGURE = "benchmarks/accdp/figure_{}.py --program {{bin}}/tandem --limit {{left}} --out {{out}}/accdp"
+
+
+@dataclass
+class Check:
+    name: str
+    gpus: int
+    seconds: int  # expected on H200s with 16 cores for each; mostly seen, else an estimate
+    command: str  # with {bin}, {out}, {gpus}, {jobs} (cores), {left} (seconds)
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+def sanitizer(tool: str, seconds: int) -> Check:
+    programs = "{bin}/tests/test_train_device {bin}/tests/test_train_device_calls"
+    return Check(f"{tool}_training", 1, seconds,
+                 f"{CASES} --shards 32 --tool {tool} --out {{out}}/sanitizers.txt {programs}")
+
+
+CHECKS = [
+    Check("placement_4", 4, 60, "{bin}/tests/test_cli_placement --gtest_filter=*RanksOnFourGpus.*"),
+    Check("data_parallel_4", 4, 60, f"{MPI} {{bin}}/tests/test_train_data_parallel_cuda",
+          {"TANDEM_TUNE": "off"}),
+    Check("weak_scaling_4", 4, 180,
+          "benchmarks/weak_scaling.py --program {bin}/training_step_gpu --ranks 1 2 4 --out {out}/weak_scaling.json"),
+    Check("placement_2", 2, 40, "{bin}/tests/test_cli_placement --gtest_filter=*RanksOnTwoGpus.*"),
+    Check("data_parallel_2", 2, 60, f"{MPI} {{bin}}/tests/test_train_data_parallel_cuda",
+          {"TANDEM_TUNE": "off"}),
+    Check("nccl_2", 2, 30, f"{MPI} {{bin}}/tests/tandem_parallel_nccl_tests"),
+    Check("nccl_network_2", 2, 40, f"{MPI} {{bin}}/tests/tandem_parallel_nccl_tests",
+          {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_IB_DISABLE": "1"}),
+    Check("direct_2", 2, 30, f"{MPI} {{bin}}/tests/tandem_parallel_direct_tests"),
+    Check("device_calls_2", 2, 30, f"{MPI} {{bin}}/tests/test_train_parallel_device_calls"),
+    Check("faults_2", 2, 400,
+          "{bin}/tests/test_cli_launch_faults_gpu --gtest_filter=*FaultOnEachGpu.*:*DeviceOnEachGpu.*"),
+    Check("weak_scaling_2", 2, 120,
+          "benchmarks/weak_scaling.py --program {bin}/training_step_gpu --ranks 1 2 --out {out}/weak_scaling.json"),
+    Check("figures_of_scaling", 2, 300,
+          f"{FIGURE.format(4)} --gpus 1 2 && {FIGURE.format(5)} --gpus 1 2"),
+    Check("models", 1, 120, f"{CASES} --mps {{bin}}/tests/test_graph_cuda"),
+    Check("training", 1, 60, f"{CASES} --mps {{bin}}/tests/test_train_device {{bin}}/tests/test_train_device_input "
+          "{bin}/tests/test_train_device_calls {bin}/tests/test_optim_cuda {bin}/tests/test_data_cuda "
+          "{bin}/tests/test_bench_cuda {bin}/tests/test_device_cuda"),
+    Check("ranges", 1, 20, "{bin}/tests/test_cli_ranges --gtest_filter=*RangesOnAGpu.*"),
+    Check("missing_library", 1, 20, "{bin}/tests/test_cli_missing_library --gtest_filter=*MissingLibraryOnAGpu.*"),
+    Check("placement", 1, 60, "{bin}/tests/test_cli_placement --gtest_filter=*RanksOnOneGpu.*"),
+    Check("faults", 1, 420,
+          "{bin}/tests/test_cli_launch_faults_gpu --gtest_filter=-*FaultOnEachGpu.*:*DeviceOnEachGpu.*"),
+    Check("layers", 1, 180, f"{CASES} --mps {{bin}}/tests/test_layers_cuda"),
+    sanitizer("memcheck", 120),
+    sanitizer("initcheck", 120),
+    sanitizer("synccheck", 120),
+    sanitizer("racecheck", 300),
+    Check("figure_1", 1, 300, FIGURE.format(1)),
+    Check("figure_8", 1, 240, f"{FIGURE.format(8)} --seconds 2"),
+    Check("figures_of_ranks", 1, 300, " && ".join(FIGURE.format(n) for n in (2, 3, 6, 7))),
+    Check("tune", 1, 130, "{bin}/tandem tune examples/synthetic/resnet8.toml --set model.name=resnet18 "
+          "--set train.precision=bf16 --set train.global_batch=512 --json {out}/tune.json"),
+    Check("against_pytorch", 1, 420, "benchmarks/compare_gpu.py --program {bin}/training_step_gpu "
+          "--modes eager,graph,compile --limit {left} --out {out}/training_step.json"),
+]
+
+
+class Run:
+    """A check under way, on these GPUs and cores."""
+
+    def __init__(self, check: Check, gpus: list[int], cores: list[int], options, end: float):
+        self.check, self.gpus, self.end = check, gpus, end
+        self.log = options.out / f"{check.name}.log"
+        self.began = time.monotonic()
+        left = max(1, int(end - self.began) - 10)  # a script that is told ends by itself
+        command = check.command.format(bin=options.build / "bin", out=options.out, gpus=len(gpus),
+                                       jobs=max(1, len(cores) - 1), left=left)
+        environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus)),
+                       "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "PYTHONUNBUFFERED": "1", **check.environment}
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                ["taskset", "-c", ",".join(map(str, cores)), "bash", "-c", command], cwd=ROOT, env=environment,
+                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+
+    def look(self) -> dict | None:
+        """What became of it; None while it runs."""
+        code = self.process.poll()
+        ended = code is None and time.monotonic() > self.end
+        if ended:
+            self.stop()
+        elif code is None:
+            return None
+        lines = self.log.read_text(errors="replace").strip().splitlines()
+        return {"name": self.check.name, "gpus": self.gpus, "seconds": round(time.monotonic() - self.began, 1),
+                "state": "ended" if ended else "passed" if code == 0 else "failed", "code": code,
+                "last_line": lines[-1][:200] if lines else ""}
+
+    def stop(self) -> None:
+        for number, patience in ((signal.SIGTERM, 10.0), (signal.SIGKILL, 5.0)):
+            try:
+                os.killpg(self.process.pid, number)
+                self.process.wait(patience)
+                return
+            except ProcessLookupError:
+                return
+            except subprocess.TimeoutExpired:
+                continue
+
+
+class Schedule:
+    def __init__(self, options, checks: list[Check]):
+        self.options, self.waiting = options, checks
+        self.end = time.monotonic() + options.seconds
+        self.cores = sorted(os.sched_getaffinity(0))
+        self.results: list[dict] = []
+        self.running: list[Run] = []
+
+    def fits(self, check: Check) -> bool:
+        return time.monotonic() + check.seconds <= self.end
+
+    def begin(self, check: Check, gpus: list[int]) -> None:
+        share = len(self.cores) // self.options.gpus
+        cores = self.cores[gpus[0] * share:(gpus[-1] + 1) * share] or self.cores
+        self.waiting.remove(check)
+        print(f"{check.name}: begins on GPU {', '.join(map(str, gpus))}", flush=True)
+        self.running.append(Run(check, gpus, cores, self.options, self.end))
+
+    def collect(self) -> None:
+        for run in list(self.running):
+            if (result := run.look()) is None:
+                continue
+            self.running.remove(run)
+            self.results.append(result)
+            self.write()
+            print(f"{result['name']}: {result['state']} after {result['seconds']} s: {result['last_line']}", flush=True)
+
+    def fill(self) -> None:
+        """Begins what there is room for: of several GPUs alone, else one on each."""
+        used = {gpu for run in self.running for gpu in run.gpus}
+        for check in [each for each in self.waiting if self.fits(each)]:
+            free = [gpu for gpu in range(self.options.gpus) if gpu not in used]
+            if check.gpus > 1 and not used:
+                self.begin(check, free[:check.gpus])
+                return
+            if check.gpus == 1 and free and not any(each.gpus > 1 for each in self.waiting if self.fits(each)):
+                self.begin(check, free[:1])
+                used.add(free[0])
+
+    def run(self) -> None:
+        try:
+            while self.running or any(self.fits(each) for each in self.waiting):
+                if not any(len(run.gpus) > 1 for run in self.running):
+                    self.fill()
+                time.sleep(0.2)
+                self.collect()
+        finally:
+            for run in self.running:
+                run.stop()
+        self.results += [{"name": each.name, "state": "not begun", "seconds": 0, "last_line":
+                          f"it takes {each.seconds} s"} for each in self.waiting]
+        self.write()
+
+    def write(self) -> None:
+        facts = {**provenance(self.options.build / "bin" / "tandem"), "checks": self.results}
+        (self.options.out / "checks.json").write_text(json.dumps(facts, indent=1) + "\n")
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    names = [check.name for check in CHECKS]
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release", help="the build's folder")
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("gpu_checks"), help="a folder for all that is written")
+    parser.add_argument("--gpus", type=int, default=1, help="the first so many")
+    parser.add_argument("--seconds", type=float, default=3600.0, help="for all of it")
+    parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", default=names)
+    parser.add_argument("--list", action="store_true", help="print the checks and run none")
+    options = parser.parse_args()
+    options.build, options.out = options.build.resolve(), options.out.resolve()
+    return options
+
+
+def main() -> int:
+    options = parse()
+    checks = [check for check in CHECKS if check.name in options.only]
+    if options.list:
+        for check in checks:
+            print(f"{check.name:20} {check.gpus} GPU{'s' if check.gpus > 1 else ' '} {check.seconds:4} s  {check.command}")
+        return 0
+    if not (options.build / "bin" / "tandem").is_file():
+        print(f"gpu_checks.py: {options.build}/bin/tandem: no such program; build first, or name a build by --build",
+              file=sys.stderr)
+        return 2
+    options.out.mkdir(parents=True, exist_ok=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # and end what runs
+    schedule = Schedule(options, [check for check in checks if check.gpus <= options.gpus])
+    try:
+        schedule.run()
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    print()
+    for result in schedule.results:
+        print(f"{result['name']:20} {result['state']:9} {result['seconds']:6} s  {result['last_line']}")
+    return 1 if any(result["state"] == "failed" for result in schedule.results) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
