@@ -2,9 +2,6 @@
 
 #include <algorithm>
 
-#include "layers/convolution/conv_bn.h"
-#include "layers/normalisation/batch_norm.h"
-
 namespace tandem {
 namespace {
 
@@ -18,22 +15,16 @@ struct Sizes {
   double parameter_gradients = 0.0;  // f32
 };
 
-Sizes sizes_of(const Graph& graph, std::size_t index, std::int64_t batch, double element) {
+Sizes sizes_of(const Graph& graph, std::size_t index, std::int64_t batch,
+               const LayerTraffic& traffic, double element) {
   const Node& node = graph.nodes()[index];
   const std::vector<Shape> inputs = graph.input_shapes(index, batch);
   Sizes sizes;
   sizes.output = element * static_cast<double>(graph.output_shape(index, batch).elements());
-  const auto* conv_bn = dynamic_cast<const ConvBn*>(node.layer.get());
-  const bool joins = conv_bn != nullptr && conv_bn->options().join;
-  sizes.product = joins ? sizes.output / 2 : sizes.output;
+  sizes.product = element * static_cast<double>(traffic.product);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    // Of more channels than the result has the layer takes a part (slices, a unit's left half).
-    const double bytes = element * static_cast<double>(inputs[i].elements());
-    const bool takes_part = node.layer->kind() == "channel_slice" ||
-                            node.layer->kind() == "shuffle_join" || (joins && i == 1);
-    const double read =
-        takes_part ? std::min(bytes, sizes.output / static_cast<double>(inputs.size())) : bytes;
-    (i == 0 ? sizes.first_input : sizes.other_inputs) += read;
+    (i == 0 ? sizes.first_input : sizes.other_inputs) +=
+        element * static_cast<double>(traffic.inputs[i]);
   }
   for (const ParameterSpec& spec : node.layer->parameters(inputs)) {
     const auto elements = static_cast<double>(spec.shape.elements());
@@ -53,14 +44,6 @@ double forward_bytes(const Sizes& sizes, bool product, bool norm) {
   double bytes = sizes.first_input + sizes.other_inputs + sizes.weights + sizes.output;
   if (norm) bytes += product ? 2 * sizes.product : sizes.first_input;
   return bytes;
-}
-
-/// Whether a bit an element can take the place of the layer's result in backward.
-bool saves_bits(const Layer& layer, std::size_t element) {
-  const auto* conv_bn = dynamic_cast<const ConvBn*>(&layer);
-  return conv_bn != nullptr && conv_bn->options().add &&
-         passes_are_bits(conv_bn->options().activation, element,
-                         conv_bn->options().conv.out_channels);
 }
 
 /// `result`: what is read of it, or of the bits in its place. `inner`, `other`: whether the
@@ -88,14 +71,16 @@ double backward_bytes(const Sizes& sizes, double result, bool reads_inputs, bool
 
 std::vector<LayerCost> layer_costs(const Graph& graph, std::int64_t batch, Precision precision,
                                    const std::vector<bool>& deferred_norms) {
-  const auto element = static_cast<double>(size_of(activation_dtype(precision)));
+  const DType dtype = activation_dtype(precision);
+  const auto element = static_cast<double>(size_of(dtype));
   std::vector<LayerCost> costs(graph.nodes().size());
   for (std::size_t i = 0; i < costs.size(); ++i) {
     const Node& node = graph.nodes()[i];
     const auto wanted = [&](int input) {
       return input != Node::model_input && costs[static_cast<std::size_t>(input)].backward;
     };
-    const Sizes sizes = sizes_of(graph, i, batch, element);
+    const LayerTraffic traffic = node.layer->traffic(graph.input_shapes(i, batch), dtype);
+    const Sizes sizes = sizes_of(graph, i, batch, traffic, element);
     const auto macs = static_cast<double>(batch) *
                       static_cast<double>(node.layer->multiply_adds(graph.input_shapes(i, 1)));
     const bool product = macs > 0.0;
@@ -106,7 +91,7 @@ std::vector<LayerCost> layer_costs(const Graph& graph, std::int64_t batch, Preci
     const bool deferred = !deferred_norms.empty() && deferred_norms[i];
     const BackwardNeeds needs = node.layer->backward_needs();
     const bool asks = needs.output && !deferred;
-    const bool bits = asks && saves_bits(*node.layer, size_of(activation_dtype(precision)));
+    const bool bits = asks && traffic.bits_for_output;
     const double saved = bits ? sizes.output / (8 * element) : 0.0;
     LayerCost& cost = costs[i];
     cost.forward_bytes = forward_bytes(sizes, product, norm && !deferred) + saved;

@@ -40,6 +40,10 @@ Shape ChannelSlice::output_shape(std::span<const Shape> inputs) const {
   return {inputs[0][0], inputs[0][1], inputs[0][2], count_};
 }
 
+LayerTraffic ChannelSlice::traffic(std::span<const Shape> inputs, DType /*dtype*/) const {
+  return {.inputs = {output_shape(inputs).elements()}};
+}
+
 std::unique_ptr<LayerKernel> ChannelSlice::prepare(AnyContext& context,
                                                    const KernelRequest& request) const {
   const Shape& input = request.inputs[0];

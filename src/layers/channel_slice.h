@@ -16,6 +16,8 @@ class ChannelSlice : public Layer {
   bool can_add_to(std::size_t /*input*/, const AnyContext& /*context*/) const override {
     return true;
   }
+  /// Only the slice.
+  LayerTraffic traffic(std::span<const Shape> inputs, DType dtype) const override;
   std::unique_ptr<LayerKernel> prepare(AnyContext& context,
                                        const KernelRequest& request) const override;
 

@@ -204,6 +204,17 @@ struct KernelRequest {
   }
 };
 
+/// What a training step of a layer touches, in elements, and what it can leave out
+/// (graph/layer_cost.h).
+struct LayerTraffic {
+  std::vector<std::int64_t> inputs;  ///< of each; fewer than it has where the layer takes a part
+  /// Of what its product leaves to what follows within the layer. Means nothing without a product.
+  std::int64_t product = 0;
+  /// Whether forward can write a bit an element that backward reads in the output's place
+  /// (BackwardNeeds::output).
+  bool bits_for_output = false;
+};
+
 /// A kind of layer with its options: shape rule, parameters and kernels. Immutable and shared.
 class Layer {
  public:
@@ -235,6 +246,12 @@ class Layer {
   }
   /// Multiply-adds of one forward pass over these inputs; elementwise work counts as none.
   virtual std::int64_t multiply_adds(std::span<const Shape> /*inputs*/) const { return 0; }
+  /// For estimates of what a step costs. Here: all of the inputs, and a product that is the output.
+  virtual LayerTraffic traffic(std::span<const Shape> inputs, DType /*dtype*/) const {
+    LayerTraffic traffic{.inputs = {}, .product = output_shape(inputs).elements()};
+    for (const Shape& input : inputs) traffic.inputs.push_back(input.elements());
+    return traffic;
+  }
   /// The kernel may keep references to `context`, which outlives it.
   virtual std::unique_ptr<LayerKernel> prepare(AnyContext& context,
                                                const KernelRequest& request) const = 0;

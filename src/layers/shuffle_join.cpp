@@ -50,6 +50,10 @@ Shape ShuffleJoin::output_shape(std::span<const Shape> inputs) const {
   return {b[0], b[1], b[2], 2 * b[3]};
 }
 
+LayerTraffic ShuffleJoin::traffic(std::span<const Shape> inputs, DType /*dtype*/) const {
+  return {.inputs = {inputs[1].elements(), inputs[1].elements()}};
+}
+
 std::unique_ptr<LayerKernel> ShuffleJoin::prepare(AnyContext& context,
                                                   const KernelRequest& request) const {
   return std::visit(

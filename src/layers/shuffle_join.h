@@ -21,6 +21,8 @@ class ShuffleJoin : public Layer {
   bool can_add_to(std::size_t /*input*/, const AnyContext& /*context*/) const override {
     return true;
   }
+  /// Of a as many channels as b has.
+  LayerTraffic traffic(std::span<const Shape> inputs, DType dtype) const override;
   std::unique_ptr<LayerKernel> prepare(AnyContext& context,
                                        const KernelRequest& request) const override;
 };

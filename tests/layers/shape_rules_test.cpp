@@ -129,5 +129,31 @@ TEST(ShapeRules, AJoinDoesNotCountInASplitBackwardPass) {
   EXPECT_EQ(elements("out=8\nkernel=1\njoin=true", {x, {2, 5, 4, 16}}), 2 * 5 * 4 * (6 + 8));
 }
 
+TEST(ShapeRules, TrafficIsOfTheParts) {
+  const auto traffic = [](const std::string& kind, const std::string& keys,
+                          const std::vector<Shape>& inputs, DType dtype = DType::f32) {
+    return make_layer({.kind = kind, .name = "traffic", .keys = keys, .inputs = {}})
+        ->traffic(inputs, dtype);
+  };
+  using Elements = std::vector<std::int64_t>;
+  constexpr std::int64_t pixels = 2 * 5 * 4;
+  const Shape x{2, 5, 4, 6};
+  EXPECT_EQ(traffic("conv2d", "out=8\nkernel=1", {x}).inputs, Elements{pixels * 6});
+  EXPECT_EQ(traffic("conv2d", "out=8\nkernel=1", {x}).product, pixels * 8);
+  EXPECT_EQ(traffic("channel_slice", "first=1\ncount=2", {x}).inputs, Elements{pixels * 2});
+  EXPECT_EQ(traffic("shuffle_join", "", {x, {2, 5, 4, 3}}).inputs,
+            (Elements{pixels * 3, pixels * 3}));
+  const Shape wide{2, 5, 4, 16};
+  const LayerTraffic joined = traffic("conv_bn", "out=8\nkernel=1\njoin=true", {x, wide});
+  EXPECT_EQ(joined.inputs, (Elements{pixels * 6, pixels * 8}));
+  EXPECT_EQ(joined.product, pixels * 8);
+  const std::string sum = "out=16\nkernel=1\nadd=true\nactivation='relu'";
+  EXPECT_EQ(traffic("conv_bn", sum, {x, wide}).inputs, (Elements{pixels * 6, pixels * 16}));
+  EXPECT_TRUE(traffic("conv_bn", sum, {x, wide}, DType::bf16).bits_for_output);
+  EXPECT_FALSE(traffic("conv_bn", sum, {x, wide}).bits_for_output);
+  EXPECT_FALSE(
+      traffic("conv_bn", "out=16\nkernel=1\nactivation='relu'", {x}, DType::bf16).bits_for_output);
+}
+
 }  // namespace
 }  // namespace tandem

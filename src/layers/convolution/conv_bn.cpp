@@ -78,6 +78,17 @@ std::int64_t ConvBn::multiply_adds(std::span<const Shape> inputs) const {
   return conv2d_multiply_adds(options_.conv, inputs[0]);
 }
 
+LayerTraffic ConvBn::traffic(std::span<const Shape> inputs, DType dtype) const {
+  LayerTraffic traffic = Layer::traffic(inputs, dtype);
+  if (options_.join) {
+    traffic.product /= 2;
+    traffic.inputs[1] = traffic.product;
+  }
+  traffic.bits_for_output = options_.add && passes_are_bits(options_.activation, size_of(dtype),
+                                                            options_.conv.out_channels);
+  return traffic;
+}
+
 std::unique_ptr<LayerKernel> ConvBn::prepare(AnyContext& context,
                                              const KernelRequest& request) const {
   return std::visit([&](auto& device) { return make_conv_bn_kernel(device, options_, request); },

@@ -54,6 +54,8 @@ class ConvBn : public Layer {
                          : Layer::split_elements(inputs, output);
   }
   std::int64_t multiply_adds(std::span<const Shape> inputs) const override;
+  /// With a join the product is half of the output, and of what is joined as much is taken.
+  LayerTraffic traffic(std::span<const Shape> inputs, DType dtype) const override;
   std::unique_ptr<LayerKernel> prepare(AnyContext& context,
                                        const KernelRequest& request) const override;
 
