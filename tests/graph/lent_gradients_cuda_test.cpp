@@ -7,6 +7,7 @@
 #include "device/cuda_graph.h"
 #include "device/memory.h"
 #include "graph/device_batch.h"
+#include "graph/equal_groups.h"
 #include "graph/fusion.h"
 #include "graph/late_queue.h"
 #include "graph/model_file.h"
@@ -34,15 +35,6 @@ std::unique_ptr<Optimizer> make_sgd(AnyContext& context, const ParameterStore& s
 
 constexpr std::size_t parameters_of_a_group = 3;
 
-std::vector<ParameterRange> groups_of(const ParameterStore& store) {
-  std::vector<ParameterRange> groups;
-  const std::size_t all = store.trained().size();
-  for (std::size_t first = 0; first < all; first += parameters_of_a_group) {
-    groups.push_back({first, std::min(first + parameters_of_a_group, all)});
-  }
-  return groups;
-}
-
 /// What one step leaves behind.
 struct Results {
   std::vector<float> sums;
@@ -63,8 +55,9 @@ class Steps {
                .training = true,
                .precision = Precision::bf16,
                .gradient_memory = memory,
-               .gradient_groups = memory == GradientMemory::passing ? groups_of(store_)
-                                                                    : std::vector<ParameterRange>(),
+               .gradient_groups = memory == GradientMemory::passing
+                                      ? equal_groups(store_, parameters_of_a_group)
+                                      : std::vector<ParameterRange>(),
                .side_work = SideWork::always,
                .side_queue = late ? std::make_shared<LateQueue>() : nullptr}),
         optimizer_(make_sgd(context, store_)),
@@ -119,7 +112,7 @@ class Steps {
  private:
   bool passes() const { return plan_.gradient_memory() == GradientMemory::passing; }
   void backward_with_update() {
-    const std::vector<ParameterRange> groups = groups_of(store_);
+    const std::vector<ParameterRange> groups = equal_groups(store_, parameters_of_a_group);
     std::vector<bool> told(store_.trained().size(), false);
     std::size_t next = 0;
     plan_.backward(false, [&](std::span<const std::size_t> parameters) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "graph/equal_groups.h"
 #include "graph/fusion.h"
 #include "graph/late_queue.h"
 #include "graph/model_file.h"
@@ -34,16 +35,6 @@ void update(ParameterStore& store, std::int64_t begin, std::span<const float> gr
   for (std::size_t i = 0; i < gradients.size(); ++i) values[i] -= 0.01F * gradients[i];
 }
 
-/// Groups of so many parameters, the last one of fewer.
-std::vector<ParameterRange> groups_of(const ParameterStore& store, std::size_t parameters) {
-  std::vector<ParameterRange> groups;
-  const std::size_t all = store.trained().size();
-  for (std::size_t first = 0; first < all; first += parameters) {
-    groups.push_back({first, std::min(first + parameters, all)});
-  }
-  return groups;
-}
-
 StepPlanOptions options_of(std::vector<ParameterRange> groups) {
   const bool passing = !groups.empty();
   return {.batch = batch_size,
@@ -60,7 +51,7 @@ class Trainer {
   Trainer(const Graph& graph, std::size_t group, const NamePrefixes& frozen = {})
       : graph_(graph), context_(cpu(2)), store_(graph, context_, group == 0, frozen) {
     store_.initialize(1);
-    if (group > 0) groups_ = groups_of(store_, group);
+    if (group > 0) groups_ = equal_groups(store_, group);
     plan_.emplace(graph_, store_, context_, options_of(groups_));
     // Whoever reads what nobody wrote meets it.
     const std::span<std::byte> memory = plan_->memory();
@@ -162,7 +153,7 @@ TEST(PassingGradients, AreNotForAccumulationOrEvaluation) {
   AnyContext context = cpu(1);
   ParameterStore store(graph, context, false);
   for (const bool training : {false, true}) {
-    StepPlanOptions options = options_of(groups_of(store, 2));
+    StepPlanOptions options = options_of(equal_groups(store, 2));
     options.training = training;
     options.accumulation = training;
     const std::string message =

@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 
+#include "graph/equal_groups.h"
 #include "graph/late_queue.h"
 #include "graph/small_models.h"
 #include "graph/step_plan_choice.h"
@@ -214,16 +216,6 @@ Graph partly_split_model() {
 
 class PassingGradientsWithSideWork : public SideWorkTest {
  protected:
-  /// Groups of so many parameters.
-  static std::vector<ParameterRange> groups_of(const ParameterStore& store, std::size_t size) {
-    std::vector<ParameterRange> groups;
-    const std::size_t all = store.trained().size();
-    for (std::size_t first = 0; first < all; first += size) {
-      groups.push_back({first, std::min(first + size, all)});
-    }
-    return groups;
-  }
-
   /// What backward gives group after group, laid out as the store's gradients.
   static std::vector<float> passed(StepPlan& plan, const ParameterStore& store,
                                    std::span<const ParameterRange> groups) {
@@ -262,7 +254,7 @@ class PassingGradientsWithSideWork : public SideWorkTest {
     options.side_work = SideWork::always;
     options.gradient_memory = GradientMemory::passing;
     for (const std::size_t size : {1U, 2U, 5U}) {
-      options.gradient_groups = groups_of(store, size);
+      options.gradient_groups = equal_groups(store, size);
       for (const bool late : {false, true}) {
         SCOPED_TRACE(std::to_string(size) + (late ? " late" : " early"));
         options.side_queue = std::make_shared<EarlyQueue>();

@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,6 +7,7 @@
 #include "device/any_context.h"
 #include "device/arena.h"
 #include "device/memory.h"
+#include "layers/batch_norm_case_name.h"
 #include "layers/normalisation/batch_norm_kernels_cuda.h"
 #include "tensor/convert.h"
 
@@ -352,12 +352,8 @@ auto in_every_dtype(std::span<const Row> some) {
                           testing::Values(DType::f32, DType::bf16, DType::f16));
 }
 
-std::string name_of_test(const testing::TestParamInfo<Case>& test) {
-  return fmt::format("{}_{}", std::get<0>(test.param).name, name_of(std::get<1>(test.param)));
-}
-
-INSTANTIATE_TEST_SUITE_P(Rows, CudaBatchNormTest, in_every_dtype(rows), name_of_test);
-INSTANTIATE_TEST_SUITE_P(Rows, CudaLeftResidualTest, in_every_dtype(left_rows), name_of_test);
+INSTANTIATE_TEST_SUITE_P(Rows, CudaBatchNormTest, in_every_dtype(rows), name_of_test<Row>);
+INSTANTIATE_TEST_SUITE_P(Rows, CudaLeftResidualTest, in_every_dtype(left_rows), name_of_test<Row>);
 
 }  // namespace
 }  // namespace tandem

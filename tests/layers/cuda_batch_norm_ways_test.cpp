@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include "device/kernel_choices.h"
 #include "device/memory.h"
 #include "device/open_context.h"
+#include "layers/batch_norm_case_name.h"
 #include "layers/normalisation/batch_norm_choice_cuda.h"
 #include "layers/normalisation/batch_norm_cuda.h"
 #include "layers/normalisation/batch_norm_kernels_cuda.h"
@@ -243,14 +243,10 @@ TEST_P(BatchNormWaysTest, TheFastestIsKept) {
   }
 }
 
-std::string name_of_test(const testing::TestParamInfo<Case>& test) {
-  return fmt::format("{}_{}", std::get<0>(test.param).name, name_of(std::get<1>(test.param)));
-}
-
 INSTANTIATE_TEST_SUITE_P(Rows, BatchNormWaysTest,
                          testing::Combine(testing::ValuesIn(rows),
                                           testing::Values(DType::f32, DType::bf16, DType::f16)),
-                         name_of_test);
+                         name_of_test<Row>);
 
 }  // namespace
 }  // namespace tandem

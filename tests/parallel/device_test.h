@@ -72,7 +72,7 @@ class OnGpu {
 
   T* data() const { return static_cast<T*>(memory_); }
   Tensor tensor(DType dtype) const { return {memory_, {static_cast<std::int64_t>(count_)}, dtype}; }
-  void set(const std::vector<T>& values) {
+  void set(const std::vector<T>& values) const {
     copy_to_device(gpu(), values.data(), count_ * sizeof(T), memory_);
   }
   /// After everything that was enqueued.

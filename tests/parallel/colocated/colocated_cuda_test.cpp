@@ -1,6 +1,5 @@
 #include "parallel/colocated/colocated_cuda_test.h"
 
-#include <algorithm>
 #include <chrono>
 #include <stdexcept>
 #include <thread>
@@ -8,8 +7,8 @@
 #include "base/philox.h"
 #include "device/cuda_graph.h"
 #include "parallel/colocated/colocated_cuda.h"
-#include "parallel/device_test.h"
 #include "parallel/mpi/mpi_communicator.h"
+#include "parallel/sliced_arena.h"
 #include "parallel/stream_watch.h"
 
 // What ranks that share GPUs have alone: attached arenas, barriers on the device, giving up.
@@ -40,98 +39,44 @@ float value_of(int rank, std::int64_t i, int round) {
   return static_cast<float>((i * 7 + rank * 31 + round * 13) % 97);
 }
 
-std::vector<float> values_of(int rank, std::int64_t count, int round) {
-  std::vector<float> values(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i) {
-    values[static_cast<std::size_t>(i)] = value_of(rank, i, round);
-  }
-  return values;
-}
-
 float sum_of(std::int64_t i, int round) {
   float sum = 0.0F;
   for (int rank = 0; rank < gpus().size(); ++rank) sum += value_of(rank, i, round);
   return sum;
 }
 
-struct Slice {
-  std::int64_t offset;
-  std::int64_t elements;
-};
-
 /// Slices of an arena that leave gaps, and begin and end anywhere. The longest is exchanged between
 /// GPUs in two parts.
-constexpr Slice slices[] = {{0, 1},
-                            {3, 2},
-                            {64, 64},
-                            {131, 0},
-                            {133, 6},
-                            {200, 1000},
-                            {1'201, 30'001},
-                            {40'000, 262'144},
-                            {302'147, 3},
-                            {302'151, 5},
-                            {302'160, 1'700'001}};
+constexpr ArenaSlice slices[] = {{0, 1},
+                                 {3, 2},
+                                 {64, 64},
+                                 {131, 0},
+                                 {133, 6},
+                                 {200, 1000},
+                                 {1'201, 30'001},
+                                 {40'000, 262'144},
+                                 {302'147, 3},
+                                 {302'151, 5},
+                                 {302'160, 1'700'001}};
 constexpr std::int64_t arena_elements = 2'002'200;
 
-/// `found`: the sums where a slice is, and zeros between.
-void expect_sums(const std::vector<float>& found, int round) {
-  std::int64_t at = 0;
-  for (const Slice& slice : slices) {
-    for (; at < slice.offset; ++at) {
-      ASSERT_EQ(found[static_cast<std::size_t>(at)], 0.0F) << "gap at " << at;
-    }
-    for (; at < slice.offset + slice.elements; ++at) {
-      ASSERT_EQ(found[static_cast<std::size_t>(at)], sum_of(at, round))
-          << "element " << at << ", round " << round;
-    }
-  }
-}
+/// Sums lie apart from what they are made of, so that gaps stay zero.
+constexpr ArenaRounds rounds{.slices = slices,
+                             .elements = arena_elements,
+                             .value = value_of,
+                             .sum = sum_of,
+                             .gap = [](std::int64_t, int) { return 0.0F; }};
 
-/// Sleeps now and then, each rank at other times.
-void dawdle(RandomStream& random) {
-  if (random.uniform() > 0.3F) return;
-  const auto most = 3000.0F * random.uniform();
-  std::this_thread::sleep_for(std::chrono::microseconds(static_cast<int>(most)));
-}
-
-/// An arena with its sums.
-class Attached {
+/// Backward computes into the arena itself.
+class Attached : public SlicedArena {
  public:
-  Attached()
-      : arena_(std::vector<float>(static_cast<std::size_t>(arena_elements))),
-        sums_(gpus().attach(arena_.tensor(DType::f32))) {}
-  ~Attached() { gpus().detach(arena_.tensor(DType::f32)); }
-  Attached(const Attached&) = delete;
-  Attached& operator=(const Attached&) = delete;
+  Attached() : SlicedArena(rounds) {}
 
-  void set(int round) { arena_.set(values_of(gpus().rank(), arena_elements, round)); }
+  void set(int round) { arena().set(rounds.values_of(gpus().rank(), arena_elements, round)); }
   /// Enqueues what backward computes.
-  void compute(const float* values) const { enqueue_copy(values, arena_elements, arena_.data()); }
-  /// Enqueues a copy of the first `width` of each `pitch` sums.
-  void copy_rows(std::int64_t width, std::int64_t pitch, float* to) const {
-    enqueue_copy_of_rows(sums_.data<float>(), arena_elements, width, pitch, to);
-  }
+  void compute(const float* values) const { enqueue_copy(values, arena_elements, arena().data()); }
   /// Enqueues the sums of all slices.
-  void sum() const {
-    std::vector<std::unique_ptr<Request>> requests;
-    for (const Slice& slice : slices) {
-      requests.push_back(gpus().sum_attached_async(
-          Tensor(arena_.data() + slice.offset, {slice.elements}), "slice"));
-    }
-    for (const auto& request : requests) request->wait();
-  }
-  std::vector<float> sums() const {
-    wait_for_device(gpus(), gpu(), "sums");
-    std::vector<float> found(static_cast<std::size_t>(arena_elements));
-    copy_to_host(gpu(), sums_.raw(), sums_.bytes(), found.data());
-    return found;
-  }
-  std::vector<float> own() const { return arena_.get(); }
-
- private:
-  OnGpu<float> arena_;
-  Tensor sums_;
+  void sum() const { sum_slices(); }
 };
 
 TEST(ColocatedCuda, SumsSlicesWithGapsWhoeverIsLate) {
@@ -143,8 +88,8 @@ TEST(ColocatedCuda, SumsSlicesWithGapsWhoeverIsLate) {
     attached.set(round);
     dawdle(random);
     attached.sum();
-    expect_sums(attached.sums(), round);
-    EXPECT_EQ(attached.own(), values_of(gpus().rank(), arena_elements, round));
+    rounds.expect_sums(attached.sums(), round);
+    EXPECT_EQ(attached.arena().get(), rounds.values_of(gpus().rank(), arena_elements, round));
   }
 }
 
@@ -167,12 +112,12 @@ TEST(ColocatedCuda, SumsInAGraphThatIsLaunchedAgainAndAgain) {
   for (int round = 0; round < 20; ++round) {
     dawdle(random);
     attached.set(round);
-    statistics.set(values_of(gpus().rank(), 5, round));
+    statistics.set(rounds.values_of(gpus().rank(), 5, round));
     doubles.set(std::vector<double>(300, 1.0 + gpus().rank()));
     dawdle(random);
     graph.launch();
     if (round % 7 == 3) gpus().barrier();  // outside of the graph, an odd number of times
-    expect_sums(attached.sums(), round);
+    rounds.expect_sums(attached.sums(), round);
     for (std::int64_t i = 0; i < 5; ++i) {
       ASSERT_EQ(statistics.get()[static_cast<std::size_t>(i)], sum_of(i, round));
     }
@@ -183,38 +128,8 @@ TEST(ColocatedCuda, SumsInAGraphThatIsLaunchedAgainAndAgain) {
 
 TEST(ColocatedCuda, LaunchesWithoutTheHostBetweenThem) {
   if (gpus().size() == 1) return;
-  constexpr int launches = 50;
-  constexpr int rounds = 3;
-  // Of each launch's sums some are kept.
-  constexpr std::int64_t width = 16;
-  constexpr std::int64_t pitch = 4096;
-  constexpr std::int64_t kept = arena_elements / pitch * width;
-  std::vector<float> values;
-  for (int round = 0; round < rounds; ++round) {
-    const std::vector<float> more = values_of(gpus().rank(), arena_elements, round);
-    values.insert(values.end(), more.begin(), more.end());
-  }
-  const OnGpu<float> computed(values);
-  const OnGpu<float> saved(std::vector<float>(static_cast<std::size_t>(launches * kept)));
   Attached attached;
-  attached.sum();
-  CudaGraph graph(gpu(), [&] { attached.sum(); });
-  for (int launch = 0; launch < launches; ++launch) {
-    attached.compute(computed.data() + launch % rounds * arena_elements);
-    graph.launch();
-    attached.copy_rows(width, pitch, saved.data() + launch * kept);
-  }
-  expect_sums(attached.sums(), (launches - 1) % rounds);
-  const std::vector<float> found = saved.get();
-  for (std::int64_t k = 0; k < launches * kept; ++k) {
-    const std::int64_t i = k % kept / width * pitch + k % width;
-    const bool summed = std::ranges::any_of(slices, [&](const Slice& slice) {
-      return i >= slice.offset && i < slice.offset + slice.elements;
-    });
-    ASSERT_EQ(found[static_cast<std::size_t>(k)],
-              summed ? sum_of(i, static_cast<int>(k / kept) % rounds) : 0.0F)
-        << "element " << i << ", launch " << k / kept;
-  }
+  expect_sums_of_launches_in_a_row(rounds, attached);
 }
 
 TEST(ColocatedCuda, TakesNoSliceThatIsNotAttached) {
@@ -231,7 +146,7 @@ TEST(ColocatedCuda, EndsWhereARankNeverArrives) {
   constexpr double timeout = 2.0;
   const int silent = gpus().size() - 1;
   MpiCommunicator group({.timeout_seconds = timeout});
-  const OnGpu<float> arena(values_of(gpus().rank(), 1234, 0));
+  const OnGpu<float> arena(rounds.values_of(gpus().rank(), 1234, 0));
   const auto start = std::chrono::steady_clock::now();
   try {
     ColocatedCudaCommunicator link(group, gpu(), topology(), under_mps(), links_of_test());
@@ -266,7 +181,7 @@ TEST(ColocatedCuda, WorksOnAfterAnotherGroupWasGivenUp) {
   Attached attached;
   attached.set(2);
   attached.sum();
-  expect_sums(attached.sums(), 2);
+  rounds.expect_sums(attached.sums(), 2);
 }
 
 }  // namespace

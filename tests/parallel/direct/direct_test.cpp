@@ -1,6 +1,5 @@
 #include <cuda_runtime_api.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <stdexcept>
@@ -9,9 +8,9 @@
 #include "base/philox.h"
 #include "device/cuda_check.h"
 #include "device/cuda_graph.h"
-#include "parallel/device_test.h"
 #include "parallel/direct/direct_communicator.h"
 #include "parallel/mpi/mpi_communicator.h"
+#include "parallel/sliced_arena.h"
 #include "parallel/stream_watch.h"
 
 // What ranks have alone that exchange directly: attached arenas, giving up.
@@ -33,14 +32,6 @@ float value_of(int rank, std::int64_t i, int round) {
   return std::ldexp(1.0F + step / 97.0F, static_cast<int>((i + rank * 5 + round) % 23) - 11);
 }
 
-std::vector<float> values_of(int rank, std::int64_t count, int round) {
-  std::vector<float> values(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i) {
-    values[static_cast<std::size_t>(i)] = value_of(rank, i, round);
-  }
-  return values;
-}
-
 /// Added up in the order of the ranks.
 float sum_of(std::int64_t i, int round) {
   float sum = value_of(0, i, round);
@@ -48,86 +39,51 @@ float sum_of(std::int64_t i, int round) {
   return sum;
 }
 
-struct Slice {
-  std::int64_t offset;
-  std::int64_t elements;
-};
-
 /// Slices of an arena that leave gaps, and begin and end anywhere. Of the longest one a
 /// kernel's blocks take several tiles each.
-constexpr Slice slices[] = {{0, 1},
-                            {3, 2},
-                            {64, 64},
-                            {131, 0},
-                            {133, 6},
-                            {200, 5'001},
-                            {10'000, 30'001},
-                            {40'001, 262'144},
-                            {302'148, 1'500'001},
-                            {1'802'149, 300'003},
-                            {2'102'160, 262'145}};
+constexpr ArenaSlice slices[] = {{0, 1},
+                                 {3, 2},
+                                 {64, 64},
+                                 {131, 0},
+                                 {133, 6},
+                                 {200, 5'001},
+                                 {10'000, 30'001},
+                                 {40'001, 262'144},
+                                 {302'148, 1'500'001},
+                                 {1'802'149, 300'003},
+                                 {2'102'160, 262'145}};
 constexpr std::int64_t arena_elements = 2'364'400;
 
-/// `found`: the sums where a slice is, and between them what this rank had there.
-void expect_sums(const std::vector<float>& found, int round) {
-  const auto at = [&](std::int64_t i) { return found[static_cast<std::size_t>(i)]; };
-  std::int64_t i = 0;
-  for (const Slice& slice : slices) {
-    for (; i < slice.offset; ++i) {
-      ASSERT_EQ(at(i), value_of(gpus().rank(), i, round)) << "gap at " << i;
-    }
-    for (; i < slice.offset + slice.elements; ++i) {
-      ASSERT_EQ(at(i), sum_of(i, round)) << "element " << i << ", round " << round;
-    }
-  }
-}
-
-/// Sleeps now and then, each rank at other times.
-void dawdle(RandomStream& random) {
-  if (random.uniform() > 0.3F) return;
-  const auto most = 3000.0F * random.uniform();
-  std::this_thread::sleep_for(std::chrono::microseconds(static_cast<int>(most)));
-}
+/// Sums take the place of what they are made of, so that a gap keeps what this rank has there.
+constexpr ArenaRounds rounds{
+    .slices = slices,
+    .elements = arena_elements,
+    .value = value_of,
+    .sum = sum_of,
+    .gap = [](std::int64_t i, int round) { return value_of(gpus().rank(), i, round); }};
 
 /// An arena, and what backward writes into it.
-class Attached {
+class Attached : public SlicedArena {
  public:
   Attached()
-      : computed_(std::vector<float>(static_cast<std::size_t>(arena_elements))),
-        arena_(std::vector<float>(static_cast<std::size_t>(arena_elements))) {
-    EXPECT_EQ(gpus().attach(arena_.tensor(DType::f32)).raw(), arena_.data());
+      : SlicedArena(rounds),
+        computed_(std::vector<float>(static_cast<std::size_t>(arena_elements))) {
+    EXPECT_EQ(sums_at(), arena().data());
   }
-  ~Attached() { gpus().detach(arena_.tensor(DType::f32)); }
-  Attached(const Attached&) = delete;
-  Attached& operator=(const Attached&) = delete;
 
+  void set(int round) { computed_.set(rounds.values_of(gpus().rank(), arena_elements, round)); }
   /// Enqueues what backward computes from now on.
   void compute(const float* values) const {
     enqueue_copy(values, arena_elements, computed_.data());
   }
-  /// Enqueues a copy of the first `width` of each `pitch` elements.
-  void copy_rows(std::int64_t width, std::int64_t pitch, float* to) const {
-    enqueue_copy_of_rows(arena_.data(), arena_elements, width, pitch, to);
-  }
-  void set(int round) { computed_.set(values_of(gpus().rank(), arena_elements, round)); }
   /// Enqueues backward, and the sums of all slices.
   void sum() const {
-    enqueue_copy(computed_.data(), arena_elements, arena_.data());
-    std::vector<std::unique_ptr<Request>> requests;
-    for (const Slice& slice : slices) {
-      requests.push_back(gpus().sum_attached_async(
-          Tensor(arena_.data() + slice.offset, {slice.elements}), "slice"));
-    }
-    for (const auto& request : requests) request->wait();
-  }
-  std::vector<float> get() const {
-    wait_for_device(gpus(), gpu(), "sums");
-    return arena_.get();
+    enqueue_copy(computed_.data(), arena_elements, arena().data());
+    sum_slices();
   }
 
  private:
   OnGpu<float> computed_;
-  OnGpu<float> arena_;
 };
 
 TEST(Direct, SumsSlicesInTheOrderOfTheRanksWhoeverIsLate) {
@@ -138,7 +94,7 @@ TEST(Direct, SumsSlicesInTheOrderOfTheRanksWhoeverIsLate) {
     attached.set(round);
     dawdle(random);
     attached.sum();
-    expect_sums(attached.get(), round);
+    rounds.expect_sums(attached.sums(), round);
   }
 }
 
@@ -165,7 +121,7 @@ TEST(Direct, SumsInAGraphThatIsLaunchedAgainAndAgain) {
     dawdle(random);
     graph.launch();
     if (round % 7 == 3) gpus().barrier();  // outside of the graph
-    expect_sums(attached.get(), round);
+    rounds.expect_sums(attached.sums(), round);
     EXPECT_EQ(statistics.get(), sums<float>(5));
     const int size = gpus().size();
     EXPECT_EQ(doubles.get(), std::vector<double>(300, 0.5 * size * (size + 1)));
@@ -173,39 +129,8 @@ TEST(Direct, SumsInAGraphThatIsLaunchedAgainAndAgain) {
 }
 
 TEST(Direct, LaunchesWithoutTheHostBetweenThem) {
-  constexpr int launches = 50;
-  constexpr int rounds = 3;
-  // Of each launch's sums some are kept.
-  constexpr std::int64_t width = 16;
-  constexpr std::int64_t pitch = 4096;
-  constexpr std::int64_t kept = arena_elements / pitch * width;
-  std::vector<float> values;
-  for (int round = 0; round < rounds; ++round) {
-    const std::vector<float> more = values_of(gpus().rank(), arena_elements, round);
-    values.insert(values.end(), more.begin(), more.end());
-  }
-  const OnGpu<float> computed(values);
-  const OnGpu<float> saved(std::vector<float>(static_cast<std::size_t>(launches * kept)));
   Attached attached;
-  attached.sum();
-  CudaGraph graph(gpu(), [&] { attached.sum(); });
-  for (int launch = 0; launch < launches; ++launch) {
-    attached.compute(computed.data() + launch % rounds * arena_elements);
-    graph.launch();
-    attached.copy_rows(width, pitch, saved.data() + launch * kept);
-  }
-  expect_sums(attached.get(), (launches - 1) % rounds);
-  const std::vector<float> found = saved.get();
-  for (std::int64_t k = 0; k < launches * kept; ++k) {
-    const int round = static_cast<int>(k / kept) % rounds;
-    const std::int64_t i = k % kept / width * pitch + k % width;
-    const bool summed = std::ranges::any_of(slices, [&](const Slice& slice) {
-      return i >= slice.offset && i < slice.offset + slice.elements;
-    });
-    ASSERT_EQ(found[static_cast<std::size_t>(k)],
-              summed ? sum_of(i, round) : value_of(gpus().rank(), i, round))
-        << "element " << i << ", launch " << k / kept;
-  }
+  expect_sums_of_launches_in_a_row(rounds, attached);
 }
 
 TEST(Direct, TakesNoSliceThatIsNotAttached) {
@@ -220,7 +145,7 @@ TEST(Direct, EndsWhereARankNeverArrives) {
   constexpr double timeout = 2.0;
   const int silent = gpus().size() - 1;
   MpiCommunicator group({.timeout_seconds = timeout});
-  const OnGpu<float> arena(values_of(gpus().rank(), 4321, 0));
+  const OnGpu<float> arena(rounds.values_of(gpus().rank(), 4321, 0));
   const auto start = std::chrono::steady_clock::now();
   try {
     DirectCommunicator link(group, gpu());
@@ -254,7 +179,7 @@ TEST(Direct, WorksOnAfterAnotherGroupWasGivenUp) {
   Attached attached;
   attached.set(2);
   attached.sum();
-  expect_sums(attached.get(), 2);
+  rounds.expect_sums(attached.sums(), 2);
 }
 
 }  // namespace
