@@ -37,13 +37,6 @@ class Tensor {
     return {data<T>(), static_cast<std::size_t>(elements())};
   }
 
-  /// The same elements under another shape of the same count.
-  Tensor reshaped(const Shape& shape) const {
-    TANDEM_CHECK(shape.elements() == elements(), "cannot view {} as {}", shape_.text(),
-                 shape.text());
-    return {data_, shape, dtype_};
-  }
-
  private:
   void* data_ = nullptr;
   Shape shape_;

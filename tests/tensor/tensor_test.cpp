@@ -30,16 +30,6 @@ TEST(Tensor, ChecksTheElementType) {
   EXPECT_EQ(message.rfind("a i32 tensor read as f32", 0), 0U) << message;
 }
 
-TEST(Tensor, ReshapesToTheSameCountOnly) {
-  std::vector<float> values(6);
-  const Tensor tensor(values.data(), {2, 3});
-  const Tensor flat = tensor.reshaped({6});
-  EXPECT_EQ(flat.raw(), tensor.raw());
-  EXPECT_EQ(flat.shape(), Shape{6});
-  const std::string message = message_of<Error>([&] { tensor.reshaped({5}); });
-  EXPECT_EQ(message.rfind("cannot view 2x3 as 5", 0), 0U) << message;
-}
-
 TEST(DType, KnowsSizesAndNames) {
   EXPECT_EQ(size_of(DType::f32), 4U);
   EXPECT_EQ(size_of(DType::f16), 2U);

@@ -154,8 +154,8 @@ Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro
   try {
     runner_ = std::visit([&](auto& device) { return make_step_runner(device, parts); }, context);
   } catch (const OutOfMemory& error) {
-    does_not_fit(micro_batch, plan_->activation_bytes() + error.bytes(),
-                 state_bytes() + plan_->activation_bytes());
+    refuse_too_large_step(micro_batch, plan_->activation_bytes() + error.bytes(),
+                          state_bytes() + plan_->activation_bytes());
     throw;
   }
 }
@@ -189,7 +189,7 @@ GradientBucketer Replica::make_bucketer(std::int64_t micro_batch, Communicator& 
     const std::size_t allocated = state_bytes();
     exchange_bytes_ =
         std::max(error.bytes(), reduction.attached_bytes(store_.trained_values().elements()));
-    does_not_fit(micro_batch, 0, allocated);
+    refuse_too_large_step(micro_batch, 0, allocated);
     throw;
   }
 }
@@ -202,8 +202,9 @@ std::unique_ptr<StepPlan> Replica::make_plan(const RunConfig& config, std::int64
     });
     return plan;
   } catch (const OutOfMemory& error) {
-    does_not_fit(micro_batch, std::max(error.bytes(), activations_by_few(config, micro_batch)),
-                 state_bytes());
+    refuse_too_large_step(micro_batch,
+                          std::max(error.bytes(), activations_by_few(config, micro_batch)),
+                          state_bytes());
     throw;
   }
 }
@@ -231,8 +232,8 @@ std::size_t Replica::activations_by_few(const RunConfig& config, std::int64_t mi
   }
 }
 
-void Replica::does_not_fit(std::int64_t micro_batch, std::size_t activations,
-                           std::size_t allocated) const {
+void Replica::refuse_too_large_step(std::int64_t micro_batch, std::size_t activations,
+                                    std::size_t allocated) const {
   std::optional<DeviceMemory> memory = device_memory(store_.context());
   if (!memory) return;
   const bool shared = share_ && share_->ranks > 1;
@@ -273,10 +274,10 @@ void Replica::broadcast_from_root() {
 }
 
 void Replica::gather_shares() {
-  if (whole_) return;
+  if (has_all_shares_) return;
   sharded_->gather(store_.trained_values());
   for (const OptimizerState& state : optimizer_->state()) sharded_->gather(state.tensor);
-  whole_ = true;
+  has_all_shares_ = true;
 }
 
 void Replica::prepare_evaluation() {
@@ -310,7 +311,7 @@ std::size_t Replica::state_bytes() const {
 
 void Replica::check_bits() {
   if (communicator_.size() == 1) return;
-  if (!whole_) {
+  if (!has_all_shares_) {
     sharded_->check_bits(communicator_);
     gather_shares();
     sharded_->check_rounding();
@@ -326,7 +327,7 @@ void Replica::check_bits() {
 std::string Replica::non_finite_weights(std::int64_t step) {
   const Tensor sums = sharded_ == nullptr ? bucketer_.sums() : Tensor();
   std::string found = tandem::non_finite_weights(store_, step, sums);
-  if (whole_) return found;
+  if (has_all_shares_) return found;
   // Each rank sees its share alone.
   std::int32_t somewhere = found.empty() ? 0 : 1;
   communicator_.all_reduce(Tensor(&somewhere, {1}, DType::i32), ReduceOp::max);

@@ -56,7 +56,7 @@ class Replica {
 
   /// Collective: one optimizer step; see StepRunner::step().
   StepResult step(const NextBatch& next_batch, float learning_rate, bool stop_requested) {
-    whole_ = sharded_ == nullptr;
+    has_all_shares_ = sharded_ == nullptr;
     return runner_->step(next_batch, learning_rate, stop_requested);
   }
   /// From the next step on `observer` is told the moments of this rank's steps, until
@@ -110,9 +110,10 @@ class Replica {
   std::size_t activations_by_few(const RunConfig& config, std::int64_t micro_batch);
   /// Throws InputError where the device has not the memory for what exchanging gradients takes.
   GradientBucketer make_bucketer(std::int64_t micro_batch, Communicator& reduction);
-  /// Throws InputError that says so, where the context is a device; `allocated`: bytes that this
-  /// replica holds already.
-  void does_not_fit(std::int64_t micro_batch, std::size_t activations, std::size_t allocated) const;
+  /// Throws InputError that a step does not fit, where the context is a device; of a host's memory
+  /// not that much is known, and it returns. `allocated`: bytes that this replica holds already.
+  void refuse_too_large_step(std::int64_t micro_batch, std::size_t activations,
+                             std::size_t allocated) const;
   void broadcast(const std::vector<Tensor>& tensors);
   void end_layer();
 
@@ -137,7 +138,7 @@ class Replica {
   GradientBucketer bucketer_;
   std::unique_ptr<ShardedUpdate> sharded_;  // null unless each rank updates a share
   std::unique_ptr<StepRunner> runner_;
-  bool whole_ = true;  // values and state, on this rank
+  bool has_all_shares_ = true;  // of values and optimizer state, as they are on other ranks
 };
 
 }  // namespace tandem
