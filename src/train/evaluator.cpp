@@ -14,8 +14,8 @@
 #include "device/trace_range.h"
 #include "parallel/gather_text.h"
 #include "parallel/shared_choices.h"
-#include "train/step/memory_need.h"
 #include "train/step/memory_share.h"
+#include "train/step/too_large_step.h"
 
 namespace tandem {
 
@@ -65,12 +65,12 @@ std::unique_ptr<StepPlan> Evaluator::make_plan(const Graph& graph, ParameterStor
     if (!memory || !share) throw;
     // Since then the other ranks have allocated too.
     memory->free = share->bytes;
-    throw InputError(out_of_memory_text({.what = "an evaluation step",
-                                         .batch = options.batch,
-                                         .activations = error.bytes(),
-                                         .memory = *memory,
-                                         .ranks = share->ranks},
-                                        "set train.eval_batch"));
+    throw InputError(too_large_step_text({.what = "an evaluation step",
+                                          .batch = options.batch,
+                                          .activations = error.bytes(),
+                                          .memory = *memory,
+                                          .ranks = share->ranks},
+                                         "set train.eval_batch"));
   }
 }
 

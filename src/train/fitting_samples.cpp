@@ -18,7 +18,17 @@ std::int64_t most_fitting_samples(std::int64_t too_many, std::int64_t step,
   return few * step;
 }
 
-std::string fitting_samples_text(std::int64_t samples, std::int64_t step, bool several) {
+std::int64_t fitting_part(std::int64_t too_many, std::int64_t step, std::size_t bytes,
+                          std::size_t room) {
+  if (bytes == 0) return 0;
+  const double samples =
+      static_cast<double>(too_many) * static_cast<double>(room) / static_cast<double>(bytes);
+  // They do not fit, however little is missing.
+  return std::min(static_cast<std::int64_t>(samples), too_many - 1) / step * step;
+}
+
+std::string fitting_samples_text(std::int64_t samples, std::int64_t step, bool several,
+                                 std::string_view fewer) {
   const char* const each = several ? " in each process" : "";
   if (samples == 0) {
     const std::string least =
@@ -27,21 +37,8 @@ std::string fitting_samples_text(std::int64_t samples, std::int64_t step, bool s
                        step == 1 ? "" : ", fewer folded ranks",
                        several ? ", fewer processes with a smaller batch" : "");
   }
-  return fmt::format(
-      "; about {} sample{} at once fit{}{}: lower train.global_batch or data.size, or raise "
-      "train.accumulate",
-      samples, samples == 1 ? "" : "s", samples == 1 ? "s" : "", each);
-}
-
-std::string fitting_advice(
-    const RunConfig& config, std::int64_t too_many, bool several, std::size_t room,
-    const std::function<std::size_t(const RunConfig&, std::int64_t)>& bytes) {
-  RunConfig accumulating = config;
-  accumulating.accumulate = std::max(config.accumulate, 2);
-  const std::int64_t samples = most_fitting_samples(
-      too_many, config.folded_ranks,
-      [&](std::int64_t some) { return bytes(accumulating, some) <= with_some_left(room); });
-  return fitting_samples_text(samples, config.folded_ranks, several);
+  return fmt::format("; about {} sample{} at once fit{}{}: {}", samples, samples == 1 ? "" : "s",
+                     samples == 1 ? "s" : "", each, fewer);
 }
 
 }  // namespace tandem

@@ -4,8 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-
-#include "train/run_config.h"
+#include <string_view>
 
 namespace tandem {
 
@@ -15,19 +14,22 @@ namespace tandem {
 std::int64_t most_fitting_samples(std::int64_t too_many, std::int64_t step,
                                   const std::function<bool(std::int64_t)>& fits);
 
-/// Of memory in bytes what samples may take: a tenth is left to contexts, kernels and libraries.
-inline std::size_t with_some_left(std::size_t bytes) { return bytes / 10 * 9; }
+/// About the same of memory that grows with the number of samples, and is `bytes` for `too_many`.
+/// As many bytes as `room` fit.
+std::int64_t fitting_part(std::int64_t too_many, std::int64_t step, std::size_t bytes,
+                          std::size_t room);
 
-/// What more samples than fit of a run ends with: fitting_samples_text() of what
-/// most_fitting_samples finds, with gradients kept between micro-batches, as where train.accumulate
-/// is raised. `bytes`: that so many samples of such a run take, of `room`.
-std::string fitting_advice(
-    const RunConfig& config, std::int64_t too_many, bool several, std::size_t room,
-    const std::function<std::size_t(const RunConfig& accumulating, std::int64_t samples)>& bytes);
+/// Of memory in bytes what samples, and what does not grow with them, may take: a tenth is left to
+/// contexts, kernels, libraries, images and the evaluation.
+inline std::size_t with_some_left(std::size_t bytes) { return bytes - bytes / 10; }
 
-/// "; about 12 samples at once fit: lower train.global_batch or data.size, or raise
-/// train.accumulate", of each process where there are several, or what is left to do where hardly a
-/// `step` of samples fits.
-std::string fitting_samples_text(std::int64_t samples, std::int64_t step, bool several);
+/// How to train with fewer samples at once.
+constexpr std::string_view fewer_samples =
+    "lower train.global_batch or data.size, or raise train.accumulate";
+
+/// "; about 12 samples at once fit: " and `fewer`, of each process where there are several, or what
+/// is left to do where hardly a `step` of samples fits.
+std::string fitting_samples_text(std::int64_t samples, std::int64_t step, bool several,
+                                 std::string_view fewer = fewer_samples);
 
 }  // namespace tandem

@@ -86,16 +86,17 @@ class TooLargeBatch : public LaunchFault {
     EXPECT_EQ(outcome.code, 2) << outcome.err;
     EXPECT_LT(outcome.seconds, 60.0);
     const std::string line = only_error(outcome);
-    for (const char* part : {"a training step of ", "does not fit the memory of ",
-                             "free for each of the 4 ranks that share it", " samples fit"}) {
+    for (const char* part :
+         {"a training step of ", "does not fit the memory of ",
+          "free for each of the 4 ranks that share it", " samples at once fit"}) {
       EXPECT_NE(line.find(part), std::string::npos) << line << "\nwanted: " << part;
     }
     expect_nothing_left();
   }
 
-  /// The number in front of " samples fit".
+  /// The number in front of " samples at once fit".
   static std::int64_t advised(const std::string& message) {
-    const std::size_t end = message.find(" samples fit");
+    const std::size_t end = message.find(" samples at once fit");
     if (end == std::string::npos) return -1;
     return std::stoll(message.substr(message.rfind(' ', end - 1) + 1));
   }

@@ -78,7 +78,8 @@ TEST(DeviceEvaluation, SaysWhatFits) {
       message_of<InputError>([&] { evaluate(config, gpu, std::int64_t{1} << 27U); });
   EXPECT_EQ(message.rfind("an evaluation step of 134217728 samples at once does not fit", 0), 0U)
       << message;
-  EXPECT_NE(message.find(" samples fit: set train.eval_batch"), std::string::npos) << message;
+  EXPECT_NE(message.find(" samples at once fit: set train.eval_batch"), std::string::npos)
+      << message;
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ RunConfig run_with(const std::string& more) {
   return read_run_config(ConfigTable::from_text(small_run_text(more), "run.toml"));
 }
 
-DeviceMemoryNeed need_of(const RunConfig& config, const DevicePlaces& places) {
+RunMemoryNeed need_of(const RunConfig& config, const DevicePlaces& places) {
   return least_device_memory(config, places).value();
 }
 
@@ -32,7 +32,7 @@ TEST(DeviceMemoryNeed, IsBelowWhatARankTakes) {
   AnyContext context = CpuContext(1);
   SelfCommunicator self;
   const Replica replica(config, model, 16, context, self);
-  const DeviceMemoryNeed need = need_of(config, {});
+  const RunMemoryNeed need = need_of(config, {});
   EXPECT_EQ(need.batch, 16);
   EXPECT_EQ(need.shared, 0U) << "nobody to share with";
   EXPECT_EQ(need.state, replica.state_bytes() - replica.store().all_gradients().bytes())
@@ -55,8 +55,8 @@ TEST(DeviceMemoryNeed, HasNoTemporariesOfAHost) {
   {name = "fc", op = "classifier"}])";
   RunConfig config = run_with("");
   config.model = (folder / "fork.toml").string();
-  const DeviceMemoryNeed device = need_of(config, {.processes = 2});
-  const HostMemoryNeed host = least_host_memory(config, {.processes = 2}).value();
+  const RunMemoryNeed device = need_of(config, {.processes = 2});
+  const RunMemoryNeed host = least_host_memory(config, {.processes = 2}).value();
   EXPECT_EQ(device.batch, host.batch);
   EXPECT_EQ(device.state, host.state);
   EXPECT_EQ(device.shared, host.shared);
@@ -67,8 +67,8 @@ TEST(DeviceMemoryNeed, HasNoTemporariesOfAHost) {
 }
 
 TEST(DeviceMemoryNeed, HasTheStateOfADeviceOnceWhereItIsShared) {
-  const DeviceMemoryNeed apart = need_of(run_with(""), {.processes = 1, .devices = 4});
-  const DeviceMemoryNeed shared = need_of(run_with(""), {.processes = 4});
+  const RunMemoryNeed apart = need_of(run_with(""), {.processes = 1, .devices = 4});
+  const RunMemoryNeed shared = need_of(run_with(""), {.processes = 4});
   EXPECT_EQ(shared.batch, 4);
   EXPECT_EQ(apart.batch, 4);
   EXPECT_EQ(apart.activations, shared.activations);
@@ -79,8 +79,8 @@ TEST(DeviceMemoryNeed, HasTheStateOfADeviceOnceWhereItIsShared) {
 }
 
 TEST(DeviceMemoryNeed, CountsRoundedWeightsAndHalvedActivations) {
-  const DeviceMemoryNeed fp32 = need_of(run_with(""), {.processes = 2});
-  const DeviceMemoryNeed bf16 = need_of(run_with("precision = 'bf16'\n"), {.processes = 2});
+  const RunMemoryNeed fp32 = need_of(run_with(""), {.processes = 2});
+  const RunMemoryNeed bf16 = need_of(run_with("precision = 'bf16'\n"), {.processes = 2});
   EXPECT_EQ(bf16.state, fp32.state) << "gradients stay in f32";
   // Of values and momentum, the values once more, of half the size.
   EXPECT_EQ(4 * bf16.shared, 5 * fp32.shared);

@@ -6,7 +6,7 @@
 #include "graph/fusion.h"
 #include "support/message.h"
 #include "train/device_run.h"
-#include "train/step/memory_need.h"
+#include "train/step/too_large_step.h"
 
 // What is said where a GPU has not the memory for a step, before anything is timed or trained.
 
@@ -29,9 +29,9 @@ std::string message_for(AnyContext& gpu, std::int64_t batch) {
       [&] { Replica(config, smooth_graph(config, 4), batch, gpu, self, self, raw); });
 }
 
-/// The number in front of " samples fit".
+/// The number in front of " samples at once fit".
 std::int64_t advised(const std::string& message) {
-  const std::size_t end = message.find(" samples fit");
+  const std::size_t end = message.find(" samples at once fit");
   if (end == std::string::npos) return -1;
   const std::size_t begin = message.rfind(' ', end - 1) + 1;
   return std::stoll(message.substr(begin, end - begin));
@@ -47,7 +47,8 @@ TEST(DeviceMemoryMessage, SaysWhatIsNeededAndWhatFits) {
                     0),
       0U)
       << message;
-  EXPECT_NE(message.find("lower train.global_batch or raise train.accumulate"), std::string::npos)
+  EXPECT_NE(message.find("lower train.global_batch or data.size, or raise train.accumulate"),
+            std::string::npos)
       << message;
   EXPECT_GT(advised(message), 0) << message;
   EXPECT_LT(advised(message), batch) << message;

@@ -38,6 +38,14 @@ TEST(MostFittingSamples, AreNoneWhereOneIsTooMany) {
   EXPECT_EQ(asked, 0);
 }
 
+TEST(FittingPart, IsInProportionAndFewerThanDoNotFit) {
+  EXPECT_EQ(fitting_part(1000, 1, 400, 100), 250);
+  EXPECT_EQ(fitting_part(1000, 4, 400, 100), 248);
+  EXPECT_EQ(fitting_part(1000, 1, 400, 500), 999);
+  EXPECT_EQ(fitting_part(1000, 1, 400, 0), 0);
+  EXPECT_EQ(fitting_part(1000, 1, 0, 100), 0) << "nothing is known of what samples take";
+}
+
 TEST(FittingSamplesText, SaysWhatToDo) {
   EXPECT_EQ(fitting_samples_text(12, 1, false),
             "; about 12 samples at once fit: lower train.global_batch or data.size, or raise "
@@ -45,6 +53,8 @@ TEST(FittingSamplesText, SaysWhatToDo) {
   EXPECT_EQ(fitting_samples_text(1, 1, true),
             "; about 1 sample at once fits in each process: lower train.global_batch or data.size, "
             "or raise train.accumulate");
+  EXPECT_EQ(fitting_samples_text(12, 1, true, "set train.eval_batch"),
+            "; about 12 samples at once fit in each process: set train.eval_batch");
   EXPECT_EQ(fitting_samples_text(0, 1, false),
             "; hardly one sample fits: use a smaller model, or lower data.size");
   EXPECT_EQ(fitting_samples_text(0, 1, true),

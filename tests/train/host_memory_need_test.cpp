@@ -20,14 +20,14 @@ RunConfig run_with(const std::string& more) {
   return read_run_config(ConfigTable::from_text(small_run_text(more), "run.toml"));
 }
 
-HostMemoryNeed need_of(const RunConfig& config, const HostPlaces& places) {
+RunMemoryNeed need_of(const RunConfig& config, const HostPlaces& places) {
   return least_host_memory(config, places).value();
 }
 
 // Of a rank that is made of the same config; its kernels, which keep more, are not known before.
 TEST(HostMemoryNeed, IsBelowWhatARankTakes) {
   const RunConfig config = run_with("");
-  const HostMemoryNeed need = need_of(config, {});
+  const RunMemoryNeed need = need_of(config, {});
   const Graph model = load_model(find_model(config.model),
                                  {.classes = 4, .channels = 1, .size = config.data.transform.size});
   AnyContext context = CpuContext(1);
@@ -44,14 +44,14 @@ TEST(HostMemoryNeed, IsBelowWhatARankTakes) {
 }
 
 TEST(HostMemoryNeed, HasTheStateOnceWhereItIsShared) {
-  const HostMemoryNeed alone = need_of(run_with(""), {});
-  const HostMemoryNeed shared = need_of(run_with(""), {.processes = 4});
+  const RunMemoryNeed alone = need_of(run_with(""), {});
+  const RunMemoryNeed shared = need_of(run_with(""), {.processes = 4});
   EXPECT_EQ(shared.batch, 4);
   EXPECT_EQ(shared.shared + shared.state, alone.state);
   EXPECT_EQ(3 * shared.state, alone.state) << "gradients, of values, gradients and momentum";
   EXPECT_EQ(shared.bytes(), shared.shared + 4 * (shared.state + shared.activations));
   EXPECT_LT(shared.activations, alone.activations / 3);
-  const HostMemoryNeed averaged = need_of(run_with("ema_decay = 0.9\n"), {.processes = 4});
+  const RunMemoryNeed averaged = need_of(run_with("ema_decay = 0.9\n"), {.processes = 4});
   EXPECT_EQ(averaged.state, 2 * shared.state);
   EXPECT_EQ(need_of(run_with("accumulate = 2\n"), {.processes = 2, .hosts = 2}).batch, 2);
 }

@@ -17,9 +17,9 @@
 #include "parallel/shared_choices.h"
 #include "tensor/host_tensor.h"
 #include "train/step/gradient_memory.h"
-#include "train/step/memory_need.h"
 #include "train/step/non_finite.h"
 #include "train/step/shared_state.h"
+#include "train/step/too_large_step.h"
 
 namespace tandem {
 namespace {
@@ -128,7 +128,7 @@ Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro
       average_(make_average(config, graph_, context)),
       compression_(compression_scratch(config, context, reduction, buckets_)),
       share_(measure_memory_share(communicator, context)),
-      bucketer_(make_bucketer(micro_batch, reduction)) {
+      bucketer_(make_bucketer(config, micro_batch, reduction)) {
   if (update_shares_) {
     sharded_ = std::make_unique<ShardedUpdate>(reduction, store_, bucketer_, *update_shares_);
   }
@@ -154,7 +154,7 @@ Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro
   try {
     runner_ = std::visit([&](auto& device) { return make_step_runner(device, parts); }, context);
   } catch (const OutOfMemory& error) {
-    refuse_too_large_step(micro_batch, plan_->activation_bytes() + error.bytes(),
+    refuse_too_large_step(config, micro_batch, plan_->activation_bytes() + error.bytes(),
                           state_bytes() + plan_->activation_bytes());
     throw;
   }
@@ -181,7 +181,8 @@ StepPlanOptions Replica::plan_options(const RunConfig& config, std::int64_t micr
           .after_layer = [this] { end_layer(); }};
 }
 
-GradientBucketer Replica::make_bucketer(std::int64_t micro_batch, Communicator& reduction) {
+GradientBucketer Replica::make_bucketer(const RunConfig& config, std::int64_t micro_batch,
+                                        Communicator& reduction) {
   try {
     return {reduction, gradients_of(store_, gradient_memory_), slices_of(store_.trained()),
             buckets_, as_bf16(compression_)};
@@ -189,7 +190,7 @@ GradientBucketer Replica::make_bucketer(std::int64_t micro_batch, Communicator& 
     const std::size_t allocated = state_bytes();
     exchange_bytes_ =
         std::max(error.bytes(), reduction.attached_bytes(store_.trained_values().elements()));
-    refuse_too_large_step(micro_batch, 0, allocated);
+    refuse_too_large_step(config, micro_batch, 0, allocated);
     throw;
   }
 }
@@ -202,7 +203,7 @@ std::unique_ptr<StepPlan> Replica::make_plan(const RunConfig& config, std::int64
     });
     return plan;
   } catch (const OutOfMemory& error) {
-    refuse_too_large_step(micro_batch,
+    refuse_too_large_step(config, micro_batch,
                           std::max(error.bytes(), activations_by_few(config, micro_batch)),
                           state_bytes());
     throw;
@@ -232,8 +233,8 @@ std::size_t Replica::activations_by_few(const RunConfig& config, std::int64_t mi
   }
 }
 
-void Replica::refuse_too_large_step(std::int64_t micro_batch, std::size_t activations,
-                                    std::size_t allocated) const {
+void Replica::refuse_too_large_step(const RunConfig& config, std::int64_t micro_batch,
+                                    std::size_t activations, std::size_t allocated) const {
   std::optional<DeviceMemory> memory = device_memory(store_.context());
   if (!memory) return;
   const bool shared = share_ && share_->ranks > 1;
@@ -241,13 +242,13 @@ void Replica::refuse_too_large_step(std::int64_t micro_batch, std::size_t activa
   // state is in the share.
   memory->free =
       shared ? share_->bytes + std::min(allocated, state_bytes()) : memory->free + allocated;
-  throw InputError(out_of_memory_text({.what = "a training step",
-                                       .batch = micro_batch,
-                                       .state = state_bytes(),
-                                       .activations = activations,
-                                       .memory = *memory,
-                                       .ranks = shared ? share_->ranks : 1},
-                                      "lower train.global_batch or raise train.accumulate"));
+  throw InputError(too_large_step_text({.what = "a training step",
+                                        .batch = micro_batch,
+                                        .folded_ranks = config.folded_ranks,
+                                        .state = state_bytes(),
+                                        .activations = activations,
+                                        .memory = *memory,
+                                        .ranks = shared ? share_->ranks : 1}));
 }
 
 void Replica::end_layer() {

@@ -109,11 +109,12 @@ class Replica {
   /// need is known only once they are chosen. 0 where that cannot be told.
   std::size_t activations_by_few(const RunConfig& config, std::int64_t micro_batch);
   /// Throws InputError where the device has not the memory for what exchanging gradients takes.
-  GradientBucketer make_bucketer(std::int64_t micro_batch, Communicator& reduction);
+  GradientBucketer make_bucketer(const RunConfig& config, std::int64_t micro_batch,
+                                 Communicator& reduction);
   /// Throws InputError that a step does not fit, where the context is a device; of a host's memory
   /// not that much is known, and it returns. `allocated`: bytes that this replica holds already.
-  void refuse_too_large_step(std::int64_t micro_batch, std::size_t activations,
-                             std::size_t allocated) const;
+  void refuse_too_large_step(const RunConfig& config, std::int64_t micro_batch,
+                             std::size_t activations, std::size_t allocated) const;
   void broadcast(const std::vector<Tensor>& tensors);
   void end_layer();
 

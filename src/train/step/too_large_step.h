@@ -6,13 +6,15 @@
 #include <string_view>
 
 #include "device/open_context.h"
+#include "train/fitting_samples.h"
 
 namespace tandem {
 
-/// What a step needs of a device that has not so much, in bytes.
-struct MemoryNeed {
+/// A step that a device has not the memory for, as it turns out when it is made; in bytes.
+struct TooLargeStep {
   std::string_view what;   ///< "a training step"
   std::int64_t batch = 1;  ///< samples that it takes at once
+  int folded_ranks = 1;    ///< of which the batch holds a multiple
   std::size_t state = 0;   ///< parameters, gradients, optimizer state, averages
   /// What grows with the batch, at least; 0: the state alone is too much.
   std::size_t activations = 0;
@@ -22,12 +24,8 @@ struct MemoryNeed {
   int ranks = 1;  ///< that share the device
 };
 
-/// About how many samples fit at once: activations grow with their number, and a tenth of the
-/// memory is left for the rest (images, the evaluation, libraries). 0: not one.
-std::int64_t fitting_batch(const MemoryNeed& need);
-
-/// What is needed, what is there, how many samples fit, and `advice` on how to have fewer of them
-/// at once, in one line.
-std::string out_of_memory_text(const MemoryNeed& need, std::string_view advice);
+/// What is needed, what is there, about how many samples fit, activations growing with their
+/// number, and `fewer` on how to have so few, in one line.
+std::string too_large_step_text(const TooLargeStep& step, std::string_view fewer = fewer_samples);
 
 }  // namespace tandem
