@@ -12,6 +12,8 @@
 #include "optim/sgd.h"
 #include "tensor/convert.h"
 #include "tensor/host_tensor.h"
+#include "train/step/gradient_buckets.h"
+#include "train/step/gradient_memory.h"
 
 namespace tandem {
 namespace {
@@ -37,17 +39,12 @@ std::unique_ptr<Optimizer> make_sgd(AnyContext& context, const ParameterStore& s
                                SgdOptions{.momentum = 0.9F});
 }
 
-GradientMemory gradient_memory_of(const GpuStepOptions& options) {
-  return options.gradient_memory.value_or(
-      options.precision == Precision::fp16 ? GradientMemory::lent : GradientMemory::passing);
-}
-
-std::vector<ParameterSlice> slices_of(const ParameterStore& store) {
-  std::vector<ParameterSlice> slices;
-  for (const Parameter& parameter : store.trained()) {
-    slices.push_back({parameter.name, parameter.offset, parameter.shape.elements()});
-  }
-  return slices;
+/// What a run file would say of this step.
+RunConfig run_config(const GpuStepOptions& options) {
+  RunConfig config;
+  config.precision = options.precision;
+  config.bucket_bytes = options.bucket_bytes;
+  return config;
 }
 
 }  // namespace
@@ -55,31 +52,31 @@ std::vector<ParameterSlice> slices_of(const ParameterStore& store) {
 GpuStep::GpuStep(AnyContext& context, const GpuStepOptions& options)
     : context_(&context),
       graph_(load(options)),
-      passes_(gradient_memory_of(options) == GradientMemory::passing),
-      store_(graph_, context, !passes_, {}, options.precision) {
+      gradient_memory_(
+          options.gradient_memory.value_or(gradient_memory(run_config(options), 1, true))),
+      store_(graph_, context, !passes(), {}, options.precision) {
   store_.initialize(1);
+  if (passes()) make_bucketer(options);
   make_plan(options);
   optimizer_ = make_sgd(context, store_);
   make_batch(options);
 }
 
+void GpuStep::make_bucketer(const GpuStepOptions& options) {
+  bucketer_.emplace(self_, Tensor(), slices_of(store_.trained()),
+                    gradient_buckets(run_config(options), store_, self_, gradient_memory_));
+  bucketer_->update_each([this](std::size_t bucket) { update_bucket(bucket); });
+}
+
 void GpuStep::make_plan(const GpuStepOptions& options) {
   std::vector<ParameterRange> groups;
-  if (passes_) {
-    std::vector<ParameterSlice> slices = slices_of(store_);
-    BucketOptions sizes = options.buckets;
-    sizes.apart = store_.first_trained_norm();
-    std::vector<Bucket> buckets = cut_buckets(slices, sizes);
-    for (const Bucket& bucket : buckets) groups.push_back({bucket.first, bucket.last});
-    bucketer_.emplace(self_, Tensor(), std::move(slices), std::move(buckets));
-    bucketer_->update_each([this](std::size_t bucket) { update_bucket(bucket); });
-  }
+  if (passes()) groups = groups_of(bucketer_->buckets());
   const auto start = std::chrono::steady_clock::now();
   plan_ = make_step_plan(graph_, store_, *context_,
                          {.batch = options.batch,
                           .training = true,
                           .precision = options.precision,
-                          .gradient_memory = gradient_memory_of(options),
+                          .gradient_memory = gradient_memory_,
                           .gradient_groups = std::move(groups),
                           .side_work = options.side_work,
                           .norm_deferral = options.norm_deferral,
@@ -128,7 +125,7 @@ void GpuStep::enqueue_forward() {
 }
 
 void GpuStep::enqueue_backward() {
-  if (!passes_) return plan_->backward(false, {});
+  if (!passes()) return plan_->backward(false, {});
   bucketer_->begin_step();
   plan_->backward(false, [this](std::span<const std::size_t> parameters) {
     for (const std::size_t parameter : parameters) bucketer_->ready(parameter);
@@ -147,7 +144,7 @@ void GpuStep::update_bucket(std::size_t index) {
 }
 
 void GpuStep::enqueue_update() {
-  if (passes_) return;
+  if (passes()) return;
   optimizer_->enqueue(store_.trained_values(), store_.all_gradients(),
                       {.learning_rate = learning_rate,
                        .gradient_scale = gradient_scale_,
@@ -167,7 +164,7 @@ std::size_t GpuStep::deferred_norms() const {
 
 std::size_t GpuStep::state_bytes() const {
   std::size_t bytes = store_.all_values().bytes() + store_.all_buffers().bytes();
-  if (!passes_) bytes += store_.all_gradients().bytes();
+  if (!passes()) bytes += store_.all_gradients().bytes();
   if (store_.all_weights().raw() != store_.all_values().raw())
     bytes += store_.all_weights().bytes();
   for (const OptimizerState& state : optimizer_->state()) bytes += state.tensor.bytes();

@@ -24,10 +24,10 @@ struct GpuStepOptions {
   SideWork side_work = SideWork::by_timing;
   NormDeferral norm_deferral = NormDeferral::by_timing;
   NormKernels norm_kernels = NormKernels::by_timing;
-  /// Nothing: as in training, passing where nothing is scaled, else lent.
+  /// Nothing: as in training of one rank.
   std::optional<GradientMemory> gradient_memory{};
-  /// Of passing gradients, as train.update_in_backward has them.
-  BucketOptions buckets{.bytes = std::int64_t{4} << 20};
+  /// Of passing gradients. Nothing: as in training.
+  std::optional<std::int64_t> bucket_bytes{};
 };
 
 /// A training step on one fixed batch of noise that lies on the GPU: SGD with momentum 0.9 and
@@ -67,13 +67,15 @@ class GpuStep {
   std::size_t batch_bytes() const { return images_.bytes(); }
 
  private:
+  bool passes() const { return gradient_memory_ == GradientMemory::passing; }
   void make_batch(const GpuStepOptions& options);
+  void make_bucketer(const GpuStepOptions& options);
   void make_plan(const GpuStepOptions& options);
   void update_bucket(std::size_t index);
 
   AnyContext* context_;
   Graph graph_;
-  bool passes_;  // gradients do
+  GradientMemory gradient_memory_;
   ParameterStore store_;
   double plan_seconds_ = 0.0;
   SelfCommunicator self_;

@@ -254,7 +254,7 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option_function<double>(
          "--bucket-mib",
          [&](double mib) {
-           options.step.buckets.bytes = static_cast<std::int64_t>(mib * 1024.0 * 1024.0);
+           options.step.bucket_bytes = static_cast<std::int64_t>(mib * 1024.0 * 1024.0);
          },
          "Of passing gradients")
       ->default_str("4");

@@ -16,6 +16,7 @@
 #include "parallel/replica_check.h"
 #include "parallel/shared_choices.h"
 #include "tensor/host_tensor.h"
+#include "train/step/gradient_buckets.h"
 #include "train/step/gradient_memory.h"
 #include "train/step/non_finite.h"
 #include "train/step/shared_state.h"
@@ -37,30 +38,6 @@ Graph prepared(const RunConfig& config, const Graph& graph) {
                 graph.name());
   }
   return fuse(graph);
-}
-
-std::vector<ParameterSlice> slices_of(std::span<const Parameter> parameters) {
-  std::vector<ParameterSlice> slices;
-  for (const Parameter& parameter : parameters) {
-    slices.push_back({parameter.name, parameter.offset, parameter.shape.elements()});
-  }
-  return slices;
-}
-
-std::vector<Bucket> buckets_of(const RunConfig& config, const ParameterStore& store,
-                               const Communicator& reduction, GradientMemory memory) {
-  const bool fast = reduction.sums_little_fast();
-  std::int64_t bytes = fast ? RunConfig::small_bucket_bytes : RunConfig::usual_bucket_bytes;
-  std::size_t apart = 0;
-  if (memory == GradientMemory::passing) {
-    // What backward leaves to another queue, weights, need not be kept for as long as the rest.
-    bytes = RunConfig::passing_bucket_bytes;
-    apart = store.first_trained_norm();
-  }
-  return cut_buckets(slices_of(store.trained()), {.first_bytes = config.first_bucket_bytes,
-                                                  .bytes = config.bucket_bytes.value_or(bytes),
-                                                  .taper = config.taper_buckets.value_or(fast),
-                                                  .apart = apart});
 }
 
 /// Undefined where the store has none.
@@ -122,7 +99,7 @@ Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro
              config.precision),
       shared_(share_values(config, reduction, store_)),
       rank_sum_(config.sync_batch_norm ? std::make_unique<CommunicatorSum>(reduction) : nullptr),
-      buckets_(buckets_of(config, store_, reduction, gradient_memory_)),
+      buckets_(gradient_buckets(config, store_, reduction, gradient_memory_)),
       update_shares_(ShardedUpdate::shares(config, reduction, buckets_)),
       optimizer_(make_optimizer(config, store_, shared_, update_shares_)),
       average_(make_average(config, graph_, context)),
@@ -162,9 +139,7 @@ Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro
 
 StepPlanOptions Replica::plan_options(const RunConfig& config, std::int64_t micro_batch) {
   std::vector<ParameterRange> groups;
-  if (gradient_memory_ == GradientMemory::passing) {
-    for (const Bucket& bucket : buckets_) groups.push_back({bucket.first, bucket.last});
-  }
+  if (gradient_memory_ == GradientMemory::passing) groups = groups_of(buckets_);
   return {.batch = micro_batch,
           .training = true,
           .precision = config.precision,

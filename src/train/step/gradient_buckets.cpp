@@ -1,0 +1,35 @@
+#include "train/step/gradient_buckets.h"
+
+namespace tandem {
+
+std::vector<ParameterSlice> slices_of(std::span<const Parameter> parameters) {
+  std::vector<ParameterSlice> slices;
+  for (const Parameter& parameter : parameters) {
+    slices.push_back({parameter.name, parameter.offset, parameter.shape.elements()});
+  }
+  return slices;
+}
+
+std::vector<Bucket> gradient_buckets(const RunConfig& config, const ParameterStore& store,
+                                     const Communicator& reduction, GradientMemory memory) {
+  const bool fast = reduction.sums_little_fast();
+  std::int64_t bytes = fast ? RunConfig::small_bucket_bytes : RunConfig::usual_bucket_bytes;
+  std::size_t apart = 0;
+  if (memory == GradientMemory::passing) {
+    // What backward leaves to another queue, weights, need not be kept for as long as the rest.
+    bytes = RunConfig::passing_bucket_bytes;
+    apart = store.first_trained_norm();
+  }
+  return cut_buckets(slices_of(store.trained()), {.first_bytes = config.first_bucket_bytes,
+                                                  .bytes = config.bucket_bytes.value_or(bytes),
+                                                  .taper = config.taper_buckets.value_or(fast),
+                                                  .apart = apart});
+}
+
+std::vector<ParameterRange> groups_of(std::span<const Bucket> buckets) {
+  std::vector<ParameterRange> groups;
+  for (const Bucket& bucket : buckets) groups.push_back({bucket.first, bucket.last});
+  return groups;
+}
+
+}  // namespace tandem

@@ -1,0 +1,52 @@
+#include "train/step/gradient_buckets.h"
+
+#include <gtest/gtest.h>
+
+#include "graph/fusion.h"
+#include "parallel/self_communicator.h"
+#include "train/small_run.h"
+
+namespace tandem {
+namespace {
+
+class GradientBuckets : public testing::Test {
+ protected:
+  std::vector<Bucket> cut(const RunConfig& config, GradientMemory memory) {
+    return gradient_buckets(config, store_, self_, memory);
+  }
+
+  RunConfig config_ = small_run();
+  AnyContext context_ = CpuContext(1);
+  Graph graph_ = fuse(smooth_graph(config_, 4));
+  ParameterStore store_{graph_, context_, /*with_gradients=*/false};
+  SelfCommunicator self_;
+};
+
+TEST_F(GradientBuckets, AreOfAsManyBytesAsTheConfigSays) {
+  EXPECT_EQ(cut(config_, GradientMemory::stored).size(), 1U) << "less than a mebibyte";
+  config_.first_bucket_bytes = 4;
+  config_.bucket_bytes = 4;
+  EXPECT_EQ(cut(config_, GradientMemory::stored).size(), store_.trained().size());
+}
+
+TEST_F(GradientBuckets, ThatPassHoldWeightsOrWhatNormalises) {
+  const std::vector<Bucket> passing = cut(config_, GradientMemory::passing);
+  ASSERT_EQ(passing.size(), 2U);
+  EXPECT_EQ(passing[0].last, store_.first_trained_norm());
+  const std::vector<ParameterRange> groups = groups_of(passing);
+  ASSERT_EQ(groups.size(), 2U);
+  EXPECT_EQ(groups[0].first, 0U);
+  EXPECT_EQ(groups[0].last, groups[1].first);
+  EXPECT_EQ(groups[1].last, store_.trained().size());
+}
+
+TEST_F(GradientBuckets, HaveASliceForEachParameter) {
+  const std::vector<ParameterSlice> slices = slices_of(store_.trained());
+  ASSERT_EQ(slices.size(), store_.trained().size());
+  EXPECT_EQ(slices[1].name, store_.trained()[1].name);
+  EXPECT_EQ(slices[1].offset, store_.trained()[1].offset);
+  EXPECT_EQ(slices[1].elements, store_.trained()[1].shape.elements());
+}
+
+}  // namespace
+}  // namespace tandem
