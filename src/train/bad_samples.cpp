@@ -5,15 +5,27 @@
 #include <utility>
 
 #include "base/atomic_file.h"
+#include "base/error.h"
+#include "base/file_work.h"
 #include "parallel/gather_text.h"
 
 namespace tandem {
 
 BadSamples::BadSamples(std::filesystem::path file, Communicator& communicator)
-    : file_(std::move(file)), communicator_(communicator) {
-  if (communicator.rank() != 0) return;
+    : file_(std::move(file)), communicator_(communicator) {}
+
+void BadSamples::read() {
+  file_in_hand(file_);
+  std::error_code code;
+  if (!std::filesystem::exists(file_, code)) return;
   std::ifstream stream(file_);
   for (std::string line; std::getline(stream, line);) known_.insert(line);
+  if (!stream.is_open() || stream.bad()) {
+    input_error(
+        "cannot read '{}', which lists the bad samples so far; make it readable, or remove it",
+        file_.string());
+  }
+  written_ = known_.size();
 }
 
 void BadSamples::add(const std::vector<BadSample>& samples) {
@@ -31,18 +43,20 @@ BadSamples::Counts BadSamples::gather() {
   pending_.clear();
   pending_count_ = 0;
   if (communicator_.rank() != 0) return counts;
-  const std::size_t before = known_.size();
   for (const std::string& text : texts) {
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) known_.insert(line);
   }
   counts.distinct = static_cast<std::int64_t>(known_.size());
-  if (known_.size() > before) {
-    AtomicFile file(file_);
-    for (const std::string& line : known_) file.write(line + '\n');
-    file.commit();
-  }
   return counts;
+}
+
+void BadSamples::write() {
+  if (known_.size() == written_) return;
+  AtomicFile file(file_);
+  for (const std::string& line : known_) file.write(line + '\n');
+  file.commit();
+  written_ = known_.size();
 }
 
 }  // namespace tandem

@@ -15,24 +15,32 @@ namespace tandem {
 /// lists each once in a text file, a line a sample, over resumed runs too.
 class BadSamples {
  public:
-  /// `file` is made when the first one comes.
+  /// Touches nothing on disk. `file` is made when the first one comes.
   BadSamples(std::filesystem::path file, Communicator& communicator);
+
+  /// For rank 0, before anything is gathered: the samples that the run listed before it was
+  /// resumed. Throws InputError where the file cannot be read.
+  void read();
 
   /// What this rank has skipped; kept until the next gather().
   void add(const std::vector<BadSample>& samples);
 
   struct Counts {
     std::int64_t skipped = 0;   ///< times a sample was skipped since the last gather(), all ranks
-    std::int64_t distinct = 0;  ///< samples in the file
+    std::int64_t distinct = 0;  ///< different ones since the run began
   };
-  /// Collective. Appends new ones to the file. `distinct` counts on rank 0 alone.
+  /// Collective. `distinct` counts on rank 0 alone.
   Counts gather();
+  /// For rank 0: writes the file anew where what was gathered is not all in it. Throws SystemError
+  /// where that fails.
+  void write();
 
  private:
   std::filesystem::path file_;
   Communicator& communicator_;
   std::set<std::string> known_;
-  std::string pending_;  ///< lines
+  std::size_t written_ = 0;  ///< of them, in the file
+  std::string pending_;      ///< lines
   std::int64_t pending_count_ = 0;
 };
 

@@ -128,9 +128,14 @@ class Trainer::Run {
     });
     restore();
     run_announced(communicator_, patience(), [&] {
-      record_.emplace(place.folder, config_, speaks(), position_.step, resumes_in_place(place),
+      record_.emplace(place.folder, config_, speaks(),
+                      RecordStart{.step = position_.step,
+                                  .goes_on = resumes_in_place(place),
+                                  .evaluates = evaluation_is_pending()},
                       [this] { return checkpoints_.way_on(); });
-      if (speaks()) checkpoints_.open(position_);
+      if (!speaks()) return;
+      if (config_.data.skip_bad_samples) bad_samples_.read();
+      checkpoints_.open(position_);
     });
     share_position();
     // Its evaluation may be left to this run.
@@ -199,17 +204,18 @@ class Trainer::Run {
   /// folder of checkpoints may forget the best one.
   void share_position() {
     struct Reached {
-      std::int64_t step, batches, evaluated_step;
+      std::int64_t step, batches, evaluated_step, best_step;
       double best_top1;
       EarlyStopState early_stop;
     };
     static_assert(std::is_trivially_copyable_v<Reached>);
-    Reached reached{position_.step, position_.batches, position_.evaluated_step,
-                    position_.best_top1, position_.early_stop};
+    Reached reached{position_.step,      position_.batches,   position_.evaluated_step,
+                    position_.best_step, position_.best_top1, position_.early_stop};
     communicator_.broadcast(Tensor(&reached, {sizeof(Reached)}, DType::u8), 0);
     position_.step = reached.step;
     position_.batches = reached.batches;
     position_.evaluated_step = reached.evaluated_step;
+    position_.best_step = reached.best_step;
     position_.best_top1 = reached.best_top1;
     position_.early_stop = reached.early_stop;
     replica_.optimizer().set_steps_taken(position_.step);
@@ -357,11 +363,11 @@ class Trainer::Run {
   void record_bad_samples() {
     if (!config_.data.skip_bad_samples) return;
     const BadSamples::Counts counts = bad_samples_.gather();
-    if (counts.skipped > 0) {
-      record([&](RunRecord& run) {
-        run.bad_samples(epoch_number(), position_.step, counts.skipped, counts.distinct);
-      });
-    }
+    if (counts.skipped == 0 || !speaks()) return;
+    write_or_say_how_to_go_on([&] {
+      bad_samples_.write();
+      record_->bad_samples(epoch_number(), position_.step, counts.skipped, counts.distinct);
+    });
   }
 
   /// Returns whether this is the best evaluation so far; nothing where a signal broke it off.
@@ -373,7 +379,10 @@ class Trainer::Run {
     const Evaluation& result = *found;
     bad_samples_.add(evaluator_.bad_samples());
     const bool best = result.top1 > position_.best_top1;
-    if (best) position_.best_top1 = result.top1;
+    if (best) {
+      position_.best_top1 = result.top1;
+      position_.best_step = position_.step;
+    }
     position_.evaluated_step = position_.step;
     early_stop_.watch(result, position_.step);
     position_.early_stop = early_stop_.state();
@@ -394,10 +403,12 @@ class Trainer::Run {
   void save(bool best = false) {
     replica_.gather_shares();
     require_finite_weights();
-    if (!speaks()) return;
+    if (speaks()) write_or_say_how_to_go_on([&] { checkpoints_.save(replica_, position_, best); });
+  }
+
+  void write_or_say_how_to_go_on(const std::function<void()>& write) {
     try {
-      run_announced(communicator_, patience(),
-                    [&] { checkpoints_.save(replica_, position_, best); });
+      run_announced(communicator_, patience(), write);
     } catch (const FileTimeout&) {
       throw;  // it says what to do, and checkpoints lie where nothing answers
     } catch (const SystemError& error) {

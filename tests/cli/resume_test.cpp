@@ -194,6 +194,48 @@ TEST_F(Resume, IntoAFolderOfAnotherRunIsRefused) {
   EXPECT_EQ(checkpoint_steps(path("a")), (std::vector<int>{8, 16}));
 }
 
+// Whose folder lies in the other's, which makes it no part of that.
+TEST_F(Resume, FromARunWithinTheFolderOfAnotherIsRefused) {
+  trained("a", set({"train.max_steps=16"}));
+  trained("a/finer", set({"train.max_steps=8"}));
+  const std::string before = read_file(path("a/metrics.jsonl"));
+  for (const std::filesystem::path& from : {path("a/finer"), checkpoint(path("a/finer"), 8)}) {
+    const Outcome refused = train("a", {"--resume", from.string()});
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_NE(refused.err.find("a holds another run already; choose another --out"),
+              std::string::npos)
+        << refused.err;
+  }
+  EXPECT_EQ(read_file(path("a/metrics.jsonl")), before);
+  EXPECT_EQ(checkpoint_steps(path("a")), (std::vector<int>{8, 16}));
+}
+
+TEST_F(Resume, InPlaceByACheckpointPutBesideTheOthers) {
+  trained("a", set({"train.max_steps=8"}));
+  std::filesystem::copy_file(checkpoint(path("a"), 8), path("a/copy.safetensors"));
+  trained("a", set({"train.max_steps=9"}, {"--resume", "a/copy.safetensors"}));
+  EXPECT_EQ(train_losses(path("a")).rbegin()->first, 9);
+}
+
+// As a run leaves it that is killed between its best checkpoint and naming that the best.
+TEST_F(Resume, FromTheBestCheckpointMakesItTheBest) {
+  const std::filesystem::path best = path("a/checkpoints/best.safetensors");
+  trained("a", set({"train.max_steps=8"}));
+  const std::string checkpoint_of_8 = read_file(checkpoint(path("a"), 8));
+  ASSERT_EQ(read_file(best), checkpoint_of_8);
+  trained("older", set({"train.max_steps=4"}));
+  for (const bool older : {false, true}) {
+    std::filesystem::remove(best);
+    if (older) std::filesystem::copy_file(checkpoint(path("older"), 4), best);
+    const Outcome resumed = train("a", set({"train.max_steps=8"}, {"--resume"}));
+    EXPECT_EQ(resumed.code, 0) << resumed.err;
+    EXPECT_NE(resumed.err.find("becomes best.safetensors"), std::string::npos) << resumed.err;
+    EXPECT_EQ(read_file(best), checkpoint_of_8);
+  }
+  const Outcome again = train("a", set({"train.max_steps=8"}, {"--resume"}));
+  EXPECT_EQ(again.err.find("becomes best.safetensors"), std::string::npos) << again.err;
+}
+
 // A best checkpoint alone is worth as much as a whole run.
 TEST_F(Resume, AFolderWithOnlyTheBestCheckpointIsNotOverwritten) {
   trained("a", set({"train.max_steps=8"}));

@@ -62,6 +62,7 @@ const TrainingPosition position{.step = 7,
                                 .steps_per_epoch = 5,
                                 .batches = 28,
                                 .best_top1 = 0.1 + 0.2,  // no short decimal
+                                .best_step = 4,
                                 .evaluated_step = 5,
                                 .seed = 18446744073709551615U,
                                 .global_batch = 16,
@@ -81,6 +82,7 @@ TEST_F(Checkpoint, ComesBackBitEqual) {
   EXPECT_EQ(found.step_in_epoch(), 2);
   EXPECT_EQ(found.batches, 28);
   EXPECT_EQ(found.best_top1, position.best_top1);
+  EXPECT_EQ(found.best_step, 4);
   EXPECT_EQ(found.evaluated_step, 5);
   EXPECT_EQ(found.model, "resnet8");
   EXPECT_EQ(loaded.replica.optimizer().steps_taken(), 7);  // the position counts

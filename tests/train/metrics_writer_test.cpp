@@ -85,6 +85,24 @@ TEST_F(MetricsWriterTest, ResumeCutsLaterStepsAndWritesOn) {
   EXPECT_EQ(get(path("m")), start);
 }
 
+TEST_F(MetricsWriterTest, ResumeBeforeAnEvaluationCutsItWithWhatCameBehindIt) {
+  const auto record = [](const std::string& event, int step) {
+    return R"({"event": ")" + event + R"(", "step": )" + std::to_string(step) + "}\n";
+  };
+  const std::string before = record("evaluation", 10) + record("train", 20) +
+                             record("bad_samples", 20) +
+                             R"({"event": 3, "step": 20})"
+                             "\n";
+  const std::string evaluation = record("evaluation", 20) + record("bad_samples", 20);
+  const std::string again = record("start", 0) + "{\"event\": \"other\"}\n";
+  put(path("m"), before + evaluation + again);
+  MetricsWriter writer(path("m"));
+  writer.resume_at(20);
+  EXPECT_EQ(get(path("m")), before + evaluation + again);
+  writer.resume_at(20, true);
+  EXPECT_EQ(get(path("m")), before + again);
+}
+
 TEST_F(MetricsWriterTest, ResumeLeavesAWholeFileAlone) {
   put(path("m"), line(10));
   const auto before = std::filesystem::last_write_time(path("m"));

@@ -49,7 +49,7 @@ class RunRecordTest : public ScratchTest {
 };
 
 TEST_F(RunRecordTest, TheGradientNormIsWhereItWasMeasured) {
-  RunRecord record(folder_, small_run(), true, 0, false, start_again);
+  RunRecord record(folder_, small_run(), true, {}, start_again);
   record.train(1, 1, interval({}), 0.1);
   record.train(1, 2, interval(3.25), 0.1);
   record.train(1, 3, interval(0.5), 0.1);
@@ -60,7 +60,7 @@ TEST_F(RunRecordTest, TheGradientNormIsWhereItWasMeasured) {
 }
 
 TEST_F(RunRecordTest, WhatAGpuDoesNotTellIsUnavailable) {
-  RunRecord record(folder_, small_run(), true, 0, false, start_again);
+  RunRecord record(folder_, small_run(), true, {}, start_again);
   Interval on_gpu = interval({});
   on_gpu.gpu = GpuStretch{.activity = {.sm_activity = 0.75,
                                        .sm_occupancy = 0.5,
@@ -95,7 +95,7 @@ TEST_F(RunRecordTest, WhatAGpuDoesNotTellIsUnavailable) {
 }
 
 TEST_F(RunRecordTest, TheTimeWaitedForGradientsIsTold) {
-  RunRecord record(folder_, small_run(), true, 0, false, start_again);
+  RunRecord record(folder_, small_run(), true, {}, start_again);
   Interval waited = interval({});
   waited.exposed_communication_seconds = 0.25;
   record.train(1, 1, waited, 0.1);
@@ -106,7 +106,7 @@ TEST_F(RunRecordTest, TheTimeWaitedForGradientsIsTold) {
 TEST_F(RunRecordTest, SkippedSamplesAreScalarsWhereTheyMayBeSkipped) {
   RunConfig config = small_run();
   config.data.skip_bad_samples = true;
-  RunRecord record(folder_, config, true, 0, false, start_again);
+  RunRecord record(folder_, config, true, {}, start_again);
   record.evaluation(1, 6, {.samples = 30, .skipped = 7}, false);
   record.bad_samples(1, 6, 9, 5);
   EXPECT_EQ(records().at(0)["skipped"], 7);
@@ -119,7 +119,7 @@ TEST_F(RunRecordTest, SkippedSamplesAreScalarsWhereTheyMayBeSkipped) {
 TEST_F(RunRecordTest, SkippedSamplesAreCountedInWords) {
   RunConfig config = small_run();
   config.data.skip_bad_samples = true;
-  RunRecord record(folder_, config, true, 0, false, start_again);
+  RunRecord record(folder_, config, true, {}, start_again);
   record.bad_samples(1, 6, 1, 1);
   record.bad_samples(2, 12, 9, 5);
   const std::string log = get(path("train.log"));
@@ -132,14 +132,14 @@ TEST_F(RunRecordTest, SkippedSamplesAreCountedInWords) {
 }
 
 TEST_F(RunRecordTest, OtherRunsHaveNoCurveOfZeros) {
-  RunRecord record(folder_, small_run(), true, 0, false, start_again);
+  RunRecord record(folder_, small_run(), true, {}, start_again);
   record.evaluation(1, 6, {.samples = 37}, false);
   EXPECT_EQ(scalars("evaluation/loss").size(), 1U);
   EXPECT_TRUE(scalars("evaluation/skipped").empty());
 }
 
 TEST_F(RunRecordTest, TheEndIsRecordedWithItsReason) {
-  RunRecord record(folder_, small_run(), true, 0, false, start_again);
+  RunRecord record(folder_, small_run(), true, {}, start_again);
   record.end(RunEnding::finished, 12, 12, "");
   record.end(RunEnding::early_stop, 6, 12, "top1 stands still");
   record.end(RunEnding::stopped, 3, 12, "SIGTERM");
@@ -156,7 +156,7 @@ TEST_F(RunRecordTest, TheEndIsRecordedWithItsReason) {
 }
 
 TEST_F(RunRecordTest, OtherRanksWriteNothing) {
-  RunRecord record(folder_, small_run(), false, 0, false, start_again);
+  RunRecord record(folder_, small_run(), false, {}, start_again);
   record.train(1, 1, interval(1.0), 0.1);
   record.end(RunEnding::finished, 12, 12, "");
   EXPECT_TRUE(std::filesystem::is_empty(folder_));

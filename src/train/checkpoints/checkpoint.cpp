@@ -182,6 +182,7 @@ void save_checkpoint(const std::filesystem::path& path, const ParameterStore& st
       {"batches", std::to_string(position.batches)},
       {"evaluated_step", std::to_string(position.evaluated_step)},
       {"best_top1", fmt::format("{}", position.best_top1)},
+      {"best_step", std::to_string(position.best_step)},
       {"early_stop_metric", position.early_stop_metric},
       {"early_stop_best", fmt::format("{}", position.early_stop.best)},
       {"early_stop_best_step", std::to_string(position.early_stop.best_step)},
@@ -219,6 +220,8 @@ TrainingPosition load_checkpoint(const std::filesystem::path& path, ParameterSto
   position.batches = count(file, "batches");
   position.evaluated_step = count(file, "evaluated_step");
   position.best_top1 = number<double>(file, "best_top1");
+  // Older checkpoints do not say where.
+  if (file.metadata().contains("best_step")) position.best_step = count(file, "best_step");
   read_early_stop(file, expected, position);
   position.loss_scale = read_loss_scale(file);
   position.seed = number<std::uint64_t>(file, "seed");

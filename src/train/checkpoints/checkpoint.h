@@ -20,6 +20,7 @@ struct TrainingPosition {
   std::int64_t steps_per_epoch = 0;
   std::int64_t batches = 0;         ///< forward passes in training, torch's num_batches_tracked
   double best_top1 = -1.0;          ///< best evaluation so far; negative: none
+  std::int64_t best_step = 0;       ///< where that was; 0: none, or not known
   std::int64_t evaluated_step = 0;  ///< where the newest evaluation was; 0: none
   EarlyStopState early_stop{};
   std::string early_stop_metric{};  ///< what early_stop is of; of another metric it starts anew

@@ -159,6 +159,11 @@ void CheckpointStore::keep_last(int count) const {
   }
 }
 
+std::optional<std::int64_t> CheckpointStore::best_step() const {
+  std::error_code code;
+  return fs::exists(best_path(), code) ? recorded_step(best_path()) : std::nullopt;
+}
+
 bool CheckpointStore::holds_any() const {
   std::error_code code;
   return !list().empty() || fs::exists(best_path(), code);

@@ -29,6 +29,10 @@ class CheckpointStore {
   std::filesystem::path path_for_step(std::int64_t step) const;
   std::filesystem::path best_path() const;
 
+  /// The step that the best checkpoint says it is of; nullopt where there is none, or where it is
+  /// damaged (a warning says why).
+  std::optional<std::int64_t> best_step() const;
+
   /// Whether any checkpoint is there, step or best.
   bool holds_any() const;
 

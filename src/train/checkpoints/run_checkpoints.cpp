@@ -31,8 +31,8 @@ bool resumes_in_place(const RunPlace& place) {
   std::error_code code;
   const fs::path folder = fs::weakly_canonical(place.folder, code);
   const fs::path from = fs::weakly_canonical(place.resume_from, code);
-  return std::mismatch(folder.begin(), folder.end(), from.begin(), from.end()).first ==
-         folder.end();
+  if (from == folder || from.parent_path() == folder / "checkpoints") return true;
+  return from.parent_path() == folder && fs::is_regular_file(from, code);
 }
 
 void require_fresh_folder(const RunPlace& place) {
@@ -105,8 +105,23 @@ std::int64_t RunCheckpoints::load_init(Replica& replica) const {
 void RunCheckpoints::open(TrainingPosition& position) const {
   store_.create_folder();
   store_.drop_after(position.step);
+  restore_best(position);
   std::error_code code;
-  if (!fs::exists(store_.best_path(), code)) position.best_top1 = -1.0;
+  if (fs::exists(store_.best_path(), code)) return;
+  position.best_top1 = -1.0;
+  position.best_step = 0;
+}
+
+/// A run writes the checkpoint of its best evaluation before it makes it the best one.
+void RunCheckpoints::restore_best(const TrainingPosition& position) const {
+  if (!resumes_in_place(place_) || position.step == 0 || position.best_step != position.step) {
+    return;
+  }
+  if (store_.best_step() == position.step) return;
+  const fs::path best = to_resume();
+  log_warning("{} becomes {}: the run was ended before it did so", best.string(),
+              store_.best_path().filename().string());
+  store_.set_best(best);
 }
 
 void RunCheckpoints::save(Replica& replica, TrainingPosition position, bool best) const {

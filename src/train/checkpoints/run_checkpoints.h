@@ -18,7 +18,9 @@ struct RunPlace {
   std::filesystem::path resume_from;
 };
 
-/// Whether the run goes on in the folder that it is resumed from.
+/// Whether the run goes on in the folder that it is resumed from: by that folder, by one of its
+/// checkpoints, or by a checkpoint put beside them. Another run's folder inside this one's is not
+/// it.
 bool resumes_in_place(const RunPlace& place);
 
 /// Throws InputError where the folder holds a run other than the one that goes on.
@@ -36,8 +38,10 @@ class RunCheckpoints {
   /// Fills the replica with what the run starts from, and returns `fresh` moved to there. Throws
   /// InputError where there is nothing to resume, or where a file is of another model or run.
   TrainingPosition start(Replica& replica, const TrainingPosition& fresh) const;
-  /// Makes the folder and drops the checkpoints of later steps than `position`, which forgets its
-  /// best evaluation where the best checkpoint is gone.
+  /// Makes the folder and drops the checkpoints of later steps than `position`. Where the run goes
+  /// on in place from its best checkpoint so far, which it may have been ended before naming so,
+  /// that becomes the best one; else `position` forgets its best evaluation where the best
+  /// checkpoint is gone.
   void open(TrainingPosition& position) const;
 
   /// Writes a checkpoint, to be called with finite weights alone. Throws InputError where that
@@ -51,6 +55,7 @@ class RunCheckpoints {
 
  private:
   std::filesystem::path to_resume() const;
+  void restore_best(const TrainingPosition& position) const;
   std::int64_t load_init(Replica& replica) const;
   std::int64_t read_init(Replica& replica) const;
 

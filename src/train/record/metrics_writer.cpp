@@ -17,10 +17,11 @@ std::string_view text_of(const MappedFile& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
 }
 
-/// The records of `text` (whole lines) up to `step`.
-std::string kept_lines(std::string_view text, std::int64_t step,
+/// The records of `text` (whole lines) up to `step`; where that `evaluates`, up to its evaluation.
+std::string kept_lines(std::string_view text, std::int64_t step, bool evaluates,
                        const std::filesystem::path& path) {
   std::string kept;
+  bool evaluated = false;
   for (int number = 1; !text.empty(); ++number) {
     const std::size_t length = std::min(text.find('\n'), text.size() - 1) + 1;
     const std::string_view line = text.substr(0, length);
@@ -31,8 +32,11 @@ std::string kept_lines(std::string_view text, std::int64_t step,
       continue;
     }
     const auto at = record.find("step");
-    if (at != record.end() && at->is_number() && at->get<double>() > static_cast<double>(step)) {
-      continue;
+    if (at != record.end() && at->is_number()) {
+      const double over = at->get<double>() - static_cast<double>(step);
+      const auto event = record.find("event");
+      evaluated |= evaluates && over == 0.0 && event != record.end() && *event == "evaluation";
+      if (over > 0.0 || (evaluated && over == 0.0)) continue;
     }
     kept += line;
   }
@@ -54,11 +58,11 @@ MetricsWriter::MetricsWriter(std::filesystem::path path) : file_(open_lines(std:
 
 void MetricsWriter::write(const JsonLine& record) { file_.write(record.str() + "\n"); }
 
-void MetricsWriter::resume_at(std::int64_t step) {
+void MetricsWriter::resume_at(std::int64_t step, bool evaluates) {
   const std::filesystem::path path = file_.path();
   {
     const MappedFile before(path);
-    const std::string kept = kept_lines(text_of(before), step, path);
+    const std::string kept = kept_lines(text_of(before), step, evaluates, path);
     if (kept.size() == before.bytes().size()) return;
     AtomicFile replacement(path);
     replacement.write(kept);

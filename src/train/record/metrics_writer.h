@@ -20,9 +20,11 @@ class MetricsWriter {
   void write(const JsonLine& record);
 
   /// Drops the records whose "step" is above `step`, and lines that are no JSON objects (each with
-  /// a warning), so that a run resumed at `step` writes every step once. Records without a "step"
-  /// stay. The file is replaced atomically; it is left alone where nothing is to be dropped.
-  void resume_at(std::int64_t step);
+  /// a warning), so that a run resumed at `step` writes every step once. `evaluates`: the run
+  /// begins by the evaluation of that step, so that one of it in the file is dropped too, with the
+  /// step's records behind it. Records without a "step" stay. The file is replaced atomically; it
+  /// is left alone where nothing is to be dropped.
+  void resume_at(std::int64_t step, bool evaluates = false);
 
  private:
   AppendFile file_;

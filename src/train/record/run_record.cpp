@@ -103,15 +103,15 @@ void tell_changes(const std::filesystem::path& folder, const std::string& now,
 }  // namespace
 
 RunRecord::RunRecord(const std::filesystem::path& folder, const RunConfig& config, bool speaker,
-                     std::int64_t first_step, bool goes_on, std::function<std::string()> way_on)
+                     const RecordStart& start, std::function<std::string()> way_on)
     : way_on_(std::move(way_on)), skips_bad_samples_(config.data.skip_bad_samples) {
   if (!speaker) return;
   open_log_file(folder / "train.log");
-  if (goes_on) tell_changes(folder, config.text, first_step);
+  if (start.goes_on) tell_changes(folder, config.text, start.step);
   write_text(folder / "config.toml", config.text);
   metrics_.emplace(folder / "metrics.jsonl");
-  metrics_->resume_at(first_step);
-  if (config.tensorboard) events_.emplace(folder, first_step);
+  metrics_->resume_at(start.step, start.evaluates);
+  if (config.tensorboard) events_.emplace(folder, start.step);
   progress_.emplace();
 }
 

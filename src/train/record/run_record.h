@@ -40,18 +40,24 @@ enum class RunEnding : std::uint8_t {
   stopped,     ///< by a signal
 };
 
+/// Where a run's record begins.
+struct RecordStart {
+  std::int64_t step = 0;   ///< that the run goes on from, 0 for a new one
+  bool goes_on = false;    ///< the folder is the run's own
+  bool evaluates = false;  ///< it begins by the evaluation of that step
+};
+
 /// What rank 0 writes into a run's folder and on the terminal: config.toml (the resolved config),
 /// metrics.jsonl, TensorBoard's event file, train.log, and progress. On other ranks
 /// every call does nothing.
 class RunRecord {
  public:
-  /// The folder is there. `first_step`: the step that the run goes on from, 0 for a new one;
-  /// records of later steps are dropped. `goes_on`: it is the folder's own run: what differs from
-  /// the config.toml there is told, which config-until-step-N.toml then keeps. The log stays open
-  /// for what is said after the run, errors included. `way_on` says what to do once what cannot be
-  /// written is mended.
+  /// The folder is there. Records of what the run does from `start` on are dropped. In the run's
+  /// own folder, what differs from the config.toml there is told, which config-until-step-N.toml
+  /// then keeps. The log stays open for what is said after the run, errors included. `way_on` says
+  /// what to do once what cannot be written is mended.
   RunRecord(const std::filesystem::path& folder, const RunConfig& config, bool speaker,
-            std::int64_t first_step, bool goes_on, std::function<std::string()> way_on);
+            const RecordStart& start, std::function<std::string()> way_on);
   RunRecord(const RunRecord&) = delete;
   RunRecord& operator=(const RunRecord&) = delete;
 
