@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <set>
 #include <system_error>
@@ -114,6 +116,9 @@ ConfigTable ConfigTable::from_file(const std::filesystem::path& file) {
     char chunk[65536];
     for (std::size_t n = 0; (n = std::fread(chunk, 1, sizeof chunk, stream.get())) > 0;) {
       text.append(chunk, n);
+    }
+    if (std::ferror(stream.get()) != 0) {
+      input_error("{}: reading failed ({})", file.string(), std::strerror(errno));
     }
   }
   ConfigTable made = from_text(text, file.string());

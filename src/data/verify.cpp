@@ -38,7 +38,15 @@ Finding look_at(const Dataset& dataset, std::int64_t index) {
   return finding;
 }
 
-/// Findings of the training samples, then of the test samples.
+/// Sets a counter to its end as it goes.
+struct Ending {
+  std::atomic<std::int64_t>& next;
+  std::int64_t end;
+  ~Ending() { next = end; }
+};
+
+/// Findings of the training samples, then of the test samples. Where anything fails the threads
+/// look at no more.
 std::vector<Finding> look_at_all(const Datasets& datasets, int threads,
                                  const std::function<void(std::int64_t, std::int64_t)>& progress) {
   const std::int64_t train = datasets.train->size();
@@ -50,6 +58,7 @@ std::vector<Finding> look_at_all(const Datasets& datasets, int threads,
   std::atomic<int> working{threads};
   std::vector<std::jthread> workers;
   workers.reserve(errors.size());
+  const Ending ending{next, total};  // before they are waited for
   for (std::exception_ptr& error : errors) {
     workers.emplace_back([&] {
       try {
@@ -60,6 +69,7 @@ std::vector<Finding> look_at_all(const Datasets& datasets, int threads,
         }
       } catch (...) {
         error = std::current_exception();
+        next = total;
       }
       --working;
     });

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "graph/reserved_names.h"
 
 namespace tandem {
 
@@ -16,7 +17,6 @@ Shape with_batch(const Shape& shape, std::int64_t batch) {
 
 namespace {
 
-constexpr std::size_t most_layers = 10'000;
 /// Of an output for one image, or of one parameter: within it all counts fit 64 bits.
 constexpr double most_elements = 0x1p30;
 
@@ -82,6 +82,13 @@ int Graph::add(Node node) {
   if (std::ranges::any_of(nodes_, [&](const Node& other) { return other.name == node.name; })) {
     input_error("layer '{0}' ({1}) is there already; name one of the two otherwise", node.name,
                 node.layer->kind());
+  }
+  for (const std::string_view prefix : {optimizer_prefix, average_prefix}) {
+    if (!(node.name + ".").starts_with(prefix)) continue;
+    input_error(
+        "layer '{}' ({}) cannot be named so: in checkpoints '{}' begins what is no weight of "
+        "the model; name it otherwise",
+        node.name, node.layer->kind(), prefix);
   }
   if (nodes_.size() == most_layers) {
     input_error("layer '{}' ({}) is one too many: a model has at most {} layers", node.name,

@@ -34,9 +34,11 @@ class Graph {
   /// `input` is (1, H, W, C).
   Graph(std::string name, const Shape& input) : name_(std::move(name)), input_(input) {}
 
+  static constexpr std::size_t most_layers = 10'000;
+
   /// Appends a node named `name` and returns its index. Parameters are named `name`.spec. Throws
-  /// InputError that names the node where its name is taken, with the sizes where its inputs do not
-  /// fit.
+  /// InputError that names the node where its name is taken, or begins as reserved_names.h says,
+  /// and with the sizes where its inputs do not fit.
   int add(std::string name, LayerPtr layer, std::vector<int> inputs);
   /// The same with names given: for layers made out of several.
   int add(Node node);

@@ -100,6 +100,11 @@ class ModelParser {
       if (!index_.emplace(node.name, declared_.size()).second) {
         table.fail("name", fmt::format("a second node is named '{}'", node.name));
       }
+      // Before they are put in order, which takes stack for each that another reads.
+      if (declared_.size() == Graph::most_layers) {
+        table.fail("name", fmt::format("'{}' is one too many: a model has at most {} layers",
+                                       node.name, Graph::most_layers));
+      }
       previous = node.name;
       declared_.push_back(std::move(node));
     }

@@ -84,6 +84,27 @@ TEST(ModelErrors, NamesMustBeThereAndDiffer) {
   expect_parts(refusal("[[node]]\nop = \"relu\"\n" + tail), {"bad.toml:2: ", "name"});
 }
 
+// By which a checkpoint knows what is no weight of the model.
+TEST(ModelErrors, NamesMustNotBeginAsInCheckpointsWhatIsNoWeight) {
+  for (const char* name : {"ema", "ema.1", "optimizer", "optimizer.layer"}) {
+    expect_parts(refusal(node(name, "op = \"relu\"") + tail),
+                 {"layer '" + std::string(name) + "'", "cannot be named so: in checkpoints '"});
+  }
+  EXPECT_NO_THROW(parse_model("size = 8\n" + node("emap", "op = \"relu\"") + tail, "good.toml",
+                              {.classes = 2}));
+}
+
+// In whatever order: so many that each reads the next would take the stack.
+TEST(ModelErrors, TooManyNodesAreRefusedBeforeTheyArePutInOrder) {
+  std::string nodes;
+  for (int i = 0; i < 60'000; ++i) {
+    nodes +=
+        node("n" + std::to_string(i), "op = \"relu\"\nfrom = \"n" + std::to_string(i + 1) + "\"");
+  }
+  expect_parts(refusal(nodes + tail),
+               {"'n10000' is one too many: a model has at most 10000 layers"});
+}
+
 /// A stage's blocks have names of their own, which a node may not take.
 TEST(ModelErrors, NamesOfBlocksMustDifferFromNodes) {
   expect_parts(refusal(node("layer.0.conv1", "op = \"conv2d\"\nout = 4\nkernel = 1") +

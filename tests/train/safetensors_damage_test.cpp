@@ -72,6 +72,7 @@ TEST_F(SafetensorsDamage, Json) {
   EXPECT_SAYS(rejected("{}{}", ""), "is not JSON");
   EXPECT_SAYS(rejected("{\"\xff\":1}", ""), "is not JSON");
   EXPECT_SAYS(rejected(R"({"a":)" + std::string(100000, '['), ""), "nests too deep");
+  EXPECT_SAYS(rejected(R"({"a":1e999})", ""), "has a number that is out of range");
   EXPECT_SAYS(rejected(R"({"a":1})", ""), "tensor 'a' is described by something else");
   EXPECT_SAYS(rejected(R"({"a":null})", ""), "tensor 'a' is described by something else");
   EXPECT_SAYS(rejected(R"({"__metadata__":[]})", ""), "__metadata__ is no object");

@@ -23,6 +23,7 @@ std::vector<std::string> read_names(const std::filesystem::path& file, std::size
     while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
     if (!line.empty()) names.push_back(line);
   }
+  if (stream.bad()) input_error("{}: reading failed", file.string());
   return names.size() == classes ? names : std::vector<std::string>{};
 }
 

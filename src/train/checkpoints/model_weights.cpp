@@ -14,7 +14,6 @@ namespace {
 
 constexpr std::string_view batches_suffix = ".num_batches_tracked";
 constexpr std::string_view mean_suffix = ".running_mean";
-constexpr std::string_view average_prefix = "ema.";
 
 /// torch's shape of a tensor that lies here as `shape`: channels before rows and columns.
 Shape torch_shape(const Shape& shape) {

@@ -9,12 +9,10 @@
 
 #include "graph/host_store.h"
 #include "graph/parameters.h"
+#include "graph/reserved_names.h"
 #include "train/checkpoints/safetensors.h"
 
 namespace tandem {
-
-/// How the names of an optimizer's state begin in a checkpoint.
-inline constexpr std::string_view optimizer_prefix = "optimizer.";
 
 /// A model's parameters and running statistics under torchvision's names and in its layouts
 /// (convolution weights K, C, R, S), ready for write_safetensors(). Convolution weights are copies,

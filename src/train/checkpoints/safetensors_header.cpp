@@ -104,6 +104,8 @@ class HeaderReader {
       return json::parse(text, watch);
     } catch (const json::parse_error& error) {
       fail("its header is not JSON (near byte {} of the header)", error.byte);
+    } catch (const json::out_of_range&) {
+      fail("its header has a number that is out of range");
     }
   }
 
