@@ -9,11 +9,12 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/log.h"
 #include "device/kernel_choices.h"
+#include "device/memory.h"
 #include "device/open_context.h"
 #include "device/out_of_memory.h"
+#include "graph/step_key.h"
 #include "tensor/host_tensor.h"
 
 namespace tandem {
@@ -45,32 +46,6 @@ std::string name_of(const StepWay& way) {
            "for memory only"));
 }
 
-/// What makes a step the same work as another one.
-std::string key_of(const Graph& graph, const ParameterStore& parameters,
-                   const StepPlanOptions& options) {
-  std::string text =
-      fmt::format("{} {} {} {} {} {} {}", options.accumulation, options.freeze_statistics,
-                  static_cast<int>(options.gradient_memory), options.batch_groups,
-                  static_cast<int>(options.side_work), static_cast<int>(options.norm_deferral),
-                  static_cast<int>(options.norm_kernels));
-  for (const ParameterRange& group : options.gradient_groups)
-    text += fmt::format(" {}", group.last);
-  for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
-    const Node& node = graph.nodes()[i];
-    text +=
-        fmt::format(";{} {} {}", node.name, node.layer->kind(), graph.output_shape(i, 1).text());
-    for (const int input : node.inputs) text += fmt::format(" {}", input);
-    for (const std::string& name : node.parameters) {
-      const std::size_t index = parameters.parameter_index(name);
-      text += fmt::format(" {}{}", parameters.parameters()[index].shape.text(),
-                          parameters.is_trained(index) ? "" : " frozen");
-    }
-  }
-  return fmt::format("step of {} {} {} {:016x}", file_name_of(graph.name()),
-                     with_batch(graph.input(), options.batch).text(), name_of(options.precision),
-                     hash_text(text));
-}
-
 /// Makes plans of one step, and the choice among them: by size at first, then one thing after the
 /// other is changed, and stays so where the step is faster.
 class StepChoice {
@@ -82,7 +57,7 @@ class StepChoice {
         context_(context),
         options_(options),
         choices_(choices),
-        key_(key_of(graph, parameters, options)),
+        key_(step_key(graph, parameters, options)),
         changes_(changes_of(options)),
         first_{by_size_of(options)} {}
 
@@ -164,7 +139,8 @@ class StepChoice {
     return seconds;
   }
 
-  /// Whether a step of the other way is faster. One that there is not the memory for is not.
+  /// Whether a step of the other way is faster. One that there is not the memory for is not: for
+  /// its plan, or for what the device's driver and libraries take to run it.
   bool gains(const StepWay& now, const StepWay& other) {
     make(now);
     const double before = time();
@@ -174,10 +150,17 @@ class StepChoice {
       make_in_room(other);
       return facts() != of_now && time() < (1.0 - least_gain) * before;
     } catch (const OutOfMemory& error) {
-      log_debug("{} is not timed with {}: {}", key_, name_of(other), error.what());
-      memory_was_missing_ = true;
-      return false;
+      give_up(other, error);
+    } catch (const SystemError& error) {
+      give_up(other, error);
+      synchronize(context_);  // a fault of the device stays; this throws then
     }
+    return false;
+  }
+
+  void give_up(const StepWay& way, const Error& error) {
+    log_debug("{} is not timed with {}: {}", key_, name_of(way), error.what());
+    memory_was_missing_ = true;
   }
 
   void measure() {

@@ -244,6 +244,9 @@ class Layer {
     for (const Shape& input : inputs) elements += input.elements();
     return elements;
   }
+  /// Options that decide what its kernels do and that neither kind, shapes nor parameters show,
+  /// such as a window's padding: for keys of what is measured and kept.
+  virtual std::string options_text() const { return {}; }
   /// Multiply-adds of one forward pass over these inputs; elementwise work counts as none.
   virtual std::int64_t multiply_adds(std::span<const Shape> /*inputs*/) const { return 0; }
   /// For estimates of what a step costs. Here: all of the inputs, and a product that is the output.

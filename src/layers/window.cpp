@@ -1,10 +1,16 @@
 #include "layers/window.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/error.h"
 
 namespace tandem {
+
+std::string Window::text() const {
+  return fmt::format("{} stride {} padding {} dilation {}", kernel, stride, padding, dilation);
+}
 
 void require_image(const Shape& input) {
   if (input.rank() != 4 || std::ranges::any_of(input.extents(), [](auto e) { return e < 1; })) {

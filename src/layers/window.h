@@ -25,6 +25,8 @@ struct Window {
   std::int64_t place(std::int64_t output, std::int64_t position) const {
     return output * stride - padding + position * dilation;
   }
+  /// "3 stride 2 padding 1 dilation 1".
+  std::string text() const;
 };
 
 /// The (rows, columns) shape of `window` over `input` with `channels` out channels. Throws

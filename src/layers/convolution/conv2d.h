@@ -32,6 +32,7 @@ class Conv2d : public Layer {
   bool can_add_to(std::size_t /*input*/, const AnyContext& context) const override {
     return conv2d_can_add(context);
   }
+  std::string options_text() const override { return options_.window.text(); }
   std::int64_t multiply_adds(std::span<const Shape> inputs) const override;
   std::unique_ptr<LayerKernel> prepare(AnyContext& context,
                                        const KernelRequest& request) const override;

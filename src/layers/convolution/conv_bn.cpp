@@ -78,6 +78,11 @@ std::int64_t ConvBn::multiply_adds(std::span<const Shape> inputs) const {
   return conv2d_multiply_adds(options_.conv, inputs[0]);
 }
 
+std::string ConvBn::options_text() const {
+  return fmt::format("{} {}{}", options_.conv.window.text(), name_of(options_.activation),
+                     options_.join ? " join" : "");
+}
+
 LayerTraffic ConvBn::traffic(std::span<const Shape> inputs, DType dtype) const {
   LayerTraffic traffic = Layer::traffic(inputs, dtype);
   if (options_.join) {

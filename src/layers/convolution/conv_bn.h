@@ -53,6 +53,7 @@ class ConvBn : public Layer {
     return options_.join ? inputs[0].elements() + output.elements() / 2
                          : Layer::split_elements(inputs, output);
   }
+  std::string options_text() const override;
   std::int64_t multiply_adds(std::span<const Shape> inputs) const override;
   /// With a join the product is half of the output, and of what is joined as much is taken.
   LayerTraffic traffic(std::span<const Shape> inputs, DType dtype) const override;

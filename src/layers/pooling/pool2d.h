@@ -20,6 +20,7 @@ class Pool2d : public Layer {
     return pool_ == PoolKind::max ? "max_pool" : "average_pool";
   }
   Shape output_shape(std::span<const Shape> inputs) const override;
+  std::string options_text() const override { return window_.text(); }
   std::unique_ptr<LayerKernel> prepare(AnyContext& context,
                                        const KernelRequest& request) const override;
 

@@ -2,6 +2,7 @@
 
 #include "data/input_cuda.h"
 #include "data/raw_batch.h"
+#include "train/step/device_input.h"
 
 namespace tandem {
 
@@ -10,5 +11,12 @@ struct RawInput {
   RawBatchLayout layout;
   InputSpec spec;
 };
+
+/// Device memory that a captured step takes for its batches: the images as the layers get them, and
+/// raw ones: of each micro-batch the current one and the step's before, and those on their way.
+inline std::size_t step_batch_bytes(const RawInput& raw, std::size_t image_bytes, int accumulate) {
+  const int batches = 2 * accumulate + DeviceInput::places(accumulate);
+  return image_bytes + static_cast<std::size_t>(batches) * raw.layout.bytes();
+}
 
 }  // namespace tandem

@@ -93,6 +93,7 @@ Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro
                  AnyContext& context, Communicator& communicator, Communicator& reduction,
                  const std::optional<RawInput>& raw)
     : communicator_(communicator),
+      raw_(raw),
       graph_(prepared(config, graph)),
       gradient_memory_(gradient_memory(config, communicator.size(), !is_host(context))),
       store_(graph_, context, gradient_memory_ != GradientMemory::passing, config.freeze,
@@ -125,7 +126,7 @@ Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro
                         .optimizer = *optimizer_,
                         .average = average_ ? &*average_ : nullptr,
                         .bucketer = bucketer_,
-                        .raw = raw,
+                        .raw = raw_,
                         .shared = shared_,
                         .sharded = sharded_.get()};
   try {
@@ -135,6 +136,19 @@ Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro
                           state_bytes() + plan_->activation_bytes());
     throw;
   }
+}
+
+std::optional<std::size_t> Replica::room(const RunConfig& config, std::int64_t micro_batch) const {
+  if (!share_) return std::nullopt;
+  constexpr std::size_t graph_bytes = std::size_t{64} << 20U;  // an estimate, for the driver
+  std::size_t others = graph_bytes;
+  if (raw_) {
+    const Shape images = with_batch(graph_.input(), micro_batch);
+    const std::size_t element = size_of(activation_dtype(config.precision));
+    others += step_batch_bytes(*raw_, element * static_cast<std::size_t>(images.elements()),
+                               config.accumulate);
+  }
+  return share_->bytes - std::min(share_->bytes, others);
 }
 
 StepPlanOptions Replica::plan_options(const RunConfig& config, std::int64_t micro_batch) {
@@ -152,7 +166,7 @@ StepPlanOptions Replica::plan_options(const RunConfig& config, std::int64_t micr
           .batch_groups = config.folded_ranks,
           .side_work = config.side_work,
           .norm_deferral = NormDeferral::by_timing,
-          .room = share_ ? std::optional(share_->bytes) : std::nullopt,
+          .room = room(config, micro_batch),
           .after_layer = [this] { end_layer(); }};
 }
 

@@ -103,6 +103,8 @@ class Replica {
   const GradientBucketer& bucketer() const { return bucketer_; }
 
  private:
+  /// What a plan of another way than by size may take.
+  std::optional<std::size_t> room(const RunConfig& config, std::int64_t micro_batch) const;
   StepPlanOptions plan_options(const RunConfig& config, std::int64_t micro_batch);
   std::unique_ptr<StepPlan> make_plan(const RunConfig& config, std::int64_t micro_batch);
   /// Bytes of activations for so many samples, by what plans for a few of them take: what kernels
@@ -120,6 +122,7 @@ class Replica {
 
   Communicator& communicator_;
   StepObserver* observer_ = nullptr;
+  std::optional<RawInput> raw_;
   Graph graph_;
   GradientMemory gradient_memory_;
   ParameterStore store_;
