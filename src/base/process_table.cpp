@@ -7,6 +7,7 @@
 #include <fstream>
 #include <map>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 #include "base/folder_entries.h"
@@ -60,6 +61,16 @@ bool descends(const std::map<pid_t, pid_t>& parents, pid_t process, pid_t ancest
   return false;
 }
 
+/// The path of a process's program, also where another file has taken its place since; empty where
+/// it cannot be read.
+std::string program_of(const fs::path& process) {
+  constexpr std::string_view replaced = " (deleted)";
+  std::error_code error;
+  std::string program = fs::read_symlink(process / "exe", error).string();
+  if (program.ends_with(replaced)) program.resize(program.size() - replaced.size());
+  return program;
+}
+
 }  // namespace
 
 std::vector<pid_t> all_processes() {
@@ -73,15 +84,13 @@ std::vector<pid_t> all_processes() {
 }
 
 std::vector<pid_t> own_processes_below(pid_t ancestor) {
-  std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  if (error) return {};
+  const std::string program = program_of("/proc/self");
+  if (program.empty()) return {};
   const std::map<pid_t, pid_t> parents = all_parents();
   std::vector<pid_t> found;
   for (const auto& [process, parent] : parents) {
     if (!descends(parents, process, ancestor)) continue;
-    const fs::path its = fs::read_symlink(folder_of(process) / "exe", error);
-    if (!error && its == program) found.push_back(process);
+    if (program_of(folder_of(process)) == program) found.push_back(process);
   }
   return found;
 }

@@ -373,7 +373,8 @@ int launch(const LaunchArguments& arguments) {
     std::cout << plan_text(plan, slots, ::geteuid() == 0);
     return 0;
   }
-  if (is_here) {
+  // A restart would go on with what it finds there, also of hosts whose ranks look for themselves.
+  if (is_here || arguments.max_restarts > 0) {
     await_rank_files([&] { require_fresh_folder(plan.rank.command); });
   }
   return supervise(plan, {.max_restarts = arguments.max_restarts, .go_on = continuation});

@@ -126,12 +126,12 @@ class Tuner {
           search_placement(limits_, measure_, [&] { return teller_.elapsed(); });
       std::cout << tune_text(result) << std::flush;
       keep(result);
-      std::optional<Sweep> sweep;
+      write_json(result, {});  // before a sweep, which takes long and may break off
       if (arguments_.sweep) {
-        sweep = run_sweep(limits_, result, measure_);
-        std::cout << sweep_text(result, *sweep);
+        const Sweep sweep = run_sweep(limits_, result, measure_);
+        std::cout << sweep_text(result, sweep);
+        write_json(result, sweep);
       }
-      write_json(result, sweep);
     } catch (const Interrupted&) {
       log_warning("stopped by {}", stop_.signal_name());
       // No checkpoint is written that --resume could go on from: not ExitCode::stopped.

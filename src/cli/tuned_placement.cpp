@@ -6,6 +6,7 @@
 
 #include "base/build_id.h"
 #include "cli/launched_command.h"
+#include "device/kernel_choices.h"
 #include "device/machine.h"
 
 namespace tandem {
@@ -33,6 +34,7 @@ PlacementHost placement_host(const std::vector<GpuInfo>& used, const GpuList& ho
 
 std::optional<TunedPlacement> tuned_placement(const std::vector<std::string>& command,
                                               const PlacementHost& host, int hosts) {
+  if (cache_folder().empty()) return std::nullopt;  // nothing could be kept
   return PlacementStore::of_user().find(placement_key(launched_config(command), host, hosts));
 }
 

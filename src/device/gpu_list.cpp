@@ -215,9 +215,29 @@ std::vector<GpuInfo> visible_gpus_of(const std::vector<GpuInfo>& gpus, const cha
   return chosen;
 }
 
+void require_one_order(const std::vector<GpuInfo>& gpus, const char* visible, const char* order) {
+  if (visible == nullptr || (order != nullptr && std::string_view(order) == "PCI_BUS_ID")) return;
+  const auto whole = [](const GpuInfo& gpu) { return !gpu.is_instance; };
+  const auto first = std::ranges::find_if(gpus, whole);
+  const auto other = std::ranges::find_if(
+      gpus, [&](const GpuInfo& gpu) { return whole(gpu) && gpu.name != first->name; });
+  if (other == gpus.end()) return;
+  std::istringstream words(visible);
+  for (std::string word; std::getline(words, word, ',');) {
+    if (!parse_number<std::size_t>(word)) continue;
+    input_error(
+        "CUDA_VISIBLE_DEVICES={} names GPUs by index, and {} has different models ({}, {}), which "
+        "CUDA counts in another order than nvidia-smi; set CUDA_DEVICE_ORDER=PCI_BUS_ID too, or "
+        "name them by UUID (nvidia-smi -L)",
+        visible, host_name(), first->name, other->name);
+  }
+}
+
 GpuList list_visible_gpus(double seconds) {
   GpuList host = list_gpus(seconds);
-  host.gpus = visible_gpus_of(host.gpus, std::getenv("CUDA_VISIBLE_DEVICES"));
+  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  require_one_order(host.gpus, visible, std::getenv("CUDA_DEVICE_ORDER"));
+  host.gpus = visible_gpus_of(host.gpus, visible);
   return host;
 }
 

@@ -49,7 +49,13 @@ GpuList list_gpus(double seconds = usual_nvml_seconds, const char* nvml = defaul
 /// beginnings, up to the first that names none. All of them where it is not set (null).
 std::vector<GpuInfo> visible_gpus_of(const std::vector<GpuInfo>& gpus, const char* visible);
 
-/// list_gpus(), of which this process's CUDA_VISIBLE_DEVICES leaves these.
+/// Throws InputError where `visible` (CUDA_VISIBLE_DEVICES) names GPUs of several models by index,
+/// and `order` (CUDA_DEVICE_ORDER) does not say that these go by bus ids: CUDA counts the fastest
+/// first, and means others than NVML. Instances are no models. Null where they are not set.
+void require_one_order(const std::vector<GpuInfo>& gpus, const char* visible, const char* order);
+
+/// list_gpus(), of which this process's CUDA_VISIBLE_DEVICES leaves these. Throws InputError where
+/// that can be taken for others.
 GpuList list_visible_gpus(double seconds = usual_nvml_seconds);
 
 }  // namespace tandem

@@ -96,7 +96,7 @@ SharedMemoryFolder::~SharedMemoryFolder() {
   if (lock_ < 0) return;
   ::close(lock_);
   int status = 0;
-  const bool kept = keeper_ > 0 && holds_within(5.0, std::chrono::milliseconds(5), [&] {
+  const bool kept = keeper_ > 0 && holds_within(15.0, std::chrono::milliseconds(5), [&] {
                       return ::waitpid(keeper_, &status, WNOHANG) == keeper_;
                     });
   const bool removed = kept && WIFEXITED(status) && WEXITSTATUS(status) == 0;
@@ -115,6 +115,8 @@ EnvironmentChanges shared_memory_variables(const std::string& job,
 SharedMemoryFolderHold::SharedMemoryFolderHold(const std::string& job) : job_(job) {
   const fs::path path = path_of(job);
   if (is_own_folder(path)) lock_ = open_shared(path);
+  // What ends the rank's watcher need not have ended the rank.
+  if (lock_ >= 0) ::fcntl(lock_, F_SETFD, 0);
 }
 
 SharedMemoryFolderHold::~SharedMemoryFolderHold() {

@@ -23,7 +23,8 @@ class SharedMemoryFolder {
   /// Without a folder, where there can be none, the MPI library does as it would by itself. What
   /// dead jobs of this user left, whose last process was killed too, is removed.
   explicit SharedMemoryFolder(const std::string& job);
-  /// Lets go, and waits until the folder is gone, or 5 s where processes of the job do not end.
+  /// Lets go, and waits until the folder is gone, or 15 s where processes of the job do not end: a
+  /// rank that is killed gives a GPU's memory back late, and the next start would not find it.
   ~SharedMemoryFolder();
   SharedMemoryFolder(const SharedMemoryFolder&) = delete;
   SharedMemoryFolder& operator=(const SharedMemoryFolder&) = delete;
@@ -39,7 +40,7 @@ class SharedMemoryFolder {
 EnvironmentChanges shared_memory_variables(const std::string& job,
                                            const ReadEnvironment& environment);
 
-/// The hold of what starts a rank and watches it.
+/// The hold of what starts a rank and watches it, and of the rank, which inherits it to its end.
 class SharedMemoryFolderHold {
  public:
   /// Of none on hosts where there is no such folder.

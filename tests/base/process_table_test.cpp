@@ -2,12 +2,19 @@
 
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
 #include <thread>
+#include <vector>
+
+#include "support/temporary_folder.h"
 
 namespace tandem {
 namespace {
@@ -17,6 +24,7 @@ class Child {
  public:
   Child() : id_(::fork()) {
     if (id_ == 0) {
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       for (;;) ::pause();
     }
   }
@@ -50,6 +58,55 @@ TEST(ProcessTable, FindsChildrenOfThisProgram) {
   EXPECT_EQ(std::ranges::count(all, ::getpid()), 1);
   child.end();
   EXPECT_TRUE(own_processes_below(::getpid()).empty());
+}
+
+/// Becomes a copy of this program that runs the test again, in the part that the variable names.
+[[noreturn]] void become(const std::string& copy, const char* part) {
+  ::setenv("TANDEM_PART", part, 1);
+  ::execl(copy.c_str(), copy.c_str(), "--gtest_filter=*FindsThoseOfAProgramThatIsReplaced",
+          "--gtest_brief=1", nullptr);
+  ::_exit(1);
+}
+
+/// In a copy of this program: a child of it is found as it was, and one as it is now.
+void expect_to_find_both() {
+  const std::string copy = std::filesystem::read_symlink("/proc/self/exe");
+  const Child older;
+  std::filesystem::copy(copy, copy + ".new");
+  std::filesystem::rename(copy + ".new", copy);
+  const pid_t newer = ::fork();
+  if (newer == 0) become(copy, "waits");
+  for (int tries = 0; tries < 10'000 && own_processes_below(newer).empty(); ++tries) ::usleep(1000);
+  const std::vector<pid_t> found = own_processes_below(::getpid());
+  EXPECT_EQ(std::ranges::count(found, older.id()), 1);
+  EXPECT_EQ(std::ranges::count(found, newer), 1);
+  ::kill(newer, SIGKILL);
+  ::waitpid(newer, nullptr, 0);
+}
+
+// As where a program is installed anew while its processes run, which start more of them.
+TEST(ProcessTable, FindsThoseOfAProgramThatIsReplaced) {
+  const char* const given = std::getenv("TANDEM_PART");
+  const std::string part = given == nullptr ? "" : given;
+  if (part == "looks") {
+    expect_to_find_both();
+    return;
+  }
+  if (part == "waits") {
+    const Child child;
+    ::usleep(60'000'000);
+    return;
+  }
+  const TemporaryFolder folder;
+  const std::string copy = folder / "program";
+  std::filesystem::copy("/proc/self/exe", copy);
+  std::filesystem::create_hard_link(copy, folder / "first");
+  const pid_t other = ::fork();
+  if (other == 0) become(copy, "looks");
+  int status = 0;
+  ASSERT_EQ(::waitpid(other, &status, 0), other);
+  EXPECT_EQ(status, 0);
+  EXPECT_FALSE(std::filesystem::equivalent(copy, folder / "first")) << "it was not replaced";
 }
 
 TEST(ProcessTable, TellsWhoIsStopped) {

@@ -266,14 +266,18 @@ TEST_F(LaunchFault, AnotherRunsFolderIsRefusedBeforeAnythingStarts) {
   ASSERT_EQ(run(launch({"--gpus", "none"}, set({"train.max_steps=3"}))).code, 0);
   const std::vector<int> steps = checkpoint_steps(path("out"));
   ASSERT_FALSE(steps.empty());
-  const auto without_mpirun = [&](const Words& settings) {
-    return run(with_script(launch({"--gpus", "none", "--max-restarts", "1"}, settings), "mpirun",
-                           "#!/bin/bash\nexit 1\n"));
+  const auto without_mpirun = [&](const Words& settings, const std::string& host = "localhost") {
+    return run(
+        with_script(launch({"--gpus", "none", "--max-restarts", "1", "--hosts", host}, settings),
+                    "mpirun", "#!/bin/bash\nexit 1\n"));
   };
-  const Outcome refused = without_mpirun(set({"train.max_steps=9"}));
-  EXPECT_EQ(refused.code, 2);
-  EXPECT_EQ(refused.err,
-            "error: out holds a run already; go on with it by --resume or choose another --out\n");
+  for (const char* host : {"localhost", "node-b"}) {
+    const Outcome refused = without_mpirun(set({"train.max_steps=9"}), host);
+    EXPECT_EQ(refused.code, 2);
+    EXPECT_EQ(
+        refused.err,
+        "error: out holds a run already; go on with it by --resume or choose another --out\n");
+  }
   Words elsewhere = set({"train.max_steps=9"});
   elsewhere.insert(elsewhere.end(), {"--resume", "nowhere"});
   EXPECT_EQ(without_mpirun(elsewhere).err,

@@ -103,6 +103,17 @@ TEST_F(LaunchAsTuned, StartsAsManyRanksAsTheTunerSaysWhateverTheConfigFolds) {
       << "it was measured of processes";
 }
 
+TEST_F(LaunchAsTuned, NeedsNoFolderOfChoices) {
+  for (const char* ranks : {"auto", "2"}) {
+    Launch made = launch({"--ranks-per-gpu", ranks, "--dry-run"});
+    Words without{"env", "-u", "TANDEM_CACHE_DIR", "-u", "XDG_CACHE_HOME", "-u", "HOME"};
+    made.command.insert(made.command.begin(), without.begin(), without.end());
+    const Outcome outcome = run(made);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(occurrences(outcome.err, not_tuned), *ranks == 'a' ? 1U : 0U) << outcome.err;
+  }
+}
+
 TEST_F(LaunchAsTuned, LaysANumberOfRanksAsTheTunerLaidAsMany) {
   const auto planned = [&](const char* ranks, const Words& options = {}) {
     Words all{"--ranks-per-gpu", ranks, "--dry-run"};

@@ -62,6 +62,27 @@ TEST_F(ListedGpus, AreThoseThatAreVisible) {
   EXPECT_EQ(uuids(visible_gpus_of(gpus, "0,-1,1")), Uuids{"GPU-a"});
 }
 
+TEST(GpuOrder, OfDifferentModelsMustBeTheSameForAll) {
+  const std::vector<GpuInfo> alike{{.uuid = "GPU-a", .name = "A"}, {.uuid = "GPU-b", .name = "A"}};
+  std::vector<GpuInfo> unlike = alike;
+  unlike[1].name = "B";
+  require_one_order({}, "0", nullptr);
+  require_one_order(alike, "1", nullptr);
+  require_one_order(unlike, nullptr, nullptr);
+  require_one_order(unlike, "GPU-b,GPU-a", "FASTEST_FIRST");
+  require_one_order(unlike, "1", "PCI_BUS_ID");
+  // Instances are no models: CUDA takes them by UUID alone.
+  unlike[1].is_instance = true;
+  require_one_order(unlike, "0", nullptr);
+  unlike[1].is_instance = false;
+  for (const char* order : {static_cast<const char*>(nullptr), "FASTEST_FIRST"}) {
+    const std::string message =
+        message_of<InputError>([&] { require_one_order(unlike, "GPU-a,1", order); });
+    EXPECT_EQ(message.find("CUDA_VISIBLE_DEVICES=GPU-a,1 names GPUs by index, and "), 0U);
+    EXPECT_NE(message.find("different models (A, B)"), std::string::npos) << message;
+  }
+}
+
 TEST(GpuDriver, ThatDoesNotAnswerIsTold) {
   ::setenv("FAKE_NVML_HANGS", "1", 1);
   const std::string message = message_of<SystemError>([] { list_gpus(0.5, fake_nvml); });

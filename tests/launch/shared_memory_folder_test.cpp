@@ -102,6 +102,24 @@ TEST(SharedMemoryFolder, GoesWithTheLastRankWhereTheLauncherIsKilled) {
       holds_within(10.0, std::chrono::milliseconds(5), [&] { return !fs::exists(folder); }));
 }
 
+TEST(SharedMemoryFolder, StaysUntilTheProgramThatARankBecameHasEnded) {
+  const std::string job = new_job_name();
+  auto launcher = std::make_unique<SharedMemoryFolder>(job);
+  const fs::path folder = folders_of(job).front();
+  const pid_t watcher = ::fork();
+  ASSERT_GE(watcher, 0);
+  if (watcher == 0) {
+    const SharedMemoryFolderHold hold(job);
+    if (::fork() == 0) ::execlp("sleep", "sleep", "1", nullptr);
+    ::_exit(0);  // before its rank, as one that is killed
+  }
+  ASSERT_EQ(::waitpid(watcher, nullptr, 0), watcher);
+  const auto begin = std::chrono::steady_clock::now();
+  launcher.reset();
+  EXPECT_GT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(300));
+  EXPECT_FALSE(fs::exists(folder));
+}
+
 /// As a job leaves it whose last process is killed too.
 fs::path abandoned_folder(const std::string& job) {
   fs::path folder;
