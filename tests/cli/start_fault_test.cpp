@@ -35,8 +35,8 @@ class StoppedStart : public LaunchFault {
 TEST_F(StoppedStart, OfSomeRanksIsToldByOneThatWaitsForThem) {
   const Outcome outcome = outcome_of("0 2");
   const std::string expected = fmt::format(
-      "waited 5 s in MPI_Init for ranks 0 and 2 on {}, which are stopped; look at the hosts",
-      host_name());
+      "waited 5 s in MPI_Init for ranks 0 and 2 on {}, {}, which are stopped; look at the hosts",
+      host_name(), device().gpu);
   EXPECT_NE(only_error(outcome).find(expected), std::string::npos) << outcome.err;
 }
 
@@ -65,9 +65,10 @@ TEST_F(StoppedEnd, OfARankIsToldByOneThatWaitsForItsEnd) {
   const Outcome outcome = end_after_fault(job, 60.0);  // the whole job's time
   EXPECT_EQ(outcome.code, 1) << outcome.err;
   const std::string expected = fmt::format(
-      "error: the run's work is done, but waited 13.4 s in MPI_Finalize for rank 1 on {}, which is "
-      "stopped; look at the hosts (rank 0 on ",
-      host_name());
+      "error: the run's work is done, but waited 13.4 s in MPI_Finalize for rank 1 on {}, {}, "
+      "which "
+      "is stopped; look at the hosts (rank 0 on ",
+      host_name(), device().gpu);
   EXPECT_TRUE(only_error(outcome).starts_with(expected)) << outcome.err;
   expect_nothing_left();
 }

@@ -52,6 +52,12 @@ TEST(StartTimeout, NamesWhomOthersWaitFor) {
   EXPECT_EQ(text({.waiting = {0}, .stopped = {2}, .coming = {1, 3}}),
             "waited 25 s in MPI_Init for rank 2 on node-a, which is stopped, and for ranks 1 and 3 "
             "on node-a, which have not come to it");
+  const std::map<int, std::string> gpus{{0, "GPU-a"}, {1, "GPU-a"}, {2, "GPU-b"}, {3, "GPU-b"}};
+  EXPECT_EQ(text({.waiting = {0, 1, 3}, .stopped = {2}, .gpus = gpus}),
+            "waited 25 s in MPI_Init for rank 2 on node-a, GPU-b, which is stopped");
+  EXPECT_EQ(text({.waiting = {0}, .coming = {1, 2, 3}, .gpus = gpus}),
+            "waited 25 s in MPI_Init for rank 1 on node-a, GPU-a, and ranks 2 and 3 on node-a, "
+            "GPU-b, which have not come to it");
   EXPECT_EQ(text({.waiting = {0, 1}}),
             "waited 25 s in MPI_Init for 2 of 4 ranks: ranks 0 and 1 on node-a came, of more this "
             "host shows nothing");

@@ -43,6 +43,28 @@ std::optional<int> rank_in(const OthersEnvironment& environment, const std::stri
   return environment_number(environment, rank_variable);
 }
 
+/// The one GPU that CUDA shows to a process, by its UUID; empty where that does not say.
+std::string gpu_in(const OthersEnvironment& environment) {
+  const char* const visible = environment("CUDA_VISIBLE_DEVICES");
+  const std::string_view gpu = visible == nullptr ? "" : visible;
+  const bool is_one = (gpu.starts_with("GPU-") || gpu.starts_with("MIG-")) &&
+                      gpu.find(',') == std::string_view::npos;
+  return std::string(is_one ? gpu : "");
+}
+
+/// "ranks 0 and 1 on node-a, GPU-a, and rank 2 on node-a, GPU-b".
+std::string place_text(const std::vector<int>& some, const std::map<int, std::string>& gpus,
+                       const std::string& host) {
+  std::map<std::string, std::vector<int>> by_gpu;
+  for (const int rank : some) by_gpu[gpus.contains(rank) ? gpus.at(rank) : ""].push_back(rank);
+  std::vector<std::string> texts;
+  for (const auto& [gpu, ranks] : by_gpu) {
+    texts.push_back(
+        fmt::format("{} on {}{}{}", ranks_text(ranks), host, gpu.empty() ? "" : ", ", gpu));
+  }
+  return join(texts, ", and ");
+}
+
 }  // namespace
 
 RanksOnHost ranks_on_host(const std::string& job, const char* thread) {
@@ -52,8 +74,10 @@ RanksOnHost ranks_on_host(const std::string& job, const char* thread) {
     bool stopped = false;
   };
   std::map<int, Rank> ranks;
+  RanksOnHost found;
   for (const pid_t process : all_processes()) {
-    const std::optional<int> number = rank_in(OthersEnvironment(process), job);
+    const OthersEnvironment environment(process);
+    const std::optional<int> number = rank_in(environment, job);
     if (!number || !is_on_this_host(process)) continue;
     // What starts and watches a rank carries its number, and what it has started itself: where one
     // of them has come it is the rank.
@@ -63,8 +87,8 @@ RanksOnHost ranks_on_host(const std::string& job, const char* thread) {
     } else if (!rank.has_come) {
       rank.stopped |= is_stopped(process);
     }
+    if (std::string gpu = gpu_in(environment); !gpu.empty()) found.gpus[*number] = std::move(gpu);
   }
-  RanksOnHost found;
   for (const auto& [number, rank] : ranks) {
     (rank.stopped ? found.stopped : rank.has_come ? found.waiting : found.coming).push_back(number);
   }
@@ -75,7 +99,7 @@ std::string whom_text(const RanksOnHost& ranks, const std::string& host) {
   std::vector<std::string> whom;
   const auto add = [&](const std::vector<int>& some, const char* one, const char* several) {
     if (some.empty()) return;
-    whom.push_back(fmt::format("{} on {}, which {}", ranks_text(some), host,
+    whom.push_back(fmt::format("{}, which {}", place_text(some, ranks.gpus, host),
                                some.size() == 1 ? one : several));
   };
   add(ranks.stopped, "is stopped", "are stopped");

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,9 @@ struct RanksOnHost {
   std::vector<int> waiting{};  ///< there, for others
   std::vector<int> stopped{};  ///< by a signal, wherever they are
   std::vector<int> coming{};   ///< not there yet
+  /// By rank, the UUID of the one GPU that it was started for; without those of which that is not
+  /// known.
+  std::map<int, std::string> gpus{};
   /// Whether some of this host hold up all.
   bool hold_up() const { return !stopped.empty() || !coming.empty(); }
 };
@@ -18,8 +22,8 @@ struct RanksOnHost {
 /// Those of the job of that name, as PMIx has it; empty: none are found.
 RanksOnHost ranks_on_host(const std::string& job, const char* thread);
 
-/// "rank 2 on node-a, which is stopped, and for ranks 0 and 1 on node-a, which have not come to
-/// it": whom those that are there wait for; empty: nobody of this host.
+/// "rank 2 on node-a, GPU-b, which is stopped, and for ranks 0 and 1 on node-a, GPU-a, which have
+/// not come to it": whom those that are there wait for; empty: nobody of this host.
 std::string whom_text(const RanksOnHost& ranks, const std::string& host);
 
 }  // namespace tandem
