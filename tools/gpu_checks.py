@@ -18,6 +18,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -75,6 +76,11 @@ CHECKS = [
     Check("ranges", 1, 20, "{bin}/tests/test_cli_ranges --gtest_filter=*RangesOnAGpu.*"),
     Check("missing_library", 1, 20, "{bin}/tests/test_cli_missing_library --gtest_filter=*MissingLibraryOnAGpu.*"),
     Check("placement", 1, 60, "{bin}/tests/test_cli_placement --gtest_filter=*RanksOnOneGpu.*"),
+    Check("colocated", 1, 60, f"tests/support/with_mps.sh {MPI.format(gpus=4)} {{bin}}/tests/tandem_parallel_colocated_cuda_tests"),
+    Check("data_parallel_colocated", 1, 60, f"tests/support/with_mps.sh {MPI.format(gpus=4)} "
+          "{bin}/tests/test_train_data_parallel_colocated_cuda", {"TANDEM_TUNE": "off"}),
+    Check("folded", 1, 60, f"tests/support/with_mps.sh {MPI.format(gpus=4)} {{bin}}/tests/test_train_folded_cuda",
+          {"TANDEM_TUNE": "off"}),
     Check("faults", 1, 420,
           "{bin}/tests/test_cli_launch_faults_gpu --gtest_filter=-*FaultOnEachGpu.*:*DeviceOnEachGpu.*"),
     Check("layers", 1, 180, f"{CASES} --mps {{bin}}/tests/test_layers_cuda"),
@@ -90,6 +96,12 @@ CHECKS = [
     Check("against_pytorch", 1, 420, "benchmarks/compare_gpu.py --program {bin}/training_step_gpu "
           "--modes eager,graph,compile --limit {left} --out {out}/training_step.json"),
 ]
+
+
+def programs(checks: list[Check]) -> list[str]:
+    """Below BUILD/bin; `tandem` first, which tests start."""
+    found = {word for check in checks for word in re.findall(r"\{bin\}/([\w/]+)", check.command)}
+    return ["tandem", *sorted(found - {"tandem"})]
 
 
 class Run:
@@ -201,6 +213,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=3600.0, help="for all of it")
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", default=names)
     parser.add_argument("--list", action="store_true", help="print the checks and run none")
+    parser.add_argument("--programs", action="store_true", help="print the programs that they want of BUILD/bin, and run none")
     options = parser.parse_args()
     options.build, options.out = options.build.resolve(), options.out.resolve()
     return options
@@ -212,6 +225,9 @@ def main() -> int:
     if options.list:
         for check in checks:
             print(f"{check.name:20} {check.gpus} GPU{'s' if check.gpus > 1 else ' '} {check.seconds:4} s  {check.command}")
+        return 0
+    if options.programs:
+        print("\n".join(programs(checks)))
         return 0
     if not (options.build / "bin" / "tandem").is_file():
         print(f"gpu_checks.py: {options.build}/bin/tandem: no such program; build first, or name a build by --build",

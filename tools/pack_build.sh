@@ -6,10 +6,10 @@ usage() {
   cat <<'TEXT'
 Usage: tools/pack_build.sh BUILD ARCHIVE.tar.xz [PROGRAM ...]
 
-Packs the programs of BUILD/bin (all, or those named: tandem, tests/test_graph_cuda, ...), without their
-debug information, and beside them, in lib, the shared libraries that they were linked with. Left out is
-what must be that host's own: the C and C++ libraries, MPI, CUDA, cuDNN and NCCL, of the same major
-versions. All of a build take about a tenth of their size, since they share most of their contents.
+Packs programs of BUILD/bin, those that tools/gpu_checks.py runs or those that are named (tandem,
+tests/test_graph_cuda, ...), without their debug information, with what tests load or start beside them, and
+in lib the shared libraries that they were linked with. Left out is what must be that host's own: the C and
+C++ libraries, MPI, CUDA, cuDNN and NCCL, of the same major versions.
 
 There, unpack it as a folder BUILD at the path that it has here, beside the source tree: tests name files
 of both. A link to where they are does.
@@ -30,13 +30,15 @@ build=$1
 archive=$2
 shift 2
 [[ -d $build/bin ]] || fail "$build/bin: no such folder; build first (docs/install.md)"
-for tool in strip ldd tar xz; do
-  command -v "$tool" >/dev/null || fail "$tool is missing (packages binutils, libc-bin, tar, xz-utils)"
+for tool in strip ldd tar xz python3; do
+  command -v "$tool" >/dev/null || fail "$tool is missing (packages binutils, libc-bin, tar, xz-utils, python3)"
 done
 
 programs=("$@")
 if ((${#programs[@]} == 0)); then
-  mapfile -t programs < <(cd "$build/bin" && find . -type f \( -perm -u+x -o -name '*.so' \) | sort)
+  mapfile -t programs < <("$(dirname "${BASH_SOURCE[0]}")/gpu_checks.py" --programs)
+  mapfile -t -O "${#programs[@]}" programs < <(
+    cd "$build/bin" && find tests -name '*.so' -o -name tandem_faulty_client | sort)
 fi
 packed=$(mktemp -d)
 trap 'rm -rf "$packed"' EXIT
@@ -51,7 +53,7 @@ done
 # Names of libraries that must fit that host's system, drivers and network.
 own='^(linux-vdso|ld-linux.*|lib(c|m|dl|rt|pthread|resolv|util|stdc\+\+|gcc_s|gomp|z|lzma|xml2|udev|cap)|lib(cuda|cudart|cublas|cublasLt|cudnn.*|nccl|nv.*)|lib(mpi.*|open-(rte|pal)|hwloc|event.*|pmix|ucp|uct|ucs|ucm|icu.*))[.-]'
 mkdir -p "$packed/lib"
-find "$packed/bin" -type f -print0 | xargs -0 -n 1 ldd 2>/dev/null |
+find "$packed/bin" -type f | while read -r file; do ldd "$file" 2>/dev/null || true; done |
   awk '$2 == "=>" && $3 ~ /^\// { print $1, $3 }' | sort -u |
   while read -r name path; do
     if ! [[ $name =~ $own ]]; then cp -L "$path" "$packed/lib/$name"; fi

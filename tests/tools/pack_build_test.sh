@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tools/pack_build.sh on a build of one program and one script. Arguments: source tree, a folder of the
+# tools/pack_build.sh on a build of one program and some scripts. Arguments: source tree, a folder of the
 # test's own, the program `tandem`.
 set -euo pipefail
 pack=$1/tools/pack_build.sh
@@ -10,9 +10,9 @@ cp "$3" build/bin/tandem
 printf '#!/bin/sh\necho a script\n' >build/bin/tests/script
 chmod +x build/bin/tests/script
 
-"$pack" build all.tar.xz | grep -q '^all.tar.xz: 2 programs and [1-9]'
+"$pack" build both.tar.xz tandem tests/script | grep -q '^both.tar.xz: 2 programs and [1-9]'
 mkdir there
-tar -C there -xf all.tar.xz
+tar -C there -xf both.tar.xz
 [[ $(there/bin/tests/script) == "a script" ]]
 LD_LIBRARY_PATH=there/lib there/bin/tandem --version
 LD_LIBRARY_PATH=there/lib ldd there/bin/tandem | grep -q " there/lib/"
@@ -23,6 +23,16 @@ done
 
 "$pack" build one.tar.xz tests/script
 [[ $(tar -tf one.tar.xz | grep -c '^bin/.*[^/]$') == 1 ]]
+
+# Without names, all that the checks on GPUs run, and what tests load.
+mapfile -t wanted < <("$1/tools/gpu_checks.py" --programs)
+((${#wanted[@]} > 10))
+for program in "${wanted[@]:1}"; do cp build/bin/tests/script "build/bin/$program"; done
+cp build/bin/tests/script build/bin/tests/libtandem_fault.so
+"$pack" build all.tar.xz | grep -q "^all.tar.xz: $((${#wanted[@]} + 1)) programs"
+packed=$(tar -tf all.tar.xz)
+[[ $packed == *bin/tests/libtandem_fault.so* ]]
+if [[ $packed == *script* ]]; then echo "more is packed than is wanted" >&2 && exit 1; fi
 
 fails() { # MESSAGE ARGUMENT...
   local said status=0
