@@ -9,7 +9,6 @@
 #include <cstring>
 #include <exception>
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <random>
 #include <utility>
@@ -89,27 +88,6 @@ bool did_not_start(const LaunchPlan& plan, const JobEnd& end) {
   constexpr int not_started = 255;  // a code of Open MPI's own
   return end.code == not_started && end.rank_code == 0 && plan.starter == Starter::mpirun &&
          !plan.keeps_mpirun_quiet();
-}
-
-std::string lost_text(const std::vector<LostWatcher>& lost) {
-  std::map<std::string, std::vector<SignalledRank>> by_device;
-  std::vector<std::string> processes;
-  for (const LostWatcher& each : lost) {
-    by_device[each.device].push_back(
-        {.rank = each.rank, .device = each.device, .step = each.step, .signal = SIGKILL});
-    processes.push_back(fmt::format("{}", each.process));
-  }
-  std::vector<std::string> places;
-  for (const auto& [device, ranks] : by_device) {
-    const bool known = std::ranges::any_of(ranks, [](const auto& each) { return each.rank >= 0; });
-    places.push_back((known ? "" : "a rank on ") + ranks_place(ranks));
-  }
-  return fmt::format(
-      "{} ended without a word, and so did what watched {} (tandem launch-rank, {} {}): "
-      "killed by somebody, or by the kernel where memory ran out; look at that host's memory and "
-      "kernel log",
-      join(places, "; "), lost.size() == 1 ? "it" : "them",
-      lost.size() == 1 ? "process" : "processes", join(processes, ", "));
 }
 
 /// Of mpirun on this host alone, whose words are kept from the terminal (-q), the MPI library's of

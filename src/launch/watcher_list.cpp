@@ -1,11 +1,17 @@
 #include "launch/watcher_list.h"
 
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
+#include <map>
+
+#include "base/text.h"
+#include "launch/rank_board.h"
 
 namespace tandem {
 
@@ -48,6 +54,28 @@ std::vector<LostWatcher> WatcherList::lost(const std::vector<pid_t>& ended) cons
   }
   std::ranges::sort(found, {}, &LostWatcher::rank);
   return found;
+}
+
+std::string lost_text(std::vector<LostWatcher> lost) {
+  std::ranges::sort(lost, {}, &LostWatcher::rank);
+  std::map<std::string, std::vector<SignalledRank>> by_device;
+  std::vector<std::string> processes;
+  for (const LostWatcher& each : lost) {
+    by_device[each.device].push_back(
+        {.rank = each.rank, .device = each.device, .step = each.step, .signal = SIGKILL});
+    processes.push_back(fmt::format("{}", each.process));
+  }
+  std::vector<std::string> places;
+  for (const auto& [device, ranks] : by_device) {
+    const bool known = std::ranges::any_of(ranks, [](const auto& each) { return each.rank >= 0; });
+    places.push_back((known ? "" : "a rank on ") + ranks_place(ranks));
+  }
+  return fmt::format(
+      "{} ended without a word, and so did what watched {} (tandem launch-rank, {} {}): "
+      "killed by somebody, or by the kernel where memory ran out; look at that host's memory and "
+      "kernel log",
+      join(places, "; "), lost.size() == 1 ? "it" : "them",
+      lost.size() == 1 ? "process" : "processes", join(processes, ", "));
 }
 
 }  // namespace tandem

@@ -18,6 +18,9 @@ struct LostWatcher {
   std::int64_t step = 0;  ///< at which it was; 0: unknown
 };
 
+/// One sentence of them all (at least one), by GPU, with what they may have died of.
+std::string lost_text(std::vector<LostWatcher> lost);
+
 /// The processes of this host that watch a job's ranks, as their launcher sees them.
 class WatcherList {
  public:
