@@ -9,7 +9,7 @@ Checks of one GPU run side by side, one on each of --gpus GPUs with its share of
 several GPUs run alone, before them. They begin in the order of --list. One whose expected time is not left
 is not begun, and one that outlasts the time is ended. Each writes OUT/NAME.log, and what it measures into
 OUT; OUT/checks.json lists all of them with the commit, the card and the versions. The last lines are a
-table: what passed, failed, was ended or not begun. Exit code 1 where anything failed.
+table: what passed, failed, was ended or not begun. Exit code 1 where anything failed or was ended.
 
 The build needs the CUDA backend, and the benchmarks (-DTANDEM_BUILD_BENCHMARKS=ON) where these are
 asked for; it may come from another machine (tools/pack_build.sh)."""
@@ -107,14 +107,14 @@ def programs(checks: list[Check]) -> list[str]:
 class Run:
     """A check under way, on these GPUs and cores."""
 
-    def __init__(self, check: Check, gpus: list[int], cores: list[int], options, end: float):
+    def __init__(self, check: Check, gpus: list[int], names: list[str], cores: list[int], options, end: float):
         self.check, self.gpus, self.end = check, gpus, end
         self.log = options.out / f"{check.name}.log"
         self.began = time.monotonic()
         left = max(1, int(end - self.began) - 10)  # a script that is told ends by itself
         command = check.command.format(bin=options.build / "bin", out=options.out, gpus=len(gpus),
                                        jobs=max(1, len(cores) - 1), left=left)
-        environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus)),
+        environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ",".join(names[gpu] for gpu in gpus),
                        "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "PYTHONUNBUFFERED": "1", **check.environment}
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
@@ -125,25 +125,26 @@ class Run:
         """What became of it; None while it runs."""
         code = self.process.poll()
         ended = code is None and time.monotonic() > self.end
-        if ended:
-            self.stop()
-        elif code is None:
+        if code is None and not ended:
             return None
+        self.stop()  # or what it has left behind
         lines = self.log.read_text(errors="replace").strip().splitlines()
         return {"name": self.check.name, "gpus": self.gpus, "seconds": round(time.monotonic() - self.began, 1),
                 "state": "ended" if ended else "passed" if code == 0 else "failed", "code": code,
                 "last_line": lines[-1][:200] if lines else ""}
 
     def stop(self) -> None:
+        """Ends the whole group: children too that outlive the first of it, or are deaf to SIGTERM."""
         for number, patience in ((signal.SIGTERM, 10.0), (signal.SIGKILL, 5.0)):
+            over = time.monotonic() + patience
             try:
                 os.killpg(self.process.pid, number)
-                self.process.wait(patience)
-                return
+                while time.monotonic() < over:
+                    self.process.poll()  # else the first of it stays as a zombie
+                    os.killpg(self.process.pid, 0)
+                    time.sleep(0.05)
             except ProcessLookupError:
                 return
-            except subprocess.TimeoutExpired:
-                continue
 
 
 class Schedule:
@@ -151,18 +152,22 @@ class Schedule:
         self.options, self.waiting = options, checks
         self.end = time.monotonic() + options.seconds
         self.cores = sorted(os.sched_getaffinity(0))
+        given = os.environ.get("CUDA_VISIBLE_DEVICES")
+        self.gpus = given.split(",") if given else [str(gpu) for gpu in range(options.gpus)]
+        # Once: it starts programs, which would disturb what is measured.
+        self.facts = provenance(options.build / "bin" / "tandem")
         self.results: list[dict] = []
         self.running: list[Run] = []
 
     def fits(self, check: Check) -> bool:
-        return time.monotonic() + check.seconds <= self.end
+        return check.gpus <= self.options.gpus and time.monotonic() + check.seconds <= self.end
 
     def begin(self, check: Check, gpus: list[int]) -> None:
         share = len(self.cores) // self.options.gpus
         cores = self.cores[gpus[0] * share:(gpus[-1] + 1) * share] or self.cores
         self.waiting.remove(check)
         print(f"{check.name}: begins on GPU {', '.join(map(str, gpus))}", flush=True)
-        self.running.append(Run(check, gpus, cores, self.options, self.end))
+        self.running.append(Run(check, gpus, self.gpus, cores, self.options, self.end))
 
     def collect(self) -> None:
         for run in list(self.running):
@@ -195,12 +200,12 @@ class Schedule:
         finally:
             for run in self.running:
                 run.stop()
-        self.results += [{"name": each.name, "state": "not begun", "seconds": 0, "last_line":
-                          f"it takes {each.seconds} s"} for each in self.waiting]
+        self.results += [{"name": each.name, "state": "not begun", "seconds": 0,
+                          "last_line": f"it takes {each.seconds} s on {each.gpus} GPUs"} for each in self.waiting]
         self.write()
 
     def write(self) -> None:
-        facts = {**provenance(self.options.build / "bin" / "tandem"), "checks": self.results}
+        facts = {**self.facts, "checks": self.results}
         (self.options.out / "checks.json").write_text(json.dumps(facts, indent=1) + "\n")
 
 
@@ -209,13 +214,16 @@ def parse() -> argparse.Namespace:
     names = [check.name for check in CHECKS]
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release", help="the build's folder")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("gpu_checks"), help="a folder for all that is written")
-    parser.add_argument("--gpus", type=int, default=1, help="the first so many")
+    parser.add_argument("--gpus", type=int, default=1, help="the first so many, of CUDA_VISIBLE_DEVICES where that is set")
     parser.add_argument("--seconds", type=float, default=3600.0, help="for all of it")
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", default=names)
     parser.add_argument("--list", action="store_true", help="print the checks and run none")
     parser.add_argument("--programs", action="store_true", help="print the programs that they want of BUILD/bin, and run none")
     options = parser.parse_args()
     options.build, options.out = options.build.resolve(), options.out.resolve()
+    given = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if given is not None and options.gpus > len(given.split(",")):
+        parser.error(f"--gpus {options.gpus}: CUDA_VISIBLE_DEVICES={given} leaves fewer")
     return options
 
 
@@ -235,7 +243,7 @@ def main() -> int:
         return 2
     options.out.mkdir(parents=True, exist_ok=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # and end what runs
-    schedule = Schedule(options, [check for check in checks if check.gpus <= options.gpus])
+    schedule = Schedule(options, checks)
     try:
         schedule.run()
     except KeyboardInterrupt:
@@ -243,7 +251,7 @@ def main() -> int:
     print()
     for result in schedule.results:
         print(f"{result['name']:20} {result['state']:9} {result['seconds']:6} s  {result['last_line']}")
-    return 1 if any(result["state"] == "failed" for result in schedule.results) else 0
+    return 1 if any(result["state"] in ("failed", "ended") for result in schedule.results) else 0
 
 
 if __name__ == "__main__":

@@ -36,7 +36,8 @@ done
 
 programs=("$@")
 if ((${#programs[@]} == 0)); then
-  mapfile -t programs < <("$(dirname "${BASH_SOURCE[0]}")/gpu_checks.py" --programs)
+  listed=$("$(dirname "${BASH_SOURCE[0]}")/gpu_checks.py" --programs)
+  mapfile -t programs <<<"$listed"
   mapfile -t -O "${#programs[@]}" programs < <(
     cd "$build/bin" && find tests -name '*.so' -o -name tandem_faulty_client | sort)
 fi

@@ -71,7 +71,7 @@ void add_train_command(CLI::App& app, Command& chosen) {
           "--out", arguments->out,
           "The run's folder (default: runs/NAME of CONFIG; of a run's config.toml that run's)")
       ->type_name("DIR")
-      ->check(not_empty());
+      ->check(no_home_sign());
   CLI::Option* resume =
       command
           ->add_option("--resume", arguments->resume,

@@ -126,7 +126,11 @@ class Tuner {
           search_placement(limits_, measure_, [&] { return teller_.elapsed(); });
       std::cout << tune_text(result) << std::flush;
       keep(result);
-      write_json(result, {});  // before a sweep, which takes long and may break off
+      // Before a sweep, which takes long and may break off; not into a pipe, which takes one.
+      std::error_code code;
+      if (!arguments_.sweep || std::filesystem::is_regular_file(arguments_.json, code)) {
+        write_json(result, {});
+      }
       if (arguments_.sweep) {
         const Sweep sweep = run_sweep(limits_, result, measure_);
         std::cout << sweep_text(result, sweep);

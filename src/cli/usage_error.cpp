@@ -36,7 +36,7 @@ std::string right_place(const CLI::App& command, const std::string& option) {
     return "; how many ranks there are say --gpus and --ranks-per-gpu";
   }
   if (command.get_name() == "launch") {
-    return "; options of what is launched stand behind --: tandem launch -- train CONFIG " + option;
+    return "; put -- before the command and its options: tandem launch -- train CONFIG " + option;
   }
   constexpr std::array launched{"train", "bench", "eval"};
   const CLI::App* program = command.get_parent();
@@ -110,6 +110,16 @@ CLI::Validator not_empty(std::string_view what) {
             return text.empty() ? fmt::format("the {} is empty", what) : std::string();
           },
           "", "not empty"};
+}
+
+CLI::Validator no_home_sign() {
+  return {[](const std::string& text) {
+            if (text.empty()) return std::string("the path is empty");
+            if (text.front() != '~') return std::string();
+            return fmt::format(
+                "'{}' begins with ~, which shells replace after a space alone; write $HOME", text);
+          },
+          "", "no ~"};
 }
 
 CLI::Validator within(double low, double high) { return between(low, high, "number"); }

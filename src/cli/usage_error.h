@@ -13,6 +13,10 @@ std::string usage_error_text(const CLI::App& app, const CLI::ParseError& error);
 /// Refuses an empty text where `what` is wanted, as a variable that is not set leaves one.
 CLI::Validator not_empty(std::string_view what = "path");
 
+/// The same of a path, and one that begins with "~": a shell that sees a home folder in it replaces
+/// it, but not behind a "=", where a folder of that name would be made.
+CLI::Validator no_home_sign();
+
 /// Refuses what is no number from `low` to `high`, which count.
 CLI::Validator within(double low, double high);
 /// The same of whole numbers.

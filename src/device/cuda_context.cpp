@@ -91,10 +91,12 @@ void require_kernels(const CudaDevice& device) {
       device.capability);
 }
 
-/// What to do where the cause of an error is that a device's memory is taken.
-constexpr const char* memory_is_taken =
-    "; the GPU's memory is taken: look in nvidia-smi by whom, end that or wait for it, or take a "
-    "smaller batch";
+[[noreturn]] void fail(const std::string& message, bool memory_is_taken) {
+  if (!memory_is_taken) throw SystemError(message);
+  throw NoDeviceMemory(message +
+                       "; the GPU's memory is taken: look in nvidia-smi by whom, end that or wait "
+                       "for it, or take a smaller batch");
+}
 
 std::string kind_of(const CudaDevice& device) {
   return choices_kind(device.name, device.multiprocessors, cudnnGetVersion(), cublasLtGetVersion());
@@ -131,23 +133,24 @@ bool is_device_fault(cudaError_t status) {
 
 void cuda_failed(cudaError_t status, const char* expression, const char* file, int line) {
   (void)cudaGetLastError();  // else the next kernel's launch would be taken for it
-  const std::string message = fmt::format(
-      "CUDA failed: {} ({}) in {} at {}:{}{}", cudaGetErrorString(status), cudaGetErrorName(status),
-      expression, file, line, status == cudaErrorMemoryAllocation ? memory_is_taken : "");
+  const std::string message =
+      fmt::format("CUDA failed: {} ({}) in {} at {}:{}", cudaGetErrorString(status),
+                  cudaGetErrorName(status), expression, file, line);
   if (is_device_fault(status)) throw DeviceError(message);
-  throw SystemError(message);
+  fail(message, status == cudaErrorMemoryAllocation);
 }
 
 void cudnn_failed(cudnnStatus_t status, const char* expression, const char* file, int line) {
-  const bool no_memory = status == CUDNN_STATUS_ALLOC_FAILED ||
-                         status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
-  system_error("cuDNN failed: {} in {} at {}:{}{}", cudnnGetErrorString(status), expression, file,
-               line, no_memory ? memory_is_taken : "");
+  fail(fmt::format("cuDNN failed: {} in {} at {}:{}", cudnnGetErrorString(status), expression, file,
+                   line),
+       status == CUDNN_STATUS_ALLOC_FAILED ||
+           status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED);
 }
 
 void cublas_failed(cublasStatus_t status, const char* expression, const char* file, int line) {
-  system_error("cuBLAS failed: {} in {} at {}:{}{}", cublasLtGetStatusString(status), expression,
-               file, line, status == CUBLAS_STATUS_ALLOC_FAILED ? memory_is_taken : "");
+  fail(fmt::format("cuBLAS failed: {} in {} at {}:{}", cublasLtGetStatusString(status), expression,
+                   file, line),
+       status == CUBLAS_STATUS_ALLOC_FAILED);
 }
 
 CudaContext::Libraries::Libraries(const CudaDevice& device)

@@ -13,4 +13,11 @@ class DeviceError : public SystemError {
   explicit DeviceError(const std::string& message) : SystemError(message) {}
 };
 
+/// The driver or a library has not the device's memory for what it was to do, beside what a context
+/// was asked for (OutOfMemory). The device goes on.
+class NoDeviceMemory : public SystemError {
+ public:
+  explicit NoDeviceMemory(const std::string& message) : SystemError(message) {}
+};
+
 }  // namespace tandem

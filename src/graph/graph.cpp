@@ -86,8 +86,8 @@ int Graph::add(Node node) {
   for (const std::string_view prefix : {optimizer_prefix, average_prefix}) {
     if (!(node.name + ".").starts_with(prefix)) continue;
     input_error(
-        "layer '{}' ({}) cannot be named so: in checkpoints '{}' begins what is no weight of "
-        "the model; name it otherwise",
+        "layer '{}' ({}) cannot have this name: checkpoints keep what is no weight of the model "
+        "under '{}'; choose another name",
         node.name, node.layer->kind(), prefix);
   }
   if (nodes_.size() == most_layers) {

@@ -75,6 +75,8 @@ struct StepPlanOptions {
   /// Bytes of a device's free memory that the plan may have, where others are to have the rest;
   /// nothing: all of it.
   std::optional<std::size_t> room = std::nullopt;
+  /// Of that, what runs the plan takes beside it: a way that timing chooses leaves it free.
+  std::size_t reserve = 0;
   /// Instead of the device's own queue; for tests.
   std::shared_ptr<SideQueue> side_queue = nullptr;
   /// Called after each layer, at construction and in every pass; may be empty. For a rank to say

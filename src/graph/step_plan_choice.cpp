@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "device/device_error.h"
 #include "device/kernel_choices.h"
-#include "device/memory.h"
 #include "device/open_context.h"
 #include "device/out_of_memory.h"
 #include "graph/step_key.h"
@@ -151,9 +151,8 @@ class StepChoice {
       return facts() != of_now && time() < (1.0 - least_gain) * before;
     } catch (const OutOfMemory& error) {
       give_up(other, error);
-    } catch (const SystemError& error) {
+    } catch (const NoDeviceMemory& error) {
       give_up(other, error);
-      synchronize(context_);  // a fault of the device stays; this throws then
     }
     return false;
   }
@@ -177,8 +176,9 @@ class StepChoice {
         if (gains(best, other)) best = other;
       }
     } catch (const OutOfMemory& error) {
-      log_debug("{} is not timed: {}", key_, error.what());
-      memory_was_missing_ = true;
+      give_up(best, error);
+    } catch (const NoDeviceMemory& error) {
+      give_up(best, error);
     }
     // Where it was, for this run and the ranks that wait for this one, which may share its device.
     memory_was_missing_ ? choices_.remember(key_, name_of(best))
@@ -186,10 +186,11 @@ class StepChoice {
     statistics.write_back();
   }
 
-  /// Throws OutOfMemory for a way other than by size, too, that leaves others less than is theirs.
+  /// Throws OutOfMemory for a way other than by size, too, that leaves others less than is theirs,
+  /// or less than what runs it takes.
   void make_in_room(const StepWay& way) {
     make(way);
-    const std::size_t bytes = plan_->activation_bytes();
+    const std::size_t bytes = plan_->activation_bytes() + options_.reserve;
     if (way == first_ || !options_.room || bytes <= *options_.room) return;
     throw OutOfMemory(fmt::format("it takes {} bytes of {}", bytes, *options_.room), bytes);
   }

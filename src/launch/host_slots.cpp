@@ -174,9 +174,8 @@ int processes_of_other_hosts(const SlotRequest& request) {
   if (request.gpus == "none") return request.processes_per_gpu;
   if (request.gpus == "all") {
     input_error(
-        "this host is none of the job's, so that their GPUs are not known here; say how many each "
-        "of "
-        "them has: --gpus N, or --gpus none");
+        "this host is none of the job's, so their GPUs cannot be counted from here; say how many "
+        "each of them has: --gpus N, or --gpus none");
   }
   std::size_t gpus = words_of(request.gpus).size();
   if (request.gpus.find(',') == std::string::npos) {

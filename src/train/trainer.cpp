@@ -128,6 +128,7 @@ class Trainer::Run {
     });
     restore();
     run_announced(communicator_, patience(), [&] {
+      if (speaks()) require_something_to_do(place);
       record_.emplace(place.folder, config_, speaks(),
                       RecordStart{.step = position_.step,
                                   .goes_on = resumes_in_place(place),
@@ -141,6 +142,16 @@ class Trainer::Run {
     // Its evaluation may be left to this run.
     if (position_.step > 0) own_report().set_step(position_.step);
     describe();
+  }
+
+  /// A folder of its own would hold no checkpoint.
+  void require_something_to_do(const RunPlace& place) const {
+    if (!place.resume || resumes_in_place(place)) return;
+    if (position_.step < total_steps() || evaluation_is_pending()) return;
+    input_error(
+        "--resume {}: it is at step {} already, and this run ends at step {}; raise train.{}",
+        place.resume_from.string(), position_.step, total_steps(),
+        total_steps() == config_.max_steps ? "max_steps" : "epochs");
   }
 
   TrainOutcome train() {
@@ -364,9 +375,9 @@ class Trainer::Run {
     if (!config_.data.skip_bad_samples) return;
     const BadSamples::Counts counts = bad_samples_.gather();
     if (counts.skipped == 0 || !speaks()) return;
-    write_or_say_how_to_go_on([&] {
-      bad_samples_.write();
-      record_->bad_samples(epoch_number(), position_.step, counts.skipped, counts.distinct);
+    write_or_say_how_to_go_on([&] { bad_samples_.write(); });
+    record([&](RunRecord& run) {
+      run.bad_samples(epoch_number(), position_.step, counts.skipped, counts.distinct);
     });
   }
 

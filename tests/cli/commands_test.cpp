@@ -81,8 +81,12 @@ TEST_F(Commands, VersionAndMisuse) {
            {{"launch", "--max-restart", "3", "--", "train", "run.toml"},
             "tandem launch: unknown option '--max-restart' (did you mean '--max-restarts'?)"},
            {{"launch", "train", "run.toml", "--set", "a=b"},
-            "tandem launch: unknown option '--set'; options of what is launched stand behind --: "
+            "tandem launch: unknown option '--set'; put -- before the command and its options: "
             "tandem launch -- train CONFIG --set; see tandem launch --help\n"},
+           {{"train", "run.toml", "--out=~/runs"},
+            "tandem train: --out: '~/runs' begins with ~, which shells replace after a space "
+            "alone; "
+            "write $HOME; "},
            {{"launch", "-n", "2", "--", "train", "run.toml"},
             "tandem launch: unknown option '-n'; how many ranks there are say --gpus and "
             "--ranks-per-gpu; see tandem launch --help\n"},

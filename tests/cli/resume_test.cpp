@@ -66,7 +66,7 @@ TEST_F(ResumeFromOlder, TellsWhatIsSetOtherwiseThanBefore) {
   EXPECT_EQ(changed.code, 0) << changed.err;
   EXPECT_NE(changed.err.find("settings that changed: optimizer.lr: 0.01, now "), std::string::npos)
       << changed.err;
-  EXPECT_NE(changed.err.find("; train.max_steps: 16, now 24; the config before is in "
+  EXPECT_NE(changed.err.find("; train.max_steps: 16, now 24; the config of the steps before is in "
                              "out/config-until-step-16.toml\n"),
             std::string::npos)
       << changed.err;
@@ -181,6 +181,25 @@ TEST_F(Resume, IntoAnotherFolderLeavesTheFirstAlone) {
   EXPECT_EQ(checkpoint_steps(path("b")), (std::vector<int>{16, 24, 32}));
 }
 
+TEST_F(Resume, IntoAnotherFolderWithNothingLeftToDoIsRefused) {
+  trained("a", set({"train.max_steps=9"}));
+  const Outcome refused = train("b", set({"train.max_steps=9"}, {"--resume", "a"}));
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("--resume a: it is at step 9 already, and this run ends at step 9; "
+                             "raise train.max_steps"),
+            std::string::npos)
+      << refused.err;
+  EXPECT_FALSE(std::filesystem::exists(path("b")));
+}
+
+TEST_F(Resume, FromTheFolderOfARunsCheckpoints) {
+  trained("a", set({"train.max_steps=9"}));
+  trained("a", set({"train.max_steps=10"}, {"--resume", "a/checkpoints"}));
+  trained("b", set({"train.max_steps=11"}, {"--resume", "a/checkpoints"}));
+  EXPECT_EQ(train_losses(path("a")).rbegin()->first, 10);
+  EXPECT_EQ(train_losses(path("b")).begin()->first, 11);
+}
+
 TEST_F(Resume, IntoAFolderOfAnotherRunIsRefused) {
   trained("a", set({"train.max_steps=16"}));
   trained("b", set({"train.max_steps=8"}));
@@ -217,6 +236,18 @@ TEST_F(Resume, InPlaceByACheckpointPutBesideTheOthers) {
   EXPECT_EQ(train_losses(path("a")).rbegin()->first, 9);
 }
 
+TEST_F(Resume, InPlaceThoughItsCheckpointsLieBehindALink) {
+  std::filesystem::create_directories(path("scratch"));
+  std::filesystem::create_directories(path("a"));
+  std::filesystem::create_directory_symlink(path("scratch"), path("a/checkpoints"));
+  trained("a", set({"train.max_steps=8"}));
+  std::filesystem::create_symlink(path("scratch/step-00000008.safetensors"), path("a/newest"));
+  std::filesystem::remove(path("scratch/best.safetensors"));
+  trained("a", set({"train.max_steps=9"}, {"--resume", "a/newest"}));
+  EXPECT_EQ(train_losses(path("a")).rbegin()->first, 9);
+  EXPECT_FALSE(std::filesystem::is_symlink(path("scratch/best.safetensors")));
+}
+
 // As a run leaves it that is killed between its best checkpoint and naming that the best.
 TEST_F(Resume, FromTheBestCheckpointMakesItTheBest) {
   const std::filesystem::path best = path("a/checkpoints/best.safetensors");
@@ -229,11 +260,11 @@ TEST_F(Resume, FromTheBestCheckpointMakesItTheBest) {
     if (older) std::filesystem::copy_file(checkpoint(path("older"), 4), best);
     const Outcome resumed = train("a", set({"train.max_steps=8"}, {"--resume"}));
     EXPECT_EQ(resumed.code, 0) << resumed.err;
-    EXPECT_NE(resumed.err.find("becomes best.safetensors"), std::string::npos) << resumed.err;
+    EXPECT_NE(resumed.err.find("and becomes best.safetensors"), std::string::npos) << resumed.err;
     EXPECT_EQ(read_file(best), checkpoint_of_8);
   }
   const Outcome again = train("a", set({"train.max_steps=8"}, {"--resume"}));
-  EXPECT_EQ(again.err.find("becomes best.safetensors"), std::string::npos) << again.err;
+  EXPECT_EQ(again.err.find("and becomes best.safetensors"), std::string::npos) << again.err;
 }
 
 // A best checkpoint alone is worth as much as a whole run.

@@ -88,7 +88,7 @@ TEST(ModelErrors, NamesMustBeThereAndDiffer) {
 TEST(ModelErrors, NamesMustNotBeginAsInCheckpointsWhatIsNoWeight) {
   for (const char* name : {"ema", "ema.1", "optimizer", "optimizer.layer"}) {
     expect_parts(refusal(node(name, "op = \"relu\"") + tail),
-                 {"layer '" + std::string(name) + "'", "cannot be named so: in checkpoints '"});
+                 {"layer '" + std::string(name) + "'", "cannot have this name: checkpoints keep "});
   }
   EXPECT_NO_THROW(parse_model("size = 8\n" + node("emap", "op = \"relu\"") + tail, "good.toml",
                               {.classes = 2}));

@@ -31,14 +31,17 @@ class StepPlanChoice : public testing::Test {
     if (!times_steps(std::get<CudaContext>(context_))) GTEST_SKIP() << "TANDEM_TUNE times nothing";
   }
 
+  static StepPlanOptions options_of(std::int64_t batch,
+                                    NormDeferral deferral = NormDeferral::by_size) {
+    return {.batch = batch,
+            .training = true,
+            .precision = Precision::bf16,
+            .side_work = SideWork::by_timing,
+            .norm_deferral = deferral};
+  }
   std::unique_ptr<StepPlan> make(std::int64_t batch = 16,
                                  NormDeferral deferral = NormDeferral::by_size) {
-    return make_step_plan(graph_, store_, context_,
-                          {.batch = batch,
-                           .training = true,
-                           .precision = Precision::bf16,
-                           .side_work = SideWork::by_timing,
-                           .norm_deferral = deferral});
+    return make_step_plan(graph_, store_, context_, options_of(batch, deferral));
   }
   KernelChoices& choices() { return *kernel_choices(context_); }
 
@@ -122,6 +125,17 @@ TEST_F(StepPlanChoiceOfReaders, IsWhatWasKept) {
   const auto plan = make();
   EXPECT_GT(plan->side_layers(), 0U);
   EXPECT_GT(left(*plan), 0);
+}
+
+TEST_F(StepPlanChoice, GoesBySizeWhereAnotherWayLeavesTooLittleForWhatRunsIt) {
+  (void)make();
+  const std::string key = keys_of_steps().front();
+  choices().record(key, "weight gradients in line, normalisations left by size");
+  StepPlanOptions options = options_of(16);
+  options.room = std::size_t{1} << 40U;
+  EXPECT_EQ(make_step_plan(graph_, store_, context_, options)->side_layers(), 0U);
+  options.reserve = *options.room;
+  EXPECT_GT(make_step_plan(graph_, store_, context_, options)->side_layers(), 0U);
 }
 
 TEST_F(StepPlanChoice, GoesBySizeWhereNothingIsTimed) {

@@ -106,17 +106,24 @@ TEST(SharedMemoryFolder, StaysUntilTheProgramThatARankBecameHasEnded) {
   const std::string job = new_job_name();
   auto launcher = std::make_unique<SharedMemoryFolder>(job);
   const fs::path folder = folders_of(job).front();
+  int until_closed[2];
+  ASSERT_EQ(::pipe(until_closed), 0);
   const pid_t watcher = ::fork();
   ASSERT_GE(watcher, 0);
   if (watcher == 0) {
+    ::close(until_closed[1]);
     const SharedMemoryFolderHold hold(job);
-    if (::fork() == 0) ::execlp("sleep", "sleep", "1", nullptr);
+    ::dup2(until_closed[0], STDIN_FILENO);
+    if (::fork() == 0) ::execlp("cat", "cat", nullptr);
     ::_exit(0);  // before its rank, as one that is killed
   }
+  ::close(until_closed[0]);
   ASSERT_EQ(::waitpid(watcher, nullptr, 0), watcher);
-  const auto begin = std::chrono::steady_clock::now();
-  launcher.reset();
-  EXPECT_GT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(300));
+  std::jthread end([&] { launcher.reset(); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_TRUE(fs::exists(folder)) << "it is gone before the rank";
+  ::close(until_closed[1]);
+  end.join();
   EXPECT_FALSE(fs::exists(folder));
 }
 

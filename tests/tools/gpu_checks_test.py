@@ -48,10 +48,13 @@ class ScheduleTest(unittest.TestCase):
         self.assertLess(span["b"][0], span["a"][1])
 
     def test_what_has_no_time_is_not_begun_and_what_outlasts_it_is_ended_with_its_children(self):
-        found = self.run_checks([Check("long", 1, 1, "sleep 600 & sleep 600; echo {left}"),
-                                 Check("longer", 1, 100, "true")], seconds=3.0)
-        self.assertEqual((found["long"]["state"], found["longer"]["state"]), ("ended", "not begun"))
-        self.assertLess(self.took, 30.0)
+        deaf = "(trap '' TERM; echo $BASHPID > {out}/deaf; while :; do sleep 0.1; done) & sleep 600"
+        found = self.run_checks([Check("long", 1, 1, deaf), Check("longer", 1, 100, "true"),
+                                 Check("wide", 4, 1, "true")], seconds=3.0)
+        self.assertEqual([found[name]["state"] for name in ("long", "longer", "wide")],
+                         ["ended", "not begun", "not begun"])
+        self.assertFalse(pathlib.Path("/proc", (self.out / "deaf").read_text().strip()).exists())
+        self.assertLess(self.took, 60.0)
 
     def test_the_table_names_what_is_there(self):
         for check in gpu_checks.CHECKS:

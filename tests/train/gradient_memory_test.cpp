@@ -5,10 +5,15 @@
 #include "device/open_context.h"
 #include "graph/fusion.h"
 #include "train/device_run.h"
+#include "train/step/raw_input.h"
 #include "train/step/shared_state.h"
 
 namespace tandem {
 namespace {
+
+// Two batches are on their way while one is current and the one before is kept.
+static_assert(step_batch_bytes(10, 1000, 1) == 1000 + 4 * 10);
+static_assert(step_batch_bytes(10, 1000, 3) == 1000 + 10 * 10);
 
 GradientMemory of_one_gpu(const std::vector<std::string>& settings) {
   return gradient_memory(run_with(settings), 1, true);

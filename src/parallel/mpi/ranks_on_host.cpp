@@ -87,7 +87,8 @@ RanksOnHost ranks_on_host(const std::string& job, const char* thread) {
     } else if (!rank.has_come) {
       rank.stopped |= is_stopped(process);
     }
-    if (std::string gpu = gpu_in(environment); !gpu.empty()) found.gpus[*number] = std::move(gpu);
+    // The rank's own process is the one that was started last, and shows the GPU that it is for.
+    found.gpus[*number] = gpu_in(environment);
   }
   for (const auto& [number, rank] : ranks) {
     (rank.stopped ? found.stopped : rank.has_come ? found.waiting : found.coming).push_back(number);

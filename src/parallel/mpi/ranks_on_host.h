@@ -12,8 +12,8 @@ struct RanksOnHost {
   std::vector<int> waiting{};  ///< there, for others
   std::vector<int> stopped{};  ///< by a signal, wherever they are
   std::vector<int> coming{};   ///< not there yet
-  /// By rank, the UUID of the one GPU that it was started for; without those of which that is not
-  /// known.
+  /// By rank, the UUID of the one GPU that it was started for; empty or missing where there is
+  /// none, or that is not known.
   std::map<int, std::string> gpus{};
   /// Whether some of this host hold up all.
   bool hold_up() const { return !stopped.empty() || !coming.empty(); }

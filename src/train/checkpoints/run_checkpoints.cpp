@@ -31,7 +31,9 @@ bool resumes_in_place(const RunPlace& place) {
   std::error_code code;
   const fs::path folder = fs::weakly_canonical(place.folder, code);
   const fs::path from = fs::weakly_canonical(place.resume_from, code);
-  if (from == folder || from.parent_path() == folder / "checkpoints") return true;
+  // Which may lie on another disk, behind a link.
+  const fs::path checkpoints = fs::weakly_canonical(place.folder / "checkpoints", code);
+  if (from == folder || from == checkpoints || from.parent_path() == checkpoints) return true;
   return from.parent_path() == folder && fs::is_regular_file(from, code);
 }
 
@@ -56,10 +58,12 @@ fs::path RunCheckpoints::to_resume() const {
   fs::path from = named ? place_.resume_from : place_.folder;
   std::error_code code;
   if (fs::is_regular_file(from, code)) return from;
-  const std::optional<StepCheckpoint> newest = CheckpointStore(from / "checkpoints").newest();
-  if (newest) return newest->path;
+  // Of a run's folder, or that of its checkpoints itself.
+  const bool is_store = from.filename() == "checkpoints" && !fs::exists(from / "checkpoints", code);
+  const fs::path folder = is_store ? from : from / "checkpoints";
+  if (const auto newest = CheckpointStore(folder).newest()) return newest->path;
   input_error("--resume{}: no checkpoint in {}; {}", named ? " " + from.string() : "",
-              (from / "checkpoints").string(), resume_advice);
+              folder.string(), resume_advice);
 }
 
 TrainingPosition RunCheckpoints::start(Replica& replica, const TrainingPosition& fresh) const {
@@ -119,9 +123,11 @@ void RunCheckpoints::restore_best(const TrainingPosition& position) const {
   }
   if (store_.best_step() == position.step) return;
   const fs::path best = to_resume();
-  log_warning("{} becomes {}: the run was ended before it did so", best.string(),
-              store_.best_path().filename().string());
-  store_.set_best(best);
+  log_info("{} is the best so far, and becomes {}", best.string(),
+           store_.best_path().filename().string());
+  std::error_code code;
+  const fs::path file = fs::canonical(best, code);  // of a link the file, which the run may remove
+  store_.set_best(code ? best : file);
 }
 
 void RunCheckpoints::save(Replica& replica, TrainingPosition position, bool best) const {

@@ -96,8 +96,8 @@ void tell_changes(const std::filesystem::path& folder, const std::string& now,
   if (!std::filesystem::exists(kept, code)) write_text(kept, before);
   const std::size_t more = changes.size() - std::min(changes.size(), most);
   changes.resize(changes.size() - more);
-  log_info("settings that changed: {}{}; the config before is in {}", join(changes, "; "),
-           more > 0 ? fmt::format("; and {} more", more) : "", kept.string());
+  log_info("settings that changed: {}{}; the config of the steps before is in {}",
+           join(changes, "; "), more > 0 ? fmt::format("; and {} more", more) : "", kept.string());
 }
 
 }  // namespace

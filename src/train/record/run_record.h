@@ -52,7 +52,8 @@ struct RecordStart {
 /// every call does nothing.
 class RunRecord {
  public:
-  /// The folder is there. Records of what the run does from `start` on are dropped. In the run's
+  /// The folder is there. Records of what the run does from `start` on are dropped, but for
+  /// TensorBoard's of an evaluation that is done again. In the run's
   /// own folder, what differs from the config.toml there is told, which config-until-step-N.toml
   /// then keeps. The log stays open for what is said after the run, errors included. `way_on` says
   /// what to do once what cannot be written is mended.

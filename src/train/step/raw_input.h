@@ -14,9 +14,10 @@ struct RawInput {
 
 /// Device memory that a captured step takes for its batches: the images as the layers get them, and
 /// raw ones: of each micro-batch the current one and the step's before, and those on their way.
-inline std::size_t step_batch_bytes(const RawInput& raw, std::size_t image_bytes, int accumulate) {
+constexpr std::size_t step_batch_bytes(std::size_t raw_bytes, std::size_t image_bytes,
+                                       int accumulate) {
   const int batches = 2 * accumulate + DeviceInput::places(accumulate);
-  return image_bytes + static_cast<std::size_t>(batches) * raw.layout.bytes();
+  return image_bytes + static_cast<std::size_t>(batches) * raw_bytes;
 }
 
 }  // namespace tandem

@@ -138,17 +138,14 @@ Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro
   }
 }
 
-std::optional<std::size_t> Replica::room(const RunConfig& config, std::int64_t micro_batch) const {
-  if (!share_) return std::nullopt;
+std::size_t Replica::runner_bytes(const RunConfig& config, std::int64_t micro_batch) const {
+  if (!raw_) return 0;
   constexpr std::size_t graph_bytes = std::size_t{64} << 20U;  // an estimate, for the driver
-  std::size_t others = graph_bytes;
-  if (raw_) {
-    const Shape images = with_batch(graph_.input(), micro_batch);
-    const std::size_t element = size_of(activation_dtype(config.precision));
-    others += step_batch_bytes(*raw_, element * static_cast<std::size_t>(images.elements()),
-                               config.accumulate);
-  }
-  return share_->bytes - std::min(share_->bytes, others);
+  const Shape images = with_batch(graph_.input(), micro_batch);
+  const std::size_t element = size_of(activation_dtype(config.precision));
+  return graph_bytes + step_batch_bytes(raw_->layout.bytes(),
+                                        element * static_cast<std::size_t>(images.elements()),
+                                        config.accumulate);
 }
 
 StepPlanOptions Replica::plan_options(const RunConfig& config, std::int64_t micro_batch) {
@@ -166,7 +163,8 @@ StepPlanOptions Replica::plan_options(const RunConfig& config, std::int64_t micr
           .batch_groups = config.folded_ranks,
           .side_work = config.side_work,
           .norm_deferral = NormDeferral::by_timing,
-          .room = room(config, micro_batch),
+          .room = share_ ? std::optional(share_->bytes) : std::nullopt,
+          .reserve = runner_bytes(config, micro_batch),
           .after_layer = [this] { end_layer(); }};
 }
 

@@ -103,8 +103,8 @@ class Replica {
   const GradientBucketer& bucketer() const { return bucketer_; }
 
  private:
-  /// What a plan of another way than by size may take.
-  std::optional<std::size_t> room(const RunConfig& config, std::int64_t micro_batch) const;
+  /// What a device's runner takes beside the plan, about.
+  std::size_t runner_bytes(const RunConfig& config, std::int64_t micro_batch) const;
   StepPlanOptions plan_options(const RunConfig& config, std::int64_t micro_batch);
   std::unique_ptr<StepPlan> make_plan(const RunConfig& config, std::int64_t micro_batch);
   /// Bytes of activations for so many samples, by what plans for a few of them take: what kernels
