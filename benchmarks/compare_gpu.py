@@ -184,6 +184,8 @@ def main() -> None:
                                "seconds": args.seconds, "modes": args.modes})
     Comparison(args, report).run(cases)
     print(table([report.data]))
+    if not report.data["runs"]:
+        sys.exit(1)
 
 
 if __name__ == "__main__":

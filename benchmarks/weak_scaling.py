@@ -143,7 +143,7 @@ def print_tables(measurements: list[dict]) -> None:
 
 def run_rounds(options, record: dict, variants, measure_one) -> None:
     """Measures every case, variant and number of ranks in turns, by measure_one(case, variant, ranks), and
-    prints the tables. The record is written after each."""
+    prints the tables. The record is written after each. Ends with code 1 where nothing was measured."""
     measurements = record["measurements"] = []
     for round_number in range(options.rounds):
         for case in options.case:
@@ -159,6 +159,8 @@ def run_rounds(options, record: dict, variants, measure_one) -> None:
                     if options.out:
                         pathlib.Path(options.out).write_text(json.dumps(record, indent=1) + "\n")
     print_tables(measurements)
+    if all("error" in each for each in measurements):
+        sys.exit(1)
 
 
 def run(options) -> None:

@@ -320,7 +320,8 @@ def on_a_cpu(point: Point) -> Point:
 
 
 def measure_figure(figure: Figure, points_of, models: list[str] = MODELS) -> None:
-    """Parses the command line, measures points_of(options) and writes figure_N.json."""
+    """Parses the command line, measures points_of(options) and writes figure_N.json. Ends with code 1 where
+    nothing was measured."""
     options = parse_options(figure, models)
     points: list[Point] = points_of(options)
     if options.device == "cpu":
@@ -346,4 +347,6 @@ def measure_figure(figure: Figure, points_of, models: list[str] = MODELS) -> Non
             print(f"{time.monotonic() - began:5.0f} s  figure {figure.number}, round "
                   f"{round_number + 1}: {', '.join(where)}: {told}",
                   file=sys.stderr, flush=True)
+    if all("error" in run for point in raw.data["points"] for run in point["runs"]):
+        sys.exit(1)
     print(f"{raw.path}: plot.py draws it")

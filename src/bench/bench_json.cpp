@@ -102,6 +102,7 @@ std::string bench_json(const BenchResult& result) {
                {"precision", name_of(result.precision)},
                {"communicator", result.communicator},
                {"devices", result.devices},
+               {"hosts", result.hosts},
                {"ranks", result.ranks.size() * static_cast<std::size_t>(result.folded_ranks)},
                {"processes", result.ranks.size()},
                {"folded_ranks", result.folded_ranks},

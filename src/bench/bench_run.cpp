@@ -91,6 +91,7 @@ class Bench {
     result_.communicator =
         std::string(parts_.reduction ? parts_.reduction->name() : communicator_.name());
     result_.devices = parts_.places.devices();
+    result_.hosts = parts_.places.hosts();
     result_.precision = config_.precision;
     result_.threads = parts_.threads();
     result_.global_batch = config_.global_batch;
@@ -135,10 +136,16 @@ class Bench {
     return steps;
   }
 
-  StepRate rate(const Next& next) {
+  /// `waits`: gets the seconds of a step that each stretch waited for data.
+  StepRate rate(const Next& next, std::vector<double>* waits = nullptr) {
     const std::int64_t steps = steps_of_stretch(stretch(next, warm_up) / warm_up);
+    const auto a_step = [&](double all) { return all / static_cast<double>(steps); };
     std::vector<double> seconds(stretches);
-    for (double& each : seconds) each = stretch(next, steps) / static_cast<double>(steps);
+    for (double& each : seconds) {
+      const double before = parts_.loader.wait_seconds();
+      each = a_step(stretch(next, steps));
+      if (waits != nullptr) waits->push_back(a_step(parts_.loader.wait_seconds() - before));
+    }
     return {.seconds = median(seconds),
             .least_seconds = std::ranges::min(seconds),
             .most_seconds = std::ranges::max(seconds),
@@ -148,10 +155,9 @@ class Bench {
   void measure_with_loader() {
     // What is decoded already would flatter it.
     stretch([this] { return loaded(); }, config_.data.prefetch / config_.accumulate + 1);
-    const double before = parts_.loader.wait_seconds();
-    result_.with_loader = rate([this] { return loaded(); });
-    mine_.data_wait_seconds = (parts_.loader.wait_seconds() - before) /
-                              static_cast<double>(result_.with_loader.steps + warm_up);
+    std::vector<double> waits;
+    result_.with_loader = rate([this] { return loaded(); }, &waits);
+    mine_.data_wait_seconds = median(waits);
   }
 
   void measure_alone() {

@@ -41,6 +41,7 @@ struct BenchResult {
   std::string device;
   std::string communicator;
   int devices = 1;  ///< GPUs, or hosts whose CPUs compute
+  int hosts = 1;
   Precision precision = Precision::fp32;
   int threads = 0;  ///< of a rank; 0 on a GPU
   std::int64_t global_batch = 0;

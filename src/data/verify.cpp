@@ -112,8 +112,8 @@ PartReport summarize(const Dataset& dataset, std::vector<Finding>::const_iterato
     heights.push_back(finding->height);
     widths.push_back(finding->width);
   }
-  report.height = range_of(std::move(heights));
-  report.width = range_of(std::move(widths));
+  report.height = range_of(heights);
+  report.width = range_of(widths);
   return report;
 }
 

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <functional>
 #include <new>
 #include <optional>
+#include <string_view>
 #include <type_traits>
 #include <variant>
 #include <vector>
@@ -170,10 +172,8 @@ class Trainer::Run {
     bool stop = evaluation_is_pending() && end_epoch(false);
     while (!stop && position_.step < total && !early_stop_.due()) stop = run_step(total);
     if (stop) {
-      record([&](RunRecord& run) {
-        run.end(RunEnding::stopped, position_.step, total,
-                signal_.requested() ? signal_.signal_name() : "asked by another rank");
-      });
+      record(
+          [&](RunRecord& run) { run.end(RunEnding::stopped, position_.step, total, who_stops()); });
       return TrainOutcome::stopped;
     }
     replica_.check_bits();
@@ -184,6 +184,13 @@ class Trainer::Run {
     });
     parts_.heartbeat.begin_phase();  // nothing is left to go on with
     return TrainOutcome::finished;
+  }
+
+  std::string_view who_stops() const {
+    if (!signal_.requested()) return "asked by another rank";
+    // Whatever signal that got itself, which it has told.
+    const bool launcher = host_claims() != nullptr && signal_.signal_number() == SIGUSR1;
+    return launcher ? "asked by tandem launch" : signal_.signal_name();
   }
 
   bool speaks() const { return communicator_.rank() == 0; }

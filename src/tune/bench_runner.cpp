@@ -69,6 +69,7 @@ Measurement read_measurement(const std::string& json) {
             .plan_seconds = all.at("start").at("model_seconds").get<double>(),
             .device = on_gpus ? all.at("device").get<std::string>() : read_machine().cpu_model,
             .devices = all.at("devices").get<int>(),
+            .hosts = all.at("hosts").get<int>(),
             .on_gpus = on_gpus};
   } catch (const nlohmann::json::exception& error) {
     input_error("tandem bench wrote what cannot be read: {}", error.what());

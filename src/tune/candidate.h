@@ -45,6 +45,7 @@ struct Measurement {
   // Facts of the run, the same for all candidates; meant where there are rates.
   std::string device{};  ///< "NVIDIA H200", or the CPU's model
   int devices = 1;       ///< GPUs, or hosts whose CPUs compute
+  int hosts = 1;
   bool on_gpus = false;
 };
 

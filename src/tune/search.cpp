@@ -139,6 +139,7 @@ class Search {
     runs_.push_back({candidate.placement, took, std::max(took - choosing, 0.0)});
     result_.device = found.device;
     result_.devices = found.devices;
+    result_.hosts = found.hosts;
     result_.on_gpus = found.on_gpus;
     return found;
   }
@@ -313,11 +314,8 @@ class Search {
     }
   }
 
-  int all_processes(const Candidate& candidate) const {
-    return processes_of(candidate.placement) * (result_.on_gpus ? result_.devices : 1);
-  }
   bool has_cores(const Candidate& candidate, int workers) const {
-    const int processes = all_processes(candidate);
+    const int processes = result_.processes_of_host(candidate.placement);
     return workers * processes <= std::max(limits_.cores, limits_.workers * processes);
   }
 
@@ -458,6 +456,10 @@ class Search {
 };
 
 }  // namespace
+
+int TuneResult::processes_of_host(const Placement& placement) const {
+  return processes_of(placement) * (on_gpus ? (devices + hosts - 1) / hosts : 1);
+}
 
 double TuneResult::gain() const {
   return rows.at(best_other.value()).training() / rows.at(one_rank.value()).training() - 1.0;

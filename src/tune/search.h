@@ -27,6 +27,7 @@ using Elapsed = std::function<double()>;
 struct TuneResult {
   std::string device{};
   int devices = 1;
+  int hosts = 1;
   bool on_gpus = false;
 
   std::vector<Row> rows{};  ///< in the order in which they were first measured
@@ -38,6 +39,8 @@ struct TuneResult {
   std::optional<std::size_t> one_rank{};
   std::optional<std::size_t> best_other{};
 
+  /// Processes of a host, at most.
+  int processes_of_host(const Placement& placement) const;
   /// Training throughput of the best other placement over that of one rank, minus 1. Meant where
   /// both are there.
   double gain() const;

@@ -40,7 +40,7 @@ Row measure_once(const Candidate& candidate, const Measure& measure) {
 std::vector<Candidate> whole_grid(const SearchLimits& limits, const TuneResult& searched) {
   std::vector<Candidate> grid;
   for (const Placement& placement : placements(limits, searched)) {
-    const int processes = processes_of(placement) * (searched.on_gpus ? searched.devices : 1);
+    const int processes = searched.processes_of_host(placement);
     int workers = limits.workers;
     do {
       grid.push_back({.placement = placement, .workers = workers});

@@ -62,6 +62,7 @@ TEST_F(LaunchAtATerminal, LetsTheRanksWriteTheirCheckpointAtCtrlC) {
   const Outcome outcome = end_after_fault(*job);
   EXPECT_EQ(outcome.code, stopped) << outcome.out;
   EXPECT_NE(outcome.out.find("go on with --resume"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find(" (asked by tandem launch)"), std::string::npos) << outcome.out;
   EXPECT_EQ(outcome.out.find("error: "), std::string::npos) << outcome.out;
   expect_clean_end(processes);
 }

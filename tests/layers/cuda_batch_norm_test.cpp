@@ -48,11 +48,11 @@ using Case = std::tuple<Row, DType>;
 class CudaBatchNormTest : public testing::TestWithParam<Case> {
  protected:
   static void SetUpTestSuite() {
-    context_ = std::make_unique<AnyContext>(std::in_place_type<CudaContext>, 0);
+    gpu = std::make_unique<AnyContext>(std::in_place_type<CudaContext>, 0);
   }
-  static void TearDownTestSuite() { context_.reset(); }
-  static std::unique_ptr<AnyContext> context_;
-  static CudaContext& cuda() { return std::get<CudaContext>(*context_); }
+  static void TearDownTestSuite() { gpu.reset(); }
+  static std::unique_ptr<AnyContext> gpu;
+  static CudaContext& cuda() { return std::get<CudaContext>(*gpu); }
 
   const Row& row() const { return std::get<0>(GetParam()); }
   const BatchNormShape& shape() const { return row().shape; }
@@ -70,27 +70,27 @@ class CudaBatchNormTest : public testing::TestWithParam<Case> {
     for (float& value : drawn) value = mean + random.normal();
     std::vector<float> values(static_cast<std::size_t>(elements()));
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = drawn[i % drawn.size()];
-    const Arena staging(*context_, values.size() * sizeof(float), "a test");
-    copy_to_device(*context_, values.data(), values.size() * sizeof(float), staging.data());
-    Arena arena(*context_, bytes(), "a test");
-    convert(*context_, Tensor(staging.data(), tensor_shape()), tensor(arena));
-    synchronize(*context_);
+    const Arena staging(*gpu, values.size() * sizeof(float), "a test");
+    copy_to_device(*gpu, values.data(), values.size() * sizeof(float), staging.data());
+    Arena arena(*gpu, bytes(), "a test");
+    convert(*gpu, Tensor(staging.data(), tensor_shape()), tensor(arena));
+    synchronize(*gpu);
     return arena;
   }
   Arena copy_of(const Arena& from) const {
-    Arena arena(*context_, bytes(), "a test");
-    copy_on_device(*context_, from.data(), bytes(), arena.data());
+    Arena arena(*gpu, bytes(), "a test");
+    copy_on_device(*gpu, from.data(), bytes(), arena.data());
     return arena;
   }
   std::vector<float> floats_of(const Arena& arena) const {
-    const Arena staging(*context_, static_cast<std::size_t>(elements()) * sizeof(float), "a test");
-    convert(*context_, tensor(arena), Tensor(staging.data(), tensor_shape()));
+    const Arena staging(*gpu, static_cast<std::size_t>(elements()) * sizeof(float), "a test");
+    convert(*gpu, tensor(arena), Tensor(staging.data(), tensor_shape()));
     return read<float>(staging.data(), static_cast<std::size_t>(elements()));
   }
   template <typename T>
   static std::vector<T> read(const void* from, std::size_t count) {
     std::vector<T> values(count);
-    copy_to_host(*context_, from, count * sizeof(T), values.data());
+    copy_to_host(*gpu, from, count * sizeof(T), values.data());
     return values;
   }
 
@@ -113,13 +113,13 @@ class CudaBatchNormTest : public testing::TestWithParam<Case> {
         tiles == nullptr ? batch_norm_counters(cuda(), shape(), dtype()) : tiles->counters();
     const std::size_t floats = tiles == nullptr ? batch_norm_partial_bytes(cuda(), shape(), dtype())
                                                 : tiles->partials() * sizeof(float);
-    Memory made{Arena(*context_, host.size() * sizeof(float), "a test"),
-                Arena(*context_, BatchNormTable::bytes(shape()), "a test"),
-                Arena(*context_, floats, "a test"),
-                Arena(*context_, counted * sizeof(unsigned), "a test"), counted};
-    copy_to_device(*context_, host.data(), host.size() * sizeof(float), made.parameters.data());
-    set_to_zero(*context_, made.counters.data(), counted * sizeof(unsigned));
-    set_to_zero(*context_, made.table.data(), BatchNormTable::bytes(shape()));
+    Memory made{Arena(*gpu, host.size() * sizeof(float), "a test"),
+                Arena(*gpu, BatchNormTable::bytes(shape()), "a test"),
+                Arena(*gpu, floats, "a test"), Arena(*gpu, counted * sizeof(unsigned), "a test"),
+                counted};
+    copy_to_device(*gpu, host.data(), host.size() * sizeof(float), made.parameters.data());
+    set_to_zero(*gpu, made.counters.data(), counted * sizeof(unsigned));
+    set_to_zero(*gpu, made.table.data(), BatchNormTable::bytes(shape()));
     return made;
   }
   float* array(const Memory& memory, std::size_t i) const {
@@ -162,7 +162,7 @@ class CudaBatchNormTest : public testing::TestWithParam<Case> {
   }
 };
 
-std::unique_ptr<AnyContext> CudaBatchNormTest::context_;
+std::unique_ptr<AnyContext> CudaBatchNormTest::gpu;
 
 void expect_near(const std::vector<float>& found, const std::vector<float>& expected,
                  double tolerance) {
@@ -191,7 +191,7 @@ void CudaBatchNormTest::expect_two_kernels(const PersistentTiles& one_kernel) co
   const Arena residual = noise("residual", 0.0F);
   const Tensor added = row().residual ? tensor(residual) : Tensor();
   const Memory two = memory(nullptr);
-  const Arena expected(*context_, bytes(), "a test");
+  const Arena expected(*gpu, bytes(), "a test");
   batch_norm_statistics(cuda(), shape(), tensor(x), statistics(two), work(two));
   batch_norm_apply(cuda(), shape(), tensor(x), statistics(two).table, {.tensor = added},
                    row().activation, tensor(expected));
@@ -209,7 +209,7 @@ void CudaBatchNormTest::expect_two_kernels(const PersistentTiles& one_kernel) co
     }
     batch_norm_persistent_forward(cuda(), one_kernel, tensor(input), added, row().activation,
                                   tensor(found), nullptr, statistics(one), work(one));
-    synchronize(*context_);
+    synchronize(*gpu);
     expect_zero_counters(one);
     expect_near(parameters_of(one, 2, 2), parameters_of(two, 2, 2), 2e-5);
     const std::vector<float> values = floats_of(found);
@@ -242,9 +242,9 @@ TEST_P(CudaBatchNormTest, BackwardFromBitsIsThatFromTheResult) {
   const Arena x = noise("x", 3.0F);
   const Arena residual = noise("residual", 0.0F);
   const Memory forward = memory(nullptr);
-  const Arena y(*context_, bytes(), "a test");
+  const Arena y(*gpu, bytes(), "a test");
   const auto count = static_cast<std::size_t>(elements() / 8);
-  const Arena passes(*context_, count, "a test");
+  const Arena passes(*gpu, count, "a test");
   auto* const bits = reinterpret_cast<std::uint8_t*>(passes.data());
   batch_norm_statistics(cuda(), shape(), tensor(x), statistics(forward), work(forward));
   batch_norm_apply(cuda(), shape(), tensor(x), statistics(forward).table,
@@ -262,8 +262,8 @@ TEST_P(CudaBatchNormTest, BackwardFromBitsIsThatFromTheResult) {
   EXPECT_LT(passing, values.size());
   if (const auto tiles = make_persistent_tiles(cuda(), shape(), dtype())) {
     const Memory one = memory(&*tiles);
-    const Arena again(*context_, bytes(), "a test");
-    set_to_zero(*context_, passes.data(), count);
+    const Arena again(*gpu, bytes(), "a test");
+    set_to_zero(*gpu, passes.data(), count);
     batch_norm_persistent_forward(cuda(), *tiles, tensor(x), tensor(residual), row().activation,
                                   tensor(again), bits, statistics(one), work(one));
     const std::vector<float> results = floats_of(again);
@@ -273,18 +273,18 @@ TEST_P(CudaBatchNormTest, BackwardFromBitsIsThatFromTheResult) {
           results[i] > 0.0F && (row().activation == Activation::relu || results[i] < 6.0F);
       ASSERT_EQ((persistent[i / 8] >> i % 8 & 1) != 0, wanted) << "at " << i;
     }
-    copy_to_device(*context_, found.data(), count, passes.data());
+    copy_to_device(*gpu, found.data(), count, passes.data());
   }
   const auto gradients_of = [&](const std::uint8_t* from) {
     const Memory backward = memory(nullptr);
-    copy_on_device(*context_, forward.table.data(), BatchNormTable::bytes(shape()),
+    copy_on_device(*gpu, forward.table.data(), BatchNormTable::bytes(shape()),
                    backward.table.data());
     const auto channels = static_cast<std::size_t>(shape().channels);
     const std::size_t table = BatchNormTable::bytes(shape()) / 4;
-    const Arena sums(*context_, 2 * channels * sizeof(float), "a test");
-    const Arena shares(*context_, 2 * table * sizeof(double), "a test");
-    const Arena coefficients(*context_, 2 * table, "a test");
-    const Arena dz(*context_, bytes(), "a test");
+    const Arena sums(*gpu, 2 * channels * sizeof(float), "a test");
+    const Arena shares(*gpu, 2 * table * sizeof(double), "a test");
+    const Arena coefficients(*gpu, 2 * table, "a test");
+    const Arena dz(*gpu, bytes(), "a test");
     const Arena gradient = noise("gradient", 0.1F);
     auto* const floats = reinterpret_cast<float*>(sums.data());
     const bool grouped = shape().groups > 1;
@@ -329,8 +329,8 @@ TEST_P(CudaLeftResidualTest, AreSumsOfWhatIsNormalisedBefore) {
   const auto count = static_cast<std::size_t>(elements() / 8);
   const auto sum = [&](const BatchNormResidual& added) {
     const Arena y = noise("garbage", 0.0F);
-    const Arena passes(*context_, count, "a test");
-    set_to_zero(*context_, passes.data(), count);
+    const Arena passes(*gpu, count, "a test");
+    set_to_zero(*gpu, passes.data(), count);
     batch_norm_apply(cuda(), shape(), tensor(x), statistics(own).table, added, row().activation,
                      tensor(y),
                      has_bits ? reinterpret_cast<std::uint8_t*>(passes.data()) : nullptr);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # tools/pack_build.sh on a build of one program and some scripts. Arguments: source tree, a folder of the
-# test's own, the program `tandem`.
+# test's own, a small program of GoogleTest.
 set -euo pipefail
 pack=$1/tools/pack_build.sh
 rm -rf "$2"
@@ -14,7 +14,7 @@ chmod +x build/bin/tests/script
 mkdir there
 tar -C there -xf both.tar.xz
 [[ $(there/bin/tests/script) == "a script" ]]
-LD_LIBRARY_PATH=there/lib there/bin/tandem --version
+LD_LIBRARY_PATH=there/lib there/bin/tandem --gtest_list_tests >list
 [[ $(LD_LIBRARY_PATH=there/lib ldd there/bin/tandem) == *" there/lib/"* ]]
 # What is the other host's own.
 for name in libc.so libstdc++ libmpi libcudnn libnccl libcuda; do

@@ -11,7 +11,8 @@
 namespace tandem {
 namespace {
 
-constexpr const char* gpu_json = R"({"device": "NVIDIA H200", "threads_per_rank": 0, "devices": 2,
+constexpr const char* gpu_json =
+    R"({"device": "NVIDIA H200", "threads_per_rank": 0, "devices": 2, "hosts": 1,
  "start": {"model_seconds": 12.5},
  "step": {"images_per_second": 2000.0},
  "with_loader": {"images_per_second": 1500.0, "step_seconds": 0.2,

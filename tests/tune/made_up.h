@@ -23,6 +23,7 @@ struct MadeUpMachine {
   double first_run_seconds = 4.0;
   bool on_gpus = true;
   int devices = 1;
+  int hosts = 1;
 
   double now = 0.0;
   std::vector<Candidate> runs{};
@@ -44,6 +45,7 @@ struct MadeUpMachine {
     return {.rates = Rates{.training = std::min(alone, fed), .one_batch = alone, .loader = fed},
             .device = "made-up GPU",
             .devices = devices,
+            .hosts = hosts,
             .on_gpus = on_gpus};
   }
 

@@ -311,6 +311,20 @@ TEST(Search, TakesWhatTrainsFastestAmongTheFinalists) {
   }
 }
 
+TEST(Search, GivesEachHostsProcessesItsOwnCores) {
+  for (const int hosts : {1, 2}) {
+    MadeUpMachine machine;
+    machine.devices = 4;
+    machine.hosts = hosts;
+    machine.loader = [](int threads) { return 10.0 * threads; };
+    SearchLimits limits = ample_limits;
+    limits.cores = 32;
+    const TuneResult result = machine.search(limits);
+    EXPECT_EQ(result.rows.at(result.one_rank.value()).candidate.workers, hosts == 1 ? 8 : 16);
+    EXPECT_EQ(result.processes_of_host({.ranks_per_device = 2}), hosts == 1 ? 8 : 4);
+  }
+}
+
 TEST(Search, GivesBackWorkersThatGetInEachOthersWay) {
   MadeUpMachine machine;
   machine.loader = [](int threads) {

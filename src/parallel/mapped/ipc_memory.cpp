@@ -39,6 +39,7 @@ PeerMemory::PeerMemory(const IpcAddress& address) : offset_(address.offset) {
   const cudaError_t status =
       cudaIpcOpenMemHandle(&allocation_, address.allocation, cudaIpcMemLazyEnablePeerAccess);
   if (status == cudaSuccess) return;
+  (void)cudaGetLastError();  // who does without it launches kernels next
   system_error(
       "memory of another rank of this host cannot be opened: {} ({}); ranks that share memory must "
       "belong to one user and one container, and either all or none of them be MPS clients",

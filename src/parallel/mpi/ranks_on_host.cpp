@@ -58,6 +58,7 @@ std::string place_text(const std::vector<int>& some, const std::map<int, std::st
   std::map<std::string, std::vector<int>> by_gpu;
   for (const int rank : some) by_gpu[gpus.contains(rank) ? gpus.at(rank) : ""].push_back(rank);
   std::vector<std::string> texts;
+  texts.reserve(by_gpu.size());
   for (const auto& [gpu, ranks] : by_gpu) {
     texts.push_back(
         fmt::format("{} on {}{}{}", ranks_text(ranks), host, gpu.empty() ? "" : ", ", gpu));

@@ -66,6 +66,7 @@ class CapturedStep final : public StepRunner {
     if (before.failed_step != 0) {
       // This step was under way already, and changed nothing either.
       (void)take(0);
+      parts_.optimizer.set_steps_taken(before.failed_step - 1);
       failing_is_previous_ = true;
     }
     return before;
@@ -73,7 +74,8 @@ class CapturedStep final : public StepRunner {
 
   StepResult settle() override {
     StepResult result = take(0);
-    failing_is_previous_ = false;
+    // Of a failure that step() has met nothing is left to take.
+    if (result.failed_step != 0) failing_is_previous_ = false;
     return result;
   }
 

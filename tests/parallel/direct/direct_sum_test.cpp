@@ -1,11 +1,14 @@
 #include "parallel/direct/direct_sum.h"
 
+#include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
 #include <vector>
 
+#include "base/error.h"
 #include "device/cuda_context.h"
 #include "device/memory_kernels.h"
+#include "parallel/mapped/ipc_memory.h"
 
 // The kernel alone, with one GPU's memory in the place of several GPUs'.
 
@@ -13,6 +16,12 @@ namespace tandem {
 namespace {
 
 constexpr std::int64_t elements = 70'000;
+
+TEST(PeerMemory, ThatCannotBeOpenedLeavesNoErrorToTheNextKernel) {
+  const CudaContext gpu(0);
+  EXPECT_THROW(PeerMemory(IpcAddress{}), SystemError);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+}
 
 class DirectSumTest : public testing::TestWithParam<int> {
  protected:
