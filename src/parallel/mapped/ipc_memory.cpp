@@ -1,5 +1,6 @@
 #include "parallel/mapped/ipc_memory.h"
 
+#include <bit>
 #include <utility>
 
 #include "device/cuda_check.h"
@@ -23,7 +24,7 @@ void* allocation_of(const void* memory) {
   check_driver(
       driver_functions().address_range(&begin, &bytes, reinterpret_cast<CUdeviceptr>(memory)),
       "cuMemGetAddressRange");
-  return reinterpret_cast<void*>(begin);
+  return std::bit_cast<void*>(begin);
 }
 
 IpcAddress ipc_address(const void* memory) {
