@@ -2,7 +2,7 @@
 """Runs what only GPUs can check, as much of it as the time allows, on one GPU or side by side on several.
 
     tools/gpu_checks.py --build build/release --seconds 540 --out checks
-    tools/gpu_checks.py --build build/release --gpus 4 --only models layers weak_scaling --out checks
+    tools/gpu_checks.py --build build/release --gpus 4 --only models layers weak_scaling_4 --out checks
     tools/gpu_checks.py --list
 
 Checks of one GPU run side by side, one on each of --gpus GPUs with its share of the cores; those of

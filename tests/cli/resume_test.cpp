@@ -200,33 +200,33 @@ TEST_F(Resume, FromTheFolderOfARunsCheckpoints) {
   EXPECT_EQ(train_losses(path("b")).begin()->first, 11);
 }
 
-TEST_F(Resume, IntoAFolderOfAnotherRunIsRefused) {
-  trained("a", set({"train.max_steps=16"}));
-  trained("b", set({"train.max_steps=8"}));
-  const std::string before = read_file(path("a/metrics.jsonl"));
-  const Outcome refused = train("a", {"--resume", "b"});
-  EXPECT_EQ(refused.code, 2);
-  EXPECT_NE(refused.err.find("a holds another run already; choose another --out"),
-            std::string::npos)
-      << refused.err;
-  EXPECT_EQ(read_file(path("a/metrics.jsonl")), before);
-  EXPECT_EQ(checkpoint_steps(path("a")), (std::vector<int>{8, 16}));
-}
-
-// Whose folder lies in the other's, which makes it no part of that.
-TEST_F(Resume, FromARunWithinTheFolderOfAnotherIsRefused) {
-  trained("a", set({"train.max_steps=16"}));
-  trained("a/finer", set({"train.max_steps=8"}));
-  const std::string before = read_file(path("a/metrics.jsonl"));
-  for (const std::filesystem::path& from : {path("a/finer"), checkpoint(path("a/finer"), 8)}) {
-    const Outcome refused = train("a", {"--resume", from.string()});
+class ResumeInAnothersFolder : public RunTest {
+ protected:
+  /// Of a run "a" of 16 steps.
+  void expect_refused(const std::string& resume_from) const {
+    const std::string before = read_file(path("a/metrics.jsonl"));
+    const Outcome refused = train("a", {"--resume", resume_from});
     EXPECT_EQ(refused.code, 2);
     EXPECT_NE(refused.err.find("a holds another run already; choose another --out"),
               std::string::npos)
         << refused.err;
+    EXPECT_EQ(read_file(path("a/metrics.jsonl")), before);
+    EXPECT_EQ(checkpoint_steps(path("a")), (std::vector<int>{8, 16}));
   }
-  EXPECT_EQ(read_file(path("a/metrics.jsonl")), before);
-  EXPECT_EQ(checkpoint_steps(path("a")), (std::vector<int>{8, 16}));
+};
+
+TEST_F(ResumeInAnothersFolder, IsRefused) {
+  trained("a", set({"train.max_steps=16"}));
+  trained("b", set({"train.max_steps=8"}));
+  expect_refused("b");
+}
+
+// Whose folder lies in the other's, which makes it no part of that.
+TEST_F(ResumeInAnothersFolder, IsRefusedThoughTheRunLiesWithinIt) {
+  trained("a", set({"train.max_steps=16"}));
+  trained("a/finer", set({"train.max_steps=8"}));
+  expect_refused("a/finer");
+  expect_refused(checkpoint(path("a/finer"), 8).string());
 }
 
 TEST_F(Resume, InPlaceByACheckpointPutBesideTheOthers) {

@@ -74,6 +74,8 @@ class ScheduleTest(unittest.TestCase):
                     self.assertTrue((SOURCE / word).is_file(), f"{check.name}: {word}")
         names = [check.name for check in gpu_checks.CHECKS]
         self.assertEqual(len(set(names)), len(names))
+        told = gpu_checks.__doc__.split("--only ")[1].split(" --")[0].split()
+        self.assertEqual([name for name in told if name not in names], [], "in the example")
 
 
 unittest.main()
