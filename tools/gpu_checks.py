@@ -5,11 +5,12 @@
     tools/gpu_checks.py --build build/release --gpus 4 --only models layers weak_scaling_4 --out checks
     tools/gpu_checks.py --list
 
-Checks of one GPU run side by side, one on each of --gpus GPUs with its share of the cores; those of
-several GPUs run alone, before them. They begin in the order of --list. One whose expected time is not left
-is not begun, and one that outlasts the time is ended. Each writes OUT/NAME.log, and what it measures into
-OUT; OUT/checks.json lists all of them with the commit, the card and the versions. The last lines are a
-table: what passed, failed, was ended or not begun. Exit code 1 where anything failed or was ended.
+Each of --gpus GPUs has its share of the cores. Tests run beside each other, as many as the cores of their
+GPUs allow; what measures, or would fail beside others, has its GPUs and their cores for itself. They begin
+in the order of --list. One whose expected time is not left is not begun, and one that outlasts the time is
+ended. Each writes OUT/NAME.log, and what it measures into OUT; OUT/checks.json lists all of them with the
+commit, the card and the versions. The last lines are a table: what passed, failed, was ended or not begun.
+Exit code 1 where anything failed or was ended.
 
 The build needs the CUDA backend, and the benchmarks (-DTANDEM_BUILD_BENCHMARKS=ON) where these are
 asked for; it may come from another machine (tools/pack_build.sh)."""
@@ -31,7 +32,6 @@ import left_processes  # noqa: E402
 from provenance import provenance  # noqa: E402
 
 MPI = "mpirun --oversubscribe --bind-to none -n {gpus}"
-ON_FOUR_RANKS = f"tests/support/with_mps.sh {MPI.format(gpus=4)}"  # of one GPU
 CASES = "tools/device_tests.py --jobs {jobs} --limit {left}"
 FAULTS = "tools/device_tests.py --jobs 6 --limit {left} {bin}/tests/test_cli_launch_faults_gpu"
 UNTUNED = {"TANDEM_TUNE": "off"}
@@ -46,73 +46,98 @@ class Check:
     name: str
     gpus: int
     seconds: int  # expected on H200s with 16 cores for each; mostly seen, else an estimate
-    command: str  # with {bin}, {out}, {gpus}, {jobs} (cores), {left} (seconds)
+    command: str  # with {bin}, {out}, {gpus}, {jobs} (one less than its cores), {left} (seconds)
     environment: dict[str, str] = field(default_factory=dict)
+    cores: int = 0  # of each of its GPUs, beside other checks; 0: all of them, and the GPUs for itself
 
 
-def tests(name: str, gpus: int, seconds: int, program: str, suites: str, **environment: str) -> Check:
-    return Check(name, gpus, seconds, f"{{bin}}/tests/{program} --gtest_filter={suites}", environment)
+def tests(name: str, gpus: int, seconds: int, program: str, suites: str, cores: int = 4) -> Check:
+    return Check(name, gpus, seconds, f"{{bin}}/tests/{program} --gtest_filter={suites}", cores=cores)
+
+
+def ranks(name: str, gpus: int, seconds: int, program: str, cores: int = 2, **environment: str) -> Check:
+    """A test program of one rank for each GPU."""
+    return Check(name, gpus, seconds, f"{MPI} {{bin}}/tests/{program}", environment, cores)
+
+
+def colocated(name: str, gpus: int, seconds: int, program: str, of_each: int, **environment: str) -> Check:
+    """A test program of several ranks for each GPU, under MPS."""
+    command = f"tests/support/with_mps.sh {MPI.format(gpus=gpus * of_each)} {{bin}}/tests/{program}"
+    return Check(name, gpus, seconds, command, environment, cores=of_each)
 
 
 def sanitizer(tool: str, seconds: int) -> Check:
-    """DeviceMemory's tests fill the GPU, beside which others fail."""
+    """Without tests that fill the GPU, beside which others fail, and one that asks nothing of it, where a tool ends."""
     programs = "{bin}/tests/test_train_device {bin}/tests/test_train_device_calls"
-    return Check(f"{tool}_training", 1, seconds, f"{CASES} --shards 32 --filter=-DeviceMemory* --tool {tool} "
-                 f"--out {{out}}/sanitizers.txt {programs}")
+    return Check(f"{tool}_training", 1, seconds, f"{CASES} --shards 32 --filter=-DeviceMemory*:*SeesNccl --tool {tool} "
+                 f"--out {{out}}/{tool}_training.txt {programs}", cores=8)
 
 
 def weak_scaling(gpus: int, seconds: int) -> Check:
-    ranks = " ".join(str(2**i) for i in range(gpus.bit_length()))
+    steps = " ".join(str(2**i) for i in range(gpus.bit_length()))
     return Check(f"weak_scaling_{gpus}", gpus, seconds, "benchmarks/weak_scaling.py --program {bin}/tandem "
-                 f"--ranks {ranks} --mpirun-flag=--oversubscribe --out {{out}}/weak_scaling_{gpus}.json")
+                 f"--ranks {steps} --mpirun-flag=--oversubscribe --out {{out}}/weak_scaling_{gpus}.json")
 
 
-def figure(number: int, gpus: int, seconds: int, more: str = "") -> Check:
-    return Check(f"figure_{number}", gpus, seconds, f"benchmarks/accdp/figure_{number}.py --quick "
-                 f"--program {{bin}}/tandem --limit {{left}} --out {{out}}/accdp {more}")
+def figure(number: int, gpus: int, seconds: int, how: str = "--quick", part: str = "") -> Check:
+    """Parts of one figure may be under way at once; plot.py puts their folders together."""
+    return Check(f"figure_{number}{part}", gpus, seconds, f"benchmarks/accdp/figure_{number}.py {how} "
+                 f"--program {{bin}}/tandem --limit {{left}} --out {{out}}/accdp{part}")
 
 
+TRAINING = ("train_device", "train_device_input", "train_device_calls", "optim_cuda", "data_cuda", "bench_cuda",
+            "device_cuda")
 CHECKS = [
+    # Tests, the longest first.
     tests("placement_4", 4, 60, "test_cli_placement", "*RanksOnFourGpus.*"),
-    Check("data_parallel_4", 4, 60, f"{MPI} {{bin}}/tests/test_train_data_parallel_cuda", UNTUNED),
-    weak_scaling(4, 180),
+    ranks("data_parallel_4", 4, 60, "test_train_data_parallel_cuda", **UNTUNED),
+    colocated("colocated_4", 4, 60, "tandem_parallel_colocated_cuda_tests", 2),
+    Check("models", 1, 120, f"{CASES} --mps {{bin}}/tests/test_graph_cuda", cores=10),
     tests("placement_2", 2, 40, "test_cli_placement", "*RanksOnTwoGpus.*"),
-    Check("data_parallel_2", 2, 60, f"{MPI} {{bin}}/tests/test_train_data_parallel_cuda", UNTUNED),
-    Check("nccl_2", 2, 30, f"{MPI} {{bin}}/tests/tandem_parallel_nccl_tests"),
-    Check("nccl_network_2", 2, 40, f"{MPI} {{bin}}/tests/tandem_parallel_nccl_tests",
-          {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_IB_DISABLE": "1"}),
-    Check("direct_2", 2, 30, f"{MPI} {{bin}}/tests/tandem_parallel_direct_tests"),
-    Check("device_calls_2", 2, 30, f"{MPI} {{bin}}/tests/test_train_parallel_device_calls"),
-    weak_scaling(2, 120),
-    figure(4, 2, 200, "--gpus 1 2"),
-    figure(5, 2, 200, "--gpus 1 2"),
-    Check("faults_2", 2, 400, f"{FAULTS} --filter=*OnEachGpu*"),
-    Check("models", 1, 120, f"{CASES} --mps {{bin}}/tests/test_graph_cuda"),
-    Check("training", 1, 60, f"{CASES} --mps --filter=-DeviceMemory* " + " ".join(
-        f"{{bin}}/tests/test_{name}" for name in ("train_device", "train_device_input", "train_device_calls",
-                                                  "optim_cuda", "data_cuda", "bench_cuda", "device_cuda"))),
-    tests("memory", 1, 60, "test_train_device", "DeviceMemory*"),
+    tests("placement", 1, 60, "test_cli_placement", "*RanksOnOneGpu.*"),
+    ranks("data_parallel_2", 2, 60, "test_train_data_parallel_cuda", **UNTUNED),
+    ranks("nccl_network_2", 2, 40, "tandem_parallel_nccl_tests",
+          NCCL_P2P_DISABLE="1", NCCL_SHM_DISABLE="1", NCCL_IB_DISABLE="1"),
+    ranks("direct_2", 2, 30, "tandem_parallel_direct_tests"),
+    ranks("device_calls_2", 2, 30, "test_train_parallel_device_calls"),
+    colocated("colocated_2", 2, 60, "tandem_parallel_colocated_cuda_tests", 2),
+    colocated("colocated_direct_2", 2, 60, "tandem_parallel_colocated_cuda_tests", 2, TANDEM_TEST_EXCHANGE="direct"),
+    colocated("data_parallel_colocated_2", 2, 60, "test_train_data_parallel_colocated_cuda", 2, **UNTUNED),
+    colocated("colocated_calls_2", 2, 60, "test_train_colocated_device_calls", 2),
+    Check("training", 1, 60, f"{CASES} --mps --filter=-DeviceMemory* "
+          + " ".join(f"{{bin}}/tests/test_{name}" for name in TRAINING), cores=8),
+    tests("direct_sum", 1, 20, "tandem_parallel_direct_sum_tests", "*"),
     tests("ranges", 1, 20, "test_cli_ranges", "*RangesOnAGpu.*"),
     tests("missing_library", 1, 20, "test_cli_missing_library", "*MissingLibraryOnAGpu.*"),
-    tests("placement", 1, 60, "test_cli_placement", "*RanksOnOneGpu.*"),
-    Check("colocated", 1, 60, f"{ON_FOUR_RANKS} {{bin}}/tests/tandem_parallel_colocated_cuda_tests"),
-    Check("data_parallel_colocated", 1, 60,
-          f"{ON_FOUR_RANKS} {{bin}}/tests/test_train_data_parallel_colocated_cuda", UNTUNED),
-    Check("folded", 1, 60, f"{ON_FOUR_RANKS} {{bin}}/tests/test_train_folded_cuda", UNTUNED),
-    Check("layers", 1, 180, f"{CASES} --mps {{bin}}/tests/test_layers_cuda"),
-    Check("faults", 1, 300, f"{FAULTS} --filter=-*OnEachGpu*:*TooLargeBatch*"),
-    tests("faults_without_memory", 1, 60, "test_cli_launch_faults_gpu", "*TooLargeBatch*"),
+    colocated("colocated", 1, 60, "tandem_parallel_colocated_cuda_tests", 4),
+    colocated("data_parallel_colocated", 1, 60, "test_train_data_parallel_colocated_cuda", 4, **UNTUNED),
+    colocated("colocated_calls", 1, 60, "test_train_colocated_device_calls", 2),
+    colocated("folded", 1, 60, "test_train_folded_cuda", 4, **UNTUNED),
     sanitizer("memcheck", 120),
     sanitizer("initcheck", 120),
     sanitizer("synccheck", 120),
     sanitizer("racecheck", 300),
-    figure(1, 1, 400),
-    figure(8, 1, 240, "--seconds 2"),
-    *(figure(number, 1, 150) for number in (2, 3, 6, 7)),
-    Check("tune", 1, 130, "{bin}/tandem tune examples/synthetic/resnet8.toml --set model.name=resnet18 "
-          "--set train.precision=bf16 --set train.global_batch=512 --json {out}/tune.json"),
+    Check("layers", 1, 180, f"{CASES} --mps {{bin}}/tests/test_layers_cuda", cores=14),
+    # What would fail beside others: by its time-outs, by counting the GPU's free memory, or by filling it.
+    Check("faults_2", 2, 400, f"{FAULTS} --filter=*OnEachGpu*"),
+    ranks("nccl_2", 2, 40, "tandem_parallel_nccl_tests", cores=0),
+    ranks("allocations_2", 2, 40, "test_train_device_allocations", cores=0),
+    Check("faults", 1, 300, f"{FAULTS} --filter=-*OnEachGpu*:*TooLargeBatch*"),
+    ranks("allocations", 1, 40, "test_train_device_allocations", cores=0),
+    tests("memory", 1, 60, "test_train_device", "DeviceMemory*", cores=0),
+    tests("faults_without_memory", 1, 60, "test_cli_launch_faults_gpu", "*TooLargeBatch*", cores=0),
+    # What measures.
+    weak_scaling(4, 180),
+    weak_scaling(2, 120),
+    figure(4, 2, 200, "--quick --gpus 1 2"),
+    figure(5, 2, 200, "--quick --gpus 1 2"),
+    *(figure(1, 1, 260, f"--rounds 1 --seconds 0.7 --sizes {size}", f"_{size}") for size in (32, 224)),
     Check("against_pytorch", 1, 420, "benchmarks/compare_gpu.py --program {bin}/training_step_gpu "
           "--modes eager,graph,compile --limit {left} --out {out}/training_step.json"),
+    Check("tune", 1, 300, "{bin}/tandem tune examples/synthetic/resnet8.toml --set model.name=resnet18 "
+          "--set train.precision=bf16 --set train.global_batch=512 --sweep --json {out}/tune.json"),
+    figure(8, 1, 240, "--rounds 1 --seconds 3"),
+    *(figure(number, 1, 150) for number in (2, 3, 6, 7)),
 ]
 
 
@@ -123,21 +148,23 @@ def programs(checks: list[Check]) -> list[str]:
 
 
 class Run:
-    """A check under way, on these GPUs and cores."""
+    """A check under way, on these cores of these GPUs."""
 
-    def __init__(self, check: Check, gpus: list[int], names: list[str], cores: list[int], options, end: float):
-        self.check, self.gpus, self.end = check, gpus, end
+    def __init__(self, check: Check, cores: dict[int, list[int]], names: list[str], options, end: float):
+        self.check, self.cores, self.gpus, self.end = check, cores, sorted(cores), end
         self.log = options.out / f"{check.name}.log"
         self.began = time.monotonic()
         left = max(1, int(end - self.began) - 10)  # a script that is told ends by itself
-        command = check.command.format(bin=options.build / "bin", out=options.out, gpus=len(gpus),
-                                       jobs=max(1, len(cores) - 1), left=left)
+        command = check.command.format(bin=options.build / "bin", out=options.out, gpus=len(self.gpus),
+                                       jobs=max(1, len(cores[self.gpus[0]]) - 1), left=left)
+        core_list = ",".join(str(core) for gpu in self.gpus for core in cores[gpu])
         self.mark = f"TANDEM_GPU_CHECK={os.getpid()}.{check.name}"
-        environment = {**os.environ, **ENVIRONMENT, **dict([self.mark.split("=")]), "CUDA_VISIBLE_DEVICES": ",".join(names[gpu] for gpu in gpus),
+        environment = {**os.environ, **ENVIRONMENT, **dict([self.mark.split("=")]),
+                       "CUDA_VISIBLE_DEVICES": ",".join(names[gpu] for gpu in self.gpus),
                        "CUDA_DEVICE_ORDER": "PCI_BUS_ID", "PYTHONUNBUFFERED": "1", **check.environment}
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
-                ["taskset", "-c", ",".join(map(str, cores)), "bash", "-c", command], cwd=ROOT, env=environment,
+                ["taskset", "-c", core_list, "bash", "-c", command], cwd=ROOT, env=environment,
                 stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
 
     def look(self) -> dict | None:
@@ -171,7 +198,11 @@ class Schedule:
     def __init__(self, options, checks: list[Check]):
         self.options, self.waiting = options, checks
         self.end = time.monotonic() + options.seconds
-        self.cores = sorted(os.sched_getaffinity(0))
+        cores = sorted(os.sched_getaffinity(0))
+        share = len(cores) // options.gpus
+        # Where there is less than a core for each, all have all of them.
+        self.share = [cores[gpu * share:(gpu + 1) * share] or cores for gpu in range(options.gpus)]
+        self.free = [list(each) for each in self.share]
         given = os.environ.get("CUDA_VISIBLE_DEVICES")
         self.gpus = given.split(",") if given else [str(gpu) for gpu in range(options.gpus)]
         # Once: it starts programs, which would disturb what is measured.
@@ -182,39 +213,42 @@ class Schedule:
     def fits(self, check: Check) -> bool:
         return check.gpus <= self.options.gpus and time.monotonic() + check.seconds <= self.end
 
+    def wants(self, check: Check) -> int:
+        """Cores of each of its GPUs."""
+        return min(check.cores or len(self.share[0]), len(self.share[0]))
+
     def begin(self, check: Check, gpus: list[int]) -> None:
-        share = len(self.cores) // self.options.gpus
-        cores = self.cores[gpus[0] * share:(gpus[-1] + 1) * share] or self.cores
+        taken = {gpu: [self.free[gpu].pop(0) for _ in range(self.wants(check))] for gpu in gpus}
         self.waiting.remove(check)
         print(f"{check.name}: begins on GPU {', '.join(map(str, gpus))}", flush=True)
-        self.running.append(Run(check, gpus, self.gpus, cores, self.options, self.end))
+        self.running.append(Run(check, taken, self.gpus, self.options, self.end))
 
     def collect(self) -> None:
         for run in list(self.running):
             if (result := run.look()) is None:
                 continue
             self.running.remove(run)
+            for gpu, cores in run.cores.items():
+                self.free[gpu] += cores
             self.results.append(result)
             self.write()
             print(f"{result['name']}: {result['state']} after {result['seconds']} s: {result['last_line']}", flush=True)
 
     def fill(self) -> None:
-        """Begins what there is room for: of several GPUs alone, else one on each."""
-        used = {gpu for run in self.running for gpu in run.gpus}
+        """Begins what there is room for. GPUs that a check must wait for are kept for it, not given to one
+        behind it: else what wants all of a GPU would never begin."""
+        kept: set[int] = set()
         for check in [each for each in self.waiting if self.fits(each)]:
-            free = [gpu for gpu in range(self.options.gpus) if gpu not in used]
-            if check.gpus > 1 and not used:
-                self.begin(check, free[:check.gpus])
-                return
-            if check.gpus == 1 and free and not any(each.gpus > 1 for each in self.waiting if self.fits(each)):
-                self.begin(check, free[:1])
-                used.add(free[0])
+            gpus = sorted(sorted(range(self.options.gpus), key=lambda gpu: -len(self.free[gpu]))[:check.gpus])
+            if kept.isdisjoint(gpus) and all(len(self.free[gpu]) >= self.wants(check) for gpu in gpus):
+                self.begin(check, gpus)
+            elif not check.cores:
+                kept.update(gpus)
 
     def run(self) -> None:
         try:
             while self.running or any(self.fits(each) for each in self.waiting):
-                if not any(len(run.gpus) > 1 for run in self.running):
-                    self.fill()
+                self.fill()
                 time.sleep(0.2)
                 self.collect()
         finally:

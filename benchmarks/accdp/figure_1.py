@@ -15,15 +15,19 @@ QUICK = {32: [BATCH[32], 2048], 224: [BATCH[224], 256]}
 
 
 def points(options) -> list[Point]:
+    """Whole batches up to that of four ranks, these in every way, then the larger ones, which take longest and
+    are what a limit may cut off."""
     sizes = [size for size in BATCHES if size in options.sizes]
+    batches = QUICK if options.quick else BATCHES
     found = [Point(f"batch {batch}", model, model, size, batch, panel=f"{size} px")
-             for size in sizes for model in options.models for batch in (QUICK if options.quick else BATCHES)[size]]
-    if not options.quick:
-        found += [Point(f"{RANKS} {series} of {BATCH[size]}", model, model, size, RANKS * BATCH[size], placement,
-                        panel=f"{size} px")
-                  for size in sizes for model in options.models
-                  for series, placement in controls(RANKS).items() if series != WHOLE]
-    return found
+             for size in sizes for batch in batches[size] for model in options.models]
+    if options.quick:
+        return found
+    ways = [Point(f"{RANKS} {series} of {BATCH[size]}", model, model, size, RANKS * BATCH[size], placement,
+                  panel=f"{size} px")
+            for size in sizes for model in options.models
+            for series, placement in controls(RANKS).items() if series != WHOLE]
+    return sorted(found + ways, key=lambda point: point.global_batch)
 
 
 if __name__ == "__main__":

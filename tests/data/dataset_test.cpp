@@ -1,5 +1,6 @@
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -185,6 +186,38 @@ TEST(Synthetic, DependsOnSeedSampleAndLabel) {
   other.first = 30;  // sample 3 of this set is sample 33 of the other
   EXPECT_EQ(SyntheticDataset(other).load(3).pixels, data.load(33).pixels);
   EXPECT_EQ(SyntheticDataset(other).label(3), data.label(33));
+}
+
+/// Waves of an amplitude of 64 and noise below 64 around mid-gray; each row has noise of its own.
+TEST(Synthetic, IsWavesAndNoise) {
+  const SyntheticDataset data({.size = 50, .classes = 50, .height = 48, .width = 40});
+  int least = 255;
+  int most = 0;
+  for (std::int64_t i = 0; i < data.size(); ++i) {
+    for (const int value : data.load(i).pixels) {
+      least = std::min(least, value);
+      most = std::max(most, value);
+    }
+  }
+  EXPECT_GE(least, 96 - 65);
+  EXPECT_LE(least, 96 - 55);
+  EXPECT_GE(most, 96 + 63 + 55);
+  EXPECT_LE(most, 96 + 63 + 65);
+
+  // Two samples of a class differ by their noise alone, in each row by another.
+  const std::vector<std::uint8_t> one = data.load(0).pixels;
+  const std::vector<std::uint8_t> other =
+      SyntheticDataset({.size = 1, .classes = 50, .height = 48, .width = 40, .first = 50})
+          .load(0)
+          .pixels;
+  std::set<std::vector<int>> rows;
+  for (std::size_t y = 0; y < 48; ++y) {
+    std::vector<int> row;
+    for (std::size_t i = y * 120; i < (y + 1) * 120; ++i) row.push_back(one[i] - other[i]);
+    EXPECT_GT(std::ranges::count_if(row, [](int difference) { return difference != 0; }), 100);
+    rows.insert(row);
+  }
+  EXPECT_EQ(rows.size(), 48U);
 }
 
 /// The nearest class mean of other samples tells the class: so a network can learn it.

@@ -3,6 +3,7 @@
 
 import argparse
 import json
+import os
 import pathlib
 import sys
 import tempfile
@@ -45,15 +46,30 @@ class ScheduleTest(unittest.TestCase):
         self.assertEqual(found["set"]["state"], "passed")
         self.assertEqual((self.out / "good.log").read_text(), "first\n1 GPU 0\n")
 
-    def test_those_of_one_gpu_run_side_by_side_and_those_of_several_alone(self):
-        command = lambda name: f"date +%s.%N > {{out}}/{name}.begin; sleep 1; date +%s.%N > {{out}}/{name}.end"
-        found = self.run_checks([Check(name, gpus, 2, command(name))
-                                 for name, gpus in (("a", 1), ("b", 1), ("both", 2))], gpus=2)
-        span = {name: [float((self.out / f"{name}.{part}").read_text()) for part in ("begin", "end")] for name in found}
-        self.assertEqual([found[name]["gpus"] for name in ("both", "a", "b")], [[0, 1], [0], [1]])
-        self.assertLess(span["both"][1], min(span["a"][0], span["b"][0]))
-        self.assertLess(span["a"][0], span["b"][1])
-        self.assertLess(span["b"][0], span["a"][1])
+    def spans(self, checks: list[tuple[str, int, int]], gpus: int) -> dict[str, list[float]]:
+        """When each of (name, GPUs, cores) began and ended."""
+        command = "date +%s.%N > {{out}}/{0}.begin; sleep 1; date +%s.%N > {{out}}/{0}.end"
+        self.found = self.run_checks([Check(name, count, 2, command.format(name), cores=cores)
+                                      for name, count, cores in checks], gpus=gpus)
+        return {name: [float((self.out / f"{name}.{part}").read_text()) for part in ("begin", "end")]
+                for name in self.found}
+
+    def test_what_measures_has_its_gpus_for_itself(self):
+        span = self.spans([("a", 1, 0), ("both", 2, 0), ("b", 1, 0), ("c", 1, 0)], gpus=2)
+        self.assertEqual([self.found[name]["gpus"] for name in ("a", "both")], [[0], [0, 1]])
+        # None behind it on the GPU that is free, or what wants both would wait for all of them.
+        self.assertLess(span["a"][1], span["both"][0])
+        self.assertLess(span["both"][1], min(span["b"][0], span["c"][0]))
+        self.assertLess(max(span["b"][0], span["c"][0]), min(span["b"][1], span["c"][1]))
+        self.assertNotEqual(self.found["b"]["gpus"], self.found["c"]["gpus"])
+
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one core")
+    def test_tests_share_a_gpu_as_far_as_its_cores_go(self):
+        cores = len(os.sched_getaffinity(0))
+        span = self.spans([("a", 1, cores - 1), ("b", 1, 1), ("c", 1, cores - 1), ("alone", 1, 0)], gpus=1)
+        self.assertLess(max(span["a"][0], span["b"][0]), min(span["a"][1], span["b"][1]))
+        self.assertLess(span["a"][1], span["c"][0])
+        self.assertLess(max(span["b"][1], span["c"][1]), span["alone"][0])
 
     def test_what_has_no_time_is_not_begun_and_what_outlasts_it_is_ended_with_its_children(self):
         deaf = ("(trap '' TERM; echo $BASHPID > {out}/deaf; while :; do sleep 0.1; done) & "

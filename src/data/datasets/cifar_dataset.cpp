@@ -41,19 +41,7 @@ std::vector<std::filesystem::path> cifar_files(const std::filesystem::path& fold
 CifarDataset::CifarDataset(const std::vector<std::filesystem::path>& files, CifarKind kind)
     : kind_(kind) {
   TANDEM_CHECK(!files.empty(), "a CIFAR data set needs at least one file");
-  const std::size_t record_bytes = label_bytes() + pixel_bytes;
-  for (const std::filesystem::path& path : files) {
-    File file{path.string(), size_, read_whole_file(path)};
-    if (file.records.empty() || file.records.size() % record_bytes != 0) {
-      input_error(
-          "{}: expected a multiple of {} bytes ({} records), found {}; look whether data.kind is "
-          "right, else fetch it again",
-          file.name, record_bytes, kind == CifarKind::cifar10 ? "CIFAR-10" : "CIFAR-100",
-          file.records.size());
-    }
-    size_ += static_cast<std::int64_t>(file.records.size() / record_bytes);
-    files_.push_back(std::move(file));
-  }
+  for (const std::filesystem::path& path : files) read(path);
   for (std::int64_t i = 0; i < size_; ++i) {
     if (label(i) >= classes()) {
       input_error("{}: label {} is out of range; {} classes have labels 0 to {}", describe(i),
@@ -67,40 +55,51 @@ CifarDataset::CifarDataset(const std::vector<std::filesystem::path>& files, Cifa
   if (names_.empty()) names_ = numbered_classes(classes());
 }
 
-CifarDataset::Place CifarDataset::find(std::int64_t index) const {
-  TANDEM_CHECK(index >= 0 && index < size_, "no sample {}", index);
-  auto after = std::upper_bound(files_.begin(), files_.end(), index,
-                                [](std::int64_t i, const File& file) { return i < file.first; });
-  const File& file = *std::prev(after);
-  return {&file, index - file.first};
-}
-
-const std::uint8_t* CifarDataset::record(std::int64_t index) const {
-  const Place place = find(index);
-  return place.file->records.data() +
-         static_cast<std::size_t>(place.record) * (label_bytes() + pixel_bytes);
+void CifarDataset::read(const std::filesystem::path& path) {
+  const std::size_t label_bytes = kind_ == CifarKind::cifar10 ? 1 : 2;
+  const std::size_t record_bytes = label_bytes + pixel_bytes;
+  files_.push_back({path.string(), size_});
+  const std::vector<std::uint8_t> records = read_whole_file(path);
+  if (records.empty() || records.size() % record_bytes != 0) {
+    input_error(
+        "{}: expected a multiple of {} bytes ({} records), found {}; look whether data.kind is "
+        "right, else fetch it again",
+        path.string(), record_bytes, kind_ == CifarKind::cifar10 ? "CIFAR-10" : "CIFAR-100",
+        records.size());
+  }
+  const std::size_t count = records.size() / record_bytes;
+  std::size_t at = pixels_.size();
+  pixels_.resize(at + count * pixel_bytes);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint8_t* record = &records[i * record_bytes];
+    labels_.push_back(record[label_bytes - 1]);
+    const std::uint8_t* planes = record + label_bytes;
+    for (std::size_t p = 0; p < plane; ++p) {
+      for (std::size_t c = 0; c < 3; ++c) pixels_[at++] = planes[c * plane + p];
+    }
+  }
+  size_ = static_cast<std::int64_t>(labels_.size());
 }
 
 std::int32_t CifarDataset::label(std::int64_t index) const {
-  return record(index)[label_bytes() - 1];
+  TANDEM_CHECK(index >= 0 && index < size_, "no sample {}", index);
+  return labels_[static_cast<std::size_t>(index)];
 }
 
 std::optional<ImageExtents> CifarDataset::extents() const { return ImageExtents{side, side}; }
 
 Image CifarDataset::load(std::int64_t index) const {
-  const std::uint8_t* planes = record(index) + label_bytes();
-  Image image{side, side, 3, std::vector<std::uint8_t>(pixel_bytes)};
-  for (std::size_t i = 0; i < plane; ++i) {
-    image.pixels[3 * i] = planes[i];
-    image.pixels[3 * i + 1] = planes[plane + i];
-    image.pixels[3 * i + 2] = planes[2 * plane + i];
-  }
-  return image;
+  TANDEM_CHECK(index >= 0 && index < size_, "no sample {}", index);
+  const std::uint8_t* pixels = &pixels_[static_cast<std::size_t>(index) * pixel_bytes];
+  return {side, side, 3, {pixels, pixels + pixel_bytes}};
 }
 
 std::string CifarDataset::describe(std::int64_t index) const {
-  const Place place = find(index);
-  return fmt::format("{}, sample {}", place.file->name, place.record);
+  TANDEM_CHECK(index >= 0 && index < size_, "no sample {}", index);
+  const auto after =
+      std::ranges::upper_bound(files_, index, {}, [](const File& file) { return file.first; });
+  const File& file = *std::prev(after);
+  return fmt::format("{}, sample {}", file.name, index - file.first);
 }
 
 }  // namespace tandem

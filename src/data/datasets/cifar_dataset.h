@@ -15,8 +15,9 @@ std::vector<std::filesystem::path> cifar_files(const std::filesystem::path& fold
 
 /// CIFAR's binary version (https://www.cs.toronto.edu/~kriz/cifar.html): records of a label (for
 /// CIFAR-100 a coarse and a fine one; the fine one counts) and 32x32 pixels as three planes. The
-/// files are held in memory. Class names come from batches.meta.txt or fine_label_names.txt beside
-/// the files where that is there, else they are numbers.
+/// images are held in memory as they are loaded, channels interleaved. Class names come from
+/// batches.meta.txt or fine_label_names.txt beside the files where that is there, else they are
+/// numbers.
 ///
 /// Throws InputError, naming the file, where its size is no multiple of the record's or a label is
 /// out of range.
@@ -37,19 +38,14 @@ class CifarDataset final : public Dataset {
   struct File {
     std::string name;
     std::int64_t first = 0;  ///< index of its first sample
-    std::vector<std::uint8_t> records;
   };
-  struct Place {
-    const File* file;
-    std::int64_t record;
-  };
-  std::size_t label_bytes() const { return kind_ == CifarKind::cifar10 ? 1 : 2; }
-  Place find(std::int64_t index) const;
-  const std::uint8_t* record(std::int64_t index) const;
+  void read(const std::filesystem::path& path);
 
   CifarKind kind_;
   std::int64_t size_ = 0;
   std::vector<File> files_;
+  std::vector<std::uint8_t> labels_;
+  std::vector<std::uint8_t> pixels_;  ///< (size, 32, 32, 3)
   std::vector<std::string> names_;
 };
 

@@ -9,6 +9,10 @@ namespace tandem {
 /// learns it; no file is read. Sample i of the set has the number first + i in the endless sequence
 /// of the seed, so that a test set which starts where the training set ends has the same classes
 /// and no common sample.
+///
+/// Made about as fast as an image in memory is read, so that a benchmark shows what lies behind it:
+/// the waves are kept as products of ramps, 4 bytes a class for each of height + width * channels,
+/// and the noise is taken in rows from one table.
 class SyntheticDataset final : public Dataset {
  public:
   struct Options {
@@ -20,6 +24,7 @@ class SyntheticDataset final : public Dataset {
     std::uint64_t seed = 0;
     std::int64_t first = 0;
   };
+  /// Throws Error where the options describe no images.
   explicit SyntheticDataset(const Options& options);
 
   std::int64_t size() const override { return options_.size; }
@@ -36,7 +41,20 @@ class SyntheticDataset final : public Dataset {
   }
 
  private:
+  /// A class's waves, whose value is cos(down) * cos(across) - sin(down) * sin(across), in 16-bit
+  /// fixed point, which takes a third of the time of floats.
+  struct Waves {
+    std::vector<std::int16_t> down_cosine;  ///< by row
+    std::vector<std::int16_t> down_sine;
+    std::vector<std::int16_t>
+        across_cosine;  ///< by column, channels interleaved; with the amplitude
+    std::vector<std::int16_t> across_sine;
+  };
+  Waves draw_waves(std::int32_t label) const;
+
   Options options_;
+  std::vector<Waves> waves_;         ///< by class
+  std::vector<std::uint8_t> noise_;  ///< values below 64; a row may begin at each of noise_starts
 };
 
 }  // namespace tandem
