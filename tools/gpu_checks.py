@@ -116,7 +116,9 @@ CHECKS = [
     sanitizer("memcheck", 120),
     sanitizer("initcheck", 120),
     sanitizer("synccheck", 120),
-    sanitizer("racecheck", 300),
+    sanitizer("racecheck", 400),
+    Check("racecheck_models", 1, 400, f"{CASES} --shards 66 --tool racecheck --out {{out}}/racecheck_models.txt "
+          "{bin}/tests/test_graph_cuda", cores=14),
     Check("layers", 1, 180, f"{CASES} --mps {{bin}}/tests/test_layers_cuda", cores=14),
     # What would fail beside others: by its time-outs, by counting the GPU's free memory, or by filling it.
     Check("faults_2", 2, 400, f"{FAULTS} --filter=*OnEachGpu*"),
@@ -134,7 +136,7 @@ CHECKS = [
     *(figure(1, 1, 260, f"--rounds 1 --seconds 0.7 --sizes {size}", f"_{size}") for size in (32, 224)),
     Check("against_pytorch", 1, 420, "benchmarks/compare_gpu.py --program {bin}/training_step_gpu "
           "--modes eager,graph,compile --limit {left} --out {out}/training_step.json"),
-    Check("tune", 1, 300, "{bin}/tandem tune examples/synthetic/resnet8.toml --set model.name=resnet18 "
+    Check("tune", 1, 400, "{bin}/tandem tune examples/synthetic/resnet8.toml --set model.name=resnet18 "
           "--set train.precision=bf16 --set train.global_batch=512 --sweep --json {out}/tune.json"),
     figure(8, 1, 240, "--rounds 1 --seconds 3"),
     *(figure(number, 1, 150) for number in (2, 3, 6, 7)),
