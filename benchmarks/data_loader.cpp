@@ -1,5 +1,5 @@
-// A loader's raw batches, which a GPU finishes, of data sets that need no decoding: what one worker
-// makes a second, with CIFAR's crop and flip.
+// What a loader's workers make a second of data sets that need no decoding, with a padded crop and
+// a flip: raw batches, whose bytes a GPU finishes, and batches of floats, for a CPU.
 #include "data/data_loader.h"
 
 #include <benchmark/benchmark.h>
@@ -8,7 +8,10 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <string>
+#include <vector>
 
+#include "base/error.h"
 #include "data/datasets/cifar_dataset.h"
 #include "data/datasets/idx_dataset.h"
 #include "data/datasets/synthetic_dataset.h"
@@ -19,7 +22,7 @@ namespace {
 constexpr int batch = 256;
 constexpr int samples = 8 * batch;
 
-/// A folder for the files of one data set, which reads them whole.
+/// A folder for the files of one data set, gone once that has read them into memory.
 class Folder {
  public:
   Folder()
@@ -32,7 +35,9 @@ class Folder {
   Folder& operator=(const Folder&) = delete;
 
   std::filesystem::path write(const std::string& name, const std::string& bytes) const {
-    std::ofstream(path_ / name, std::ios::binary) << bytes;
+    std::ofstream stream(path_ / name, std::ios::binary);
+    stream << bytes << std::flush;
+    TANDEM_CHECK(stream.good(), "{}: writing failed", (path_ / name).string());
     return path_ / name;
   }
 
@@ -75,7 +80,8 @@ void run(benchmark::State& state, std::unique_ptr<Dataset> data, bool raw) {
   DataLoader loader(*data, transform,
                     training_batches(DistributedSampler({.size = samples, .global_batch = batch})),
                     {.batch = batch, .workers = static_cast<int>(state.range(0)), .raw = raw});
-  for (int ahead = 0; ahead < 8; ++ahead) loader.next();  // those that were made before
+  // What was made ahead by then would count as made in no time.
+  for (int ahead = 0; ahead < 8; ++ahead) loader.next();
   for (auto _ : state) benchmark::DoNotOptimize(loader.next());
   state.SetItemsProcessed(state.iterations() * batch);
 }
@@ -96,6 +102,7 @@ void add(const std::string& name, std::unique_ptr<Dataset> (*open)()) {
 
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   tandem::add("cifar", tandem::cifar);
   tandem::add("fashion_mnist", tandem::fashion_mnist);
   tandem::add("synthetic_32", [] { return tandem::synthetic(32); });

@@ -7,7 +7,7 @@
 
 Each of --gpus GPUs has its share of the cores. Tests run beside each other, as many as the cores of their
 GPUs allow; what measures, or would fail beside others, has its GPUs and their cores for itself. They begin
-in the order of --list. One whose expected time is not left is not begun, and one that outlasts the time is
+in the order of --list as far as there is room; who wants most of a GPU is not overtaken on it. One whose expected time is not left is not begun, and one that outlasts the time is
 ended. Each writes OUT/NAME.log, and what it measures into OUT; OUT/checks.json lists all of them with the
 commit, the card and the versions. The last lines are a table: what passed, failed, was ended or not begun.
 Exit code 1 where anything failed or was ended.
@@ -45,7 +45,7 @@ ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": 
 class Check:
     name: str
     gpus: int
-    seconds: int  # expected on H200s with 16 cores for each; mostly seen, else an estimate
+    seconds: int  # on H200s with 16 cores for each, beside others where it shares; mostly seen, else an estimate
     command: str  # with {bin}, {out}, {gpus}, {jobs} (one less than its cores), {left} (seconds)
     environment: dict[str, str] = field(default_factory=dict)
     cores: int = 0  # of each of its GPUs, beside other checks; 0: all of them, and the GPUs for itself
@@ -67,7 +67,8 @@ def colocated(name: str, gpus: int, seconds: int, program: str, of_each: int, **
 
 
 def sanitizer(tool: str, seconds: int) -> Check:
-    """Without tests that fill the GPU, beside which others fail, and one that asks nothing of it, where a tool ends."""
+    """Without tests that fill the GPU, beside which others fail, and one that makes no CUDA call, without which a
+    tool gives up."""
     programs = "{bin}/tests/test_train_device {bin}/tests/test_train_device_calls"
     return Check(f"{tool}_training", 1, seconds, f"{CASES} --shards 32 --filter=-DeviceMemory*:*SeesNccl --tool {tool} "
                  f"--out {{out}}/{tool}_training.txt {programs}", cores=8)
@@ -88,52 +89,52 @@ def figure(number: int, gpus: int, seconds: int, how: str = "--quick", part: str
 TRAINING = ("train_device", "train_device_input", "train_device_calls", "optim_cuda", "data_cuda", "bench_cuda",
             "device_cuda")
 CHECKS = [
-    # Tests, the longest first.
+    # Tests. First those of several GPUs, which want room on all of them, then the longest.
     tests("placement_4", 4, 60, "test_cli_placement", "*RanksOnFourGpus.*"),
     ranks("data_parallel_4", 4, 60, "test_train_data_parallel_cuda", **UNTUNED),
     colocated("colocated_4", 4, 60, "tandem_parallel_colocated_cuda_tests", 2),
-    Check("models", 1, 120, f"{CASES} --mps {{bin}}/tests/test_graph_cuda", cores=10),
+    ranks("data_parallel_2", 2, 120, "test_train_data_parallel_cuda", **UNTUNED),
     tests("placement_2", 2, 40, "test_cli_placement", "*RanksOnTwoGpus.*"),
-    tests("placement", 1, 60, "test_cli_placement", "*RanksOnOneGpu.*"),
-    ranks("data_parallel_2", 2, 60, "test_train_data_parallel_cuda", **UNTUNED),
-    ranks("nccl_network_2", 2, 40, "tandem_parallel_nccl_tests",
+    ranks("nccl_network_2", 2, 60, "tandem_parallel_nccl_tests",
           NCCL_P2P_DISABLE="1", NCCL_SHM_DISABLE="1", NCCL_IB_DISABLE="1"),
-    ranks("direct_2", 2, 30, "tandem_parallel_direct_tests"),
-    ranks("device_calls_2", 2, 30, "test_train_parallel_device_calls"),
-    colocated("colocated_2", 2, 60, "tandem_parallel_colocated_cuda_tests", 2),
-    colocated("colocated_direct_2", 2, 60, "tandem_parallel_colocated_cuda_tests", 2, TANDEM_TEST_EXCHANGE="direct"),
-    colocated("data_parallel_colocated_2", 2, 60, "test_train_data_parallel_colocated_cuda", 2, **UNTUNED),
-    colocated("colocated_calls_2", 2, 60, "test_train_colocated_device_calls", 2),
-    Check("training", 1, 60, f"{CASES} --mps --filter=-DeviceMemory* "
-          + " ".join(f"{{bin}}/tests/test_{name}" for name in TRAINING), cores=8),
-    tests("direct_sum", 1, 20, "tandem_parallel_direct_sum_tests", "*"),
-    tests("ranges", 1, 20, "test_cli_ranges", "*RangesOnAGpu.*"),
-    tests("missing_library", 1, 20, "test_cli_missing_library", "*MissingLibraryOnAGpu.*"),
-    colocated("colocated", 1, 60, "tandem_parallel_colocated_cuda_tests", 4),
-    colocated("data_parallel_colocated", 1, 60, "test_train_data_parallel_colocated_cuda", 4, **UNTUNED),
-    colocated("colocated_calls", 1, 60, "test_train_colocated_device_calls", 2),
-    colocated("folded", 1, 60, "test_train_folded_cuda", 4, **UNTUNED),
-    sanitizer("memcheck", 120),
-    sanitizer("initcheck", 120),
-    sanitizer("synccheck", 120),
-    sanitizer("racecheck", 400),
+    ranks("direct_2", 2, 70, "tandem_parallel_direct_tests"),
+    ranks("device_calls_2", 2, 90, "test_train_parallel_device_calls"),
+    colocated("colocated_2", 2, 80, "tandem_parallel_colocated_cuda_tests", 2),
+    colocated("colocated_direct_2", 2, 80, "tandem_parallel_colocated_cuda_tests", 2, TANDEM_TEST_EXCHANGE="direct"),
+    colocated("data_parallel_colocated_2", 2, 70, "test_train_data_parallel_colocated_cuda", 2, **UNTUNED),
+    colocated("colocated_calls_2", 2, 30, "test_train_colocated_device_calls", 2),
     Check("racecheck_models", 1, 400, f"{CASES} --shards 66 --tool racecheck --out {{out}}/racecheck_models.txt "
           "{bin}/tests/test_graph_cuda", cores=14),
+    sanitizer("racecheck", 400),
     Check("layers", 1, 180, f"{CASES} --mps {{bin}}/tests/test_layers_cuda", cores=14),
+    colocated("folded", 1, 180, "test_train_folded_cuda", 4, **UNTUNED),
+    Check("models", 1, 160, f"{CASES} --mps {{bin}}/tests/test_graph_cuda", cores=10),
+    sanitizer("synccheck", 160),
+    tests("placement", 1, 90, "test_cli_placement", "*RanksOnOneGpu.*"),
+    Check("training", 1, 90, f"{CASES} --mps --filter=-DeviceMemory* "
+          + " ".join(f"{{bin}}/tests/test_{name}" for name in TRAINING), cores=8),
+    sanitizer("initcheck", 40),
+    sanitizer("memcheck", 40),
+    colocated("colocated", 1, 50, "tandem_parallel_colocated_cuda_tests", 4),
+    colocated("data_parallel_colocated", 1, 40, "test_train_data_parallel_colocated_cuda", 4, **UNTUNED),
+    colocated("colocated_calls", 1, 30, "test_train_colocated_device_calls", 2),
+    tests("ranges", 1, 20, "test_cli_ranges", "*RangesOnAGpu.*"),
+    tests("direct_sum", 1, 10, "tandem_parallel_direct_sum_tests", "*"),
+    tests("missing_library", 1, 10, "test_cli_missing_library", "*MissingLibraryOnAGpu.*"),
     # What would fail beside others: by its time-outs, by counting the GPU's free memory, or by filling it.
     Check("faults_2", 2, 400, f"{FAULTS} --filter=*OnEachGpu*"),
     ranks("nccl_2", 2, 40, "tandem_parallel_nccl_tests", cores=0),
     ranks("allocations_2", 2, 40, "test_train_device_allocations", cores=0),
     Check("faults", 1, 300, f"{FAULTS} --filter=-*OnEachGpu*:*TooLargeBatch*"),
     ranks("allocations", 1, 40, "test_train_device_allocations", cores=0),
-    tests("memory", 1, 60, "test_train_device", "DeviceMemory*", cores=0),
-    tests("faults_without_memory", 1, 60, "test_cli_launch_faults_gpu", "*TooLargeBatch*", cores=0),
+    tests("memory", 1, 20, "test_train_device", "DeviceMemory*", cores=0),
+    tests("faults_without_memory", 1, 20, "test_cli_launch_faults_gpu", "*TooLargeBatch*", cores=0),
     # What measures.
     weak_scaling(4, 180),
     weak_scaling(2, 120),
     figure(4, 2, 200, "--quick --gpus 1 2"),
     figure(5, 2, 200, "--quick --gpus 1 2"),
-    *(figure(1, 1, 260, f"--rounds 1 --seconds 0.7 --sizes {size}", f"_{size}") for size in (32, 224)),
+    *(figure(1, 1, 400, f"--rounds 1 --seconds 1.5 --sizes {size}", f"_{size}") for size in (32, 224)),
     Check("against_pytorch", 1, 420, "benchmarks/compare_gpu.py --program {bin}/training_step_gpu "
           "--modes eager,graph,compile --limit {left} --out {out}/training_step.json"),
     Check("tune", 1, 400, "{bin}/tandem tune examples/synthetic/resnet8.toml --set model.name=resnet18 "
@@ -237,14 +238,17 @@ class Schedule:
             print(f"{result['name']}: {result['state']} after {result['seconds']} s: {result['last_line']}", flush=True)
 
     def fill(self) -> None:
-        """Begins what there is room for. GPUs that a check must wait for are kept for it, not given to one
-        behind it: else what wants all of a GPU would never begin."""
+        """Begins what there is room for. GPUs are kept for one that must wait for most of them: else those behind
+        it would begin again and again where it has no room."""
         kept: set[int] = set()
         for check in [each for each in self.waiting if self.fits(each)]:
-            gpus = sorted(sorted(range(self.options.gpus), key=lambda gpu: -len(self.free[gpu]))[:check.gpus])
-            if kept.isdisjoint(gpus) and all(len(self.free[gpu]) >= self.wants(check) for gpu in gpus):
+            open_gpus = sorted(set(range(self.options.gpus)) - kept, key=lambda gpu: -len(self.free[gpu]))
+            gpus = sorted(open_gpus[:check.gpus])
+            if len(gpus) < check.gpus:
+                continue
+            if all(len(self.free[gpu]) >= self.wants(check) for gpu in gpus):
                 self.begin(check, gpus)
-            elif not check.cores:
+            elif 2 * self.wants(check) > len(self.share[0]):
                 kept.update(gpus)
 
     def run(self) -> None:
@@ -288,7 +292,8 @@ def main() -> int:
     checks = [check for check in CHECKS if check.name in options.only]
     if options.list:
         for check in checks:
-            print(f"{check.name:20} {check.gpus} GPU{'s' if check.gpus > 1 else ' '} {check.seconds:4} s  {check.command}")
+            cores = f"{check.cores} cores" if check.cores else "alone"
+            print(f"{check.name:26} {check.gpus} GPU{'s' if check.gpus > 1 else ' '} {cores:8} {check.seconds:4} s  {check.command}")
         return 0
     if options.programs:
         print("\n".join(programs(checks)))

@@ -70,6 +70,8 @@ def merge(files: list[dict]) -> dict:
         merged["points"].append(point)
         if source not in merged["sources"]:
             merged["sources"].append(source)
+    if "sm_activity" in merged["figure"]["fields"].values():  # its series are batches
+        merged["points"].sort(key=lambda point: (point["size"], point["global_batch"]))
     return merged
 
 
@@ -100,6 +102,8 @@ def load(data: dict, fields: dict[str, str]) -> dict[str, Panel]:
                         panel.errors.append((point["series"], x, run["error"]))
                 elif isinstance(run[field], (int, float)):
                     rounds[run["round"]] = run[field]
+    for panel in panels.values():
+        panel.series = {name: xs for name, xs in panel.series.items() if any(xs.values())}
     return panels
 
 

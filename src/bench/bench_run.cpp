@@ -128,9 +128,10 @@ class Bench {
     return between(start, Clock::now());
   }
 
-  /// As many steps as rank 0 says: each is a collective.
-  std::int64_t steps_of_stretch(double step_seconds) {
-    auto steps = static_cast<std::int64_t>(options_.seconds / stretches / step_seconds);
+  /// As many steps as take `seconds`, as rank 0 says: each is a collective.
+  std::int64_t steps_in(double seconds, const Next& next) {
+    const double step_seconds = stretch(next, warm_up) / warm_up;
+    auto steps = static_cast<std::int64_t>(seconds / step_seconds);
     steps = std::clamp<std::int64_t>(steps, 1, 1'000'000);
     communicator_.broadcast(Tensor(&steps, {1}, DType::i64), 0);
     return steps;
@@ -138,7 +139,7 @@ class Bench {
 
   /// `waits`: gets the seconds of a step that each stretch waited for data.
   StepRate rate(const Next& next, std::vector<double>* waits = nullptr) {
-    const std::int64_t steps = steps_of_stretch(stretch(next, warm_up) / warm_up);
+    const std::int64_t steps = steps_in(options_.seconds / stretches, next);
     const auto a_step = [&](double all) { return all / static_cast<double>(steps); };
     std::vector<double> seconds(stretches);
     for (double& each : seconds) {
@@ -161,11 +162,13 @@ class Bench {
   }
 
   void measure_alone() {
+    const Next next = [this] { return resident_; };
+    // Else the GPU's counters would tell of steps that waited for the loader too.
+    if (gpu_use_.on_gpus()) stretch(next, steps_in(GpuUse::lag_seconds, next));
     gpu_use_.begin();
-    result_.alone = rate([this] { return resident_; });
+    result_.alone = rate(next);
     const std::int64_t images = (result_.alone.steps + warm_up) * config_.global_batch;
-    const std::optional<GpuStretch> stretch = gpu_use_.end(images);
-    if (stretch) result_.gpu = stretch->activity;
+    if (const auto told = gpu_use_.end(images)) result_.gpu = told->activity;
     if (!result_.gpu || !result_.gpu->energy_joules) return;
     result_.joules_per_1000_images =
         1000.0 * *result_.gpu->energy_joules / static_cast<double>(images);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <numeric>
+#include <system_error>
 #include <utility>
 
 #include "base/error.h"
@@ -26,7 +27,7 @@ void DistributedSampler::require_dealt(const Options& options) {
 DistributedSampler::DistributedSampler(const Options& options) : options_(options) {
   TANDEM_CHECK(options.world >= 1 && options.rank >= 0 && options.rank < options.world &&
                    options.accumulate >= 1 && options.folded >= 1 && options.global_batch >= 1 &&
-                   options.size >= 0,
+                   options.size >= 0 && options.size <= std::int64_t{1} << 32,
                "a sampler of {} samples, global batch {}, rank {} of {}, {} micro-batches",
                options.size, options.global_batch, options.rank, options.world, options.accumulate);
   require_dealt(options);
@@ -39,15 +40,33 @@ DistributedSampler::DistributedSampler(const Options& options) : options_(option
   micro_batch_ = options.global_batch / (std::int64_t{options.world} * options.accumulate);
 }
 
-void DistributedSampler::shuffle(std::int64_t epoch) {
-  permutation_.resize(static_cast<std::size_t>(options_.size));
-  std::iota(permutation_.begin(), permutation_.end(), std::int64_t{0});
-  shuffled_epoch_ = epoch;
-  if (!options_.shuffle) return;
-  RandomStream random(options_.seed ^ mix64(hash_text("shuffle")),
+DistributedSampler::Permutation DistributedSampler::permutation_of(const Options& options,
+                                                                   std::int64_t epoch) {
+  auto permutation =
+      std::make_shared<std::vector<std::uint32_t>>(static_cast<std::size_t>(options.size));
+  std::iota(permutation->begin(), permutation->end(), std::uint32_t{0});
+  if (!options.shuffle) return permutation;
+  RandomStream random(options.seed ^ mix64(hash_text("shuffle")),
                       static_cast<std::uint64_t>(epoch));
-  for (std::size_t i = permutation_.size(); i > 1; --i) {
-    std::swap(permutation_[i - 1], permutation_[random.below(i)]);
+  for (std::size_t i = permutation->size(); i > 1; --i) {
+    std::swap((*permutation)[i - 1], (*permutation)[random.below(i)]);
+  }
+  return permutation;
+}
+
+void DistributedSampler::turn_to(std::int64_t epoch) {
+  // A million samples take tens of milliseconds, in which a GPU would wait; fewer less than a
+  // thread.
+  constexpr std::int64_t worth_a_thread = 100'000;
+  const bool made = next_.valid() && epoch == epoch_ + 1;
+  permutation_ = made ? next_.get() : permutation_of(options_, epoch);
+  epoch_ = epoch;
+  next_ = {};
+  if (options_.size < worth_a_thread || !options_.shuffle) return;
+  try {
+    next_ = std::async(std::launch::async, permutation_of, options_, epoch + 1).share();
+  } catch (const std::system_error&) {
+    // No thread can be had: it is made when its turn comes.
   }
 }
 
@@ -55,21 +74,21 @@ std::int64_t DistributedSampler::place(std::int64_t epoch, std::int64_t step, in
   TANDEM_CHECK(epoch >= 0 && step >= 0 && step < steps_per_epoch() && micro >= 0 &&
                    micro < options_.accumulate,
                "no micro-batch {} of step {} of epoch {}", micro, step, epoch);
-  if (epoch != shuffled_epoch_) shuffle(epoch);
+  if (epoch != epoch_) turn_to(epoch);
   return (std::int64_t{micro} * options_.world + options_.rank) * micro_batch_;
 }
 
 std::vector<std::int64_t> DistributedSampler::indices(std::int64_t epoch, std::int64_t step,
                                                       int micro) {
   const std::int64_t begin = place(epoch, step, micro);
-  const auto first = permutation_.begin() + step * options_.global_batch + begin;
+  const auto first = permutation_->begin() + step * options_.global_batch + begin;
   return {first, first + micro_batch_};
 }
 
 std::int64_t DistributedSampler::predecessor(std::int64_t epoch, std::int64_t step, int micro) {
   const std::int64_t begin = place(epoch, step, micro);
   const std::int64_t before = begin > 0 ? begin - 1 : options_.global_batch - 1;
-  return permutation_[static_cast<std::size_t>(step * options_.global_batch + before)];
+  return (*permutation_)[static_cast<std::size_t>(step * options_.global_batch + before)];
 }
 
 }  // namespace tandem

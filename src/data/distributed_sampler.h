@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <future>
+#include <memory>
 #include <vector>
 
 namespace tandem {
@@ -28,7 +30,7 @@ class DistributedSampler {
     bool shuffle = true;  ///< false: the order of the data set in every epoch
   };
   /// Throws InputError where the global batch does not divide by world * folded * accumulate or the
-  /// data set is smaller than one global batch.
+  /// data set is smaller than one global batch. At most 2^32 samples.
   explicit DistributedSampler(const Options& options);
 
   /// The first of the two alone, for which neither `size` nor `rank` counts.
@@ -43,7 +45,8 @@ class DistributedSampler {
   const Options& options() const { return options_; }
 
   /// This rank's samples in micro-batch `micro` of `step` of `epoch` (all from 0). Keeps the last
-  /// epoch's permutation, so ask in order; not for several threads at once.
+  /// epoch's permutation, and has a thread make the next one's where that takes long, so ask in
+  /// order; not for several threads at once.
   std::vector<std::int64_t> indices(std::int64_t epoch, std::int64_t step, int micro);
 
   /// The sample before the first one of indices() in the step's global batch; the batch's last one
@@ -56,15 +59,19 @@ class DistributedSampler {
   }
 
  private:
-  void shuffle(std::int64_t epoch);
+  using Permutation = std::shared_ptr<const std::vector<std::uint32_t>>;
+
+  static Permutation permutation_of(const Options& options, std::int64_t epoch);
+  void turn_to(std::int64_t epoch);
   /// Place of a micro-batch's first sample in the step's global batch, after the checks and with
   /// the epoch's permutation at hand.
   std::int64_t place(std::int64_t epoch, std::int64_t step, int micro);
 
   Options options_;
   std::int64_t micro_batch_ = 0;
-  std::int64_t shuffled_epoch_ = -1;
-  std::vector<std::int64_t> permutation_;
+  std::int64_t epoch_ = -1;  ///< of permutation_
+  Permutation permutation_;
+  std::shared_future<Permutation> next_;  ///< of the epoch behind it, where that is made ahead
 };
 
 }  // namespace tandem

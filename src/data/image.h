@@ -61,10 +61,20 @@ inline ImageView view_of(const Image& image) {
 }
 
 /// The part of `image` under `window`, which must lie inside it.
-inline ImageView view_of(const Image& image, const PixelRect& window) {
-  const ImageView whole = view_of(image);
-  return {whole.row(window.top) + std::ptrdiff_t{window.left} * image.channels, whole.row_stride,
+inline ImageView part_of(const ImageView& image, const PixelRect& window) {
+  return {image.row(window.top) + std::ptrdiff_t{window.left} * image.channels, image.row_stride,
           window.height, window.width, image.channels};
+}
+
+/// The same pixels, rows one behind the other.
+inline Image copy_of(const ImageView& view) {
+  const std::ptrdiff_t values = std::ptrdiff_t{view.width} * view.channels;
+  Image image{view.height, view.width, view.channels, {}};
+  image.pixels.reserve(static_cast<std::size_t>(values * view.height));
+  for (int y = 0; y < view.height; ++y) {
+    image.pixels.insert(image.pixels.end(), view.row(y), view.row(y) + values);
+  }
+  return image;
 }
 
 /// Luma of ITU-R BT.601 in 16-bit fixed point, rounded: Pillow's conversion from RGB to "L".

@@ -51,11 +51,26 @@ class DecodedImage final : public ImageSource {
   int height() const override { return image_.height; }
   int width() const override { return image_.width; }
   ImagePart read(const PixelRect& box, int /*least_height*/, int /*least_width*/) override {
-    return {view_of(image_, box), whole_of(box.height, box.width)};
+    return {part_of(view_of(image_), box), whole_of(box.height, box.width)};
   }
 
  private:
   Image image_;
+};
+
+/// An image that is decoded already, in memory that somebody else keeps for as long.
+class ImageInMemory final : public ImageSource {
+ public:
+  explicit ImageInMemory(const ImageView& image) : image_(image) {}
+
+  int height() const override { return image_.height; }
+  int width() const override { return image_.width; }
+  ImagePart read(const PixelRect& box, int /*least_height*/, int /*least_width*/) override {
+    return {part_of(image_, box), whole_of(box.height, box.width)};
+  }
+
+ private:
+  ImageView image_;
 };
 
 }  // namespace tandem

@@ -29,12 +29,18 @@ class GpuUse {
  public:
   /// The counters move about ten times a second: over a shorter stretch than this they tell noise.
   static constexpr double shortest_seconds = 0.5;
+  /// What they tell is up to so old. Who wants a stretch of one kind of work alone is at it for so
+  /// long before begin().
+  static constexpr double lag_seconds = 0.15;
 
   /// Collective. `uuid`: of the GPU that this rank computes on; empty on a CPU, on all ranks alike:
   /// then nothing is read. Rank 0 logs once what cannot be read and why. `library`: NVML's file,
   /// and `shortest`: instead of shortest_seconds, for tests.
   GpuUse(Communicator& communicator, const std::string& uuid,
          const char* library = GpuMonitor::default_library, double shortest = shortest_seconds);
+
+  /// Whether the ranks compute on GPUs; else nothing is told.
+  bool on_gpus() const { return on_gpus_; }
 
   /// A stretch begins.
   void begin();

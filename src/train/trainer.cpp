@@ -7,6 +7,7 @@
 #include <cmath>
 #include <csignal>
 #include <functional>
+#include <limits>
 #include <new>
 #include <optional>
 #include <string_view>
@@ -40,6 +41,9 @@ namespace tandem {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+/// Seconds; a checkpoint of a small model takes a tenth of one.
+constexpr double short_evaluation = 1.0;
 
 constexpr const char* heartbeat_advice = "; go on with --resume";
 
@@ -366,13 +370,15 @@ class Trainer::Run {
     save_due |= last_step() || epoch_number() % config_.checkpoint_every_epochs == 0;
     pause_training([&] {
       // Before the evaluation: mpirun may kill, seconds after a signal, while it is still running.
-      if (save_due || evaluates) save();
+      // A short one is over by then.
+      const bool saves_first = evaluates ? evaluation_seconds_ >= short_evaluation : save_due;
+      if (saves_first) save();
       // A run that is to stop leaves its evaluation to the run that resumes it.
       if (!evaluates) return;
       const std::optional<bool> best = evaluate();
       stop = !best;
       // Once more, so that who resumes here knows of the evaluation.
-      if (best) save(*best);
+      if (best || !saves_first) save(best.value_or(false));
     });
     epoch_sums_ = {};
     return stop;
@@ -390,10 +396,15 @@ class Trainer::Run {
 
   /// Returns whether this is the best evaluation so far; nothing where a signal broke it off.
   std::optional<bool> evaluate() {
+    const Clock::time_point start = Clock::now();
     replica_.prepare_evaluation();
     const std::optional<Evaluation> found =
         evaluator_.run_unless([this] { return signal_.requested(); });
     if (!found) return std::nullopt;
+    evaluation_seconds_ = seconds_since(start);
+    // All ranks must agree on whether the next one is short.
+    communicator_.broadcast(Tensor(&evaluation_seconds_, {sizeof evaluation_seconds_}, DType::u8),
+                            0);
     const Evaluation& result = *found;
     bad_samples_.add(evaluator_.bad_samples());
     const bool best = result.top1 > position_.best_top1;
@@ -454,6 +465,7 @@ class Trainer::Run {
   Clock::time_point started_;
   bool trains_ = false;  // there is something to go on with
   std::int64_t first_step_ = 0;
+  double evaluation_seconds_ = std::numeric_limits<double>::infinity();  // the last one's, rank 0's
   double paused_seconds_ = 0.0;  // ends of epochs and checkpoints: not part of the training rate
   LossSums epoch_sums_;
   Interval interval_;

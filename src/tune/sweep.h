@@ -6,7 +6,7 @@
 
 namespace tandem {
 
-/// The whole grid, measured, and what the search lost against it.
+/// The grid, measured, and what the search lost against it.
 struct Sweep {
   std::vector<Row> rows{};
   std::size_t best = 0;  ///< of the grid
@@ -22,7 +22,7 @@ struct Sweep {
 std::vector<Candidate> whole_grid(const SearchLimits& limits, const TuneResult& searched);
 
 /// Measures the grid once each, however long it takes, and then the search's choice against the
-/// best.
+/// best. A placement gets no more workers once its loader keeps up within a hundredth.
 Sweep run_sweep(const SearchLimits& limits, const TuneResult& searched, const Measure& measure);
 
 }  // namespace tandem

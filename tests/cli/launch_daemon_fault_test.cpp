@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string>
 
+#include "cli/fault_check.h"
 #include "cli/launch_fault.h"
 #include "support/process.h"
 

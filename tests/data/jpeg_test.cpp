@@ -114,7 +114,7 @@ void expect_boxes_of_the_whole(const Bytes& bytes, int channels, std::uint64_t s
     ASSERT_EQ(part.box.top, 0.0);
     ASSERT_EQ(part.box.left, 0.0);
     for (int y = 0; y < box.height; ++y) {
-      const auto* wanted = view_of(whole, box).row(y);
+      const auto* wanted = part_of(view_of(whole), box).row(y);
       ASSERT_TRUE(std::equal(wanted, wanted + box.width * channels, part.view.row(y)))
           << "row " << y << " of " << box.height << "x" << box.width << " at " << box.top << ","
           << box.left;

@@ -199,7 +199,8 @@ TEST(RandAugment, SeesBytesOfARandomResizedCrop) {
     RandomStream random = augmentation_stream(1, 2, sample);
     const PixelRect box = random_resized_crop(50, 34, made.ranges, random);
     const bool mirrored = random.uniform() < 0.5F;
-    Image wanted = window_of(resize(view_of(image, box), 20, 20), {0, 0, 20, 20}, mirrored, 3);
+    Image wanted =
+        window_of(resize(part_of(view_of(image), box), 20, 20), {0, 0, 20, 20}, mirrored, 3);
     rand_augment(made.rand_augment, wanted, random);
     expect_normalised(transformed(made, image, sample), wanted, sample);
   }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "data/distributed_sampler.h"
 #include "data/evaluation_sampler.h"
@@ -31,6 +32,30 @@ std::vector<Indices> steps_of(DistributedSampler::Options options, std::int64_t 
     steps.push_back(all);
   }
   return steps;
+}
+
+/// So many samples that a thread makes each epoch's permutation ahead.
+TEST(DistributedSampler, EpochsAreTheSameInWhateverOrderTheyAreAskedFor) {
+  const DistributedSampler::Options options{.size = 150'000, .global_batch = 50'000, .seed = 5};
+  const auto epoch_of = [](DistributedSampler& sampler, std::int64_t epoch) {
+    Indices all;
+    for (std::int64_t step = 0; step < 3; ++step) {
+      const Indices part = sampler.indices(epoch, step, 0);
+      all.insert(all.end(), part.begin(), part.end());
+    }
+    return all;
+  };
+  DistributedSampler sampler(options);
+  std::set<Indices> seen;
+  for (const std::int64_t epoch : {0, 1, 2, 1, 2, 7, 9, 8}) {
+    DistributedSampler fresh(options);
+    const Indices found = epoch_of(sampler, epoch);
+    EXPECT_EQ(found, epoch_of(fresh, epoch)) << epoch;
+    DistributedSampler copy = sampler;
+    EXPECT_EQ(epoch_of(copy, epoch + 1), epoch_of(fresh, epoch + 1)) << epoch;
+    seen.insert(found);
+  }
+  EXPECT_EQ(seen.size(), 6U);
 }
 
 TEST(DistributedSampler, StepsDoNotDependOnTheRankCount) {

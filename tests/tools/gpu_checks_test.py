@@ -48,11 +48,19 @@ class ScheduleTest(unittest.TestCase):
 
     def spans(self, checks: list[tuple[str, int, int]], gpus: int) -> dict[str, list[float]]:
         """When each of (name, GPUs, cores) began and ended."""
-        command = "date +%s.%N > {{out}}/{0}.begin; sleep 1; date +%s.%N > {{out}}/{0}.end"
+        command = ("date +%s.%N > {{out}}/{0}.begin; taskset -cp $$ > {{out}}/{0}.cores; sleep 1; "
+                   "date +%s.%N > {{out}}/{0}.end")
         self.found = self.run_checks([Check(name, count, 2, command.format(name), cores=cores)
                                       for name, count, cores in checks], gpus=gpus)
         return {name: [float((self.out / f"{name}.{part}").read_text()) for part in ("begin", "end")]
                 for name in self.found}
+
+    def cores_of(self, name: str) -> set[int]:
+        found: set[int] = set()
+        for part in (self.out / f"{name}.cores").read_text().split(":")[1].split(","):
+            first, _, last = part.strip().partition("-")
+            found |= set(range(int(first), int(last or first) + 1))
+        return found
 
     def test_what_measures_has_its_gpus_for_itself(self):
         span = self.spans([("a", 1, 0), ("both", 2, 0), ("b", 1, 0), ("c", 1, 0)], gpus=2)
@@ -65,11 +73,18 @@ class ScheduleTest(unittest.TestCase):
 
     @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "one core")
     def test_tests_share_a_gpu_as_far_as_its_cores_go(self):
-        cores = len(os.sched_getaffinity(0))
-        span = self.spans([("a", 1, cores - 1), ("b", 1, 1), ("c", 1, cores - 1), ("alone", 1, 0)], gpus=1)
-        self.assertLess(max(span["a"][0], span["b"][0]), min(span["a"][1], span["b"][1]))
-        self.assertLess(span["a"][1], span["c"][0])
-        self.assertLess(max(span["b"][1], span["c"][1]), span["alone"][0])
+        cores = os.sched_getaffinity(0)
+        span = self.spans([("most", 1, len(cores) - 1), ("one", 1, 1), ("all", 1, len(cores)), ("alone", 1, 0),
+                           ("last", 1, 1)], gpus=1)
+        self.assertLess(max(span["most"][0], span["one"][0]), min(span["most"][1], span["one"][1]))
+        self.assertEqual(self.cores_of("most") | self.cores_of("one"), cores)
+        self.assertEqual(self.cores_of("most") & self.cores_of("one"), set())
+        # Given back, and not to one behind it.
+        self.assertLess(max(span["most"][1], span["one"][1]), span["all"][0])
+        self.assertEqual(self.cores_of("all"), cores)
+        self.assertLess(span["all"][1], span["alone"][0])
+        self.assertEqual(self.cores_of("alone"), cores)
+        self.assertLess(span["alone"][1], span["last"][0])
 
     def test_what_has_no_time_is_not_begun_and_what_outlasts_it_is_ended_with_its_children(self):
         deaf = ("(trap '' TERM; echo $BASHPID > {out}/deaf; while :; do sleep 0.1; done) & "

@@ -41,6 +41,18 @@ TEST(Sweep, FindsWhatTheSearchCouldNotSee) {
   EXPECT_EQ(sweep.again[0].runs.size(), 3U);
 }
 
+TEST(Sweep, GivesNoMoreWorkersThanKeepUp) {
+  MadeUpMachine machine;
+  machine.one_batch = [](const Candidate&) { return 1000.0; };
+  machine.loader = [](int threads) { return 300.0 * threads; };
+  const Sweep sweep = sweep_of(machine, machine.search(ample_limits));
+  std::vector<int> workers;
+  for (const Row& row : sweep.rows) {
+    if (row.candidate.placement == Placement{}) workers.push_back(row.candidate.workers);
+  }
+  EXPECT_EQ(workers, (std::vector<int>{1, 2, 4}));
+}
+
 TEST(Sweep, TheGridHasEveryPlacementOnce) {
   MadeUpMachine machine;
   const TuneResult searched = machine.search(ample_limits);

@@ -258,6 +258,10 @@ void Transform::copy_whole(const ImageView& image, const PixelFormat& format,
   TANDEM_CHECK(image.height == format.height && image.width == format.width,
                "an image of {}x{} among ones of {}x{}", image.height, image.width, format.height,
                format.width);
+  if (image.row_stride == std::ptrdiff_t{image.width} * image.channels) {
+    convert_pixels(image.pixels, image.channels, image.width * image.height, format.channels, out);
+    return;
+  }
   for (int y = 0; y < image.height; ++y) {
     convert_pixels(image.row(y), image.channels, image.width, format.channels,
                    out + std::ptrdiff_t{y} * image.width * format.channels);

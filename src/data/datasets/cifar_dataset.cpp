@@ -41,6 +41,12 @@ std::vector<std::filesystem::path> cifar_files(const std::filesystem::path& fold
 CifarDataset::CifarDataset(const std::vector<std::filesystem::path>& files, CifarKind kind)
     : kind_(kind) {
   TANDEM_CHECK(!files.empty(), "a CIFAR data set needs at least one file");
+  std::uintmax_t bytes = 0;
+  for (const std::filesystem::path& path : files) {
+    std::error_code unknown;  // told where it is read
+    if (const auto size = std::filesystem::file_size(path, unknown); !unknown) bytes += size;
+  }
+  pixels_.reserve(bytes);
   for (const std::filesystem::path& path : files) read(path);
   for (std::int64_t i = 0; i < size_; ++i) {
     if (label(i) >= classes()) {
@@ -88,10 +94,15 @@ std::int32_t CifarDataset::label(std::int64_t index) const {
 
 std::optional<ImageExtents> CifarDataset::extents() const { return ImageExtents{side, side}; }
 
-Image CifarDataset::load(std::int64_t index) const {
+ImageView CifarDataset::view(std::int64_t index) const {
   TANDEM_CHECK(index >= 0 && index < size_, "no sample {}", index);
-  const std::uint8_t* pixels = &pixels_[static_cast<std::size_t>(index) * pixel_bytes];
-  return {side, side, 3, {pixels, pixels + pixel_bytes}};
+  return {&pixels_[static_cast<std::size_t>(index) * pixel_bytes], 3 * side, side, side, 3};
+}
+
+Image CifarDataset::load(std::int64_t index) const { return copy_of(view(index)); }
+
+std::unique_ptr<ImageSource> CifarDataset::open(std::int64_t index) const {
+  return std::make_unique<ImageInMemory>(view(index));
 }
 
 std::string CifarDataset::describe(std::int64_t index) const {

@@ -31,10 +31,12 @@ class CifarDataset final : public Dataset {
   std::optional<ImageExtents> extents() const override;
   std::int32_t label(std::int64_t index) const override;
   Image load(std::int64_t index) const override;
+  std::unique_ptr<ImageSource> open(std::int64_t index) const override;
   std::string describe(std::int64_t index) const override;
   std::vector<std::string> class_names() const override { return names_; }
 
  private:
+  ImageView view(std::int64_t index) const;
   struct File {
     std::string name;
     std::int64_t first = 0;  ///< index of its first sample

@@ -149,11 +149,17 @@ std::int32_t IdxDataset::label(std::int64_t index) const {
   return labels_.at(static_cast<std::size_t>(index));
 }
 
-Image IdxDataset::load(std::int64_t index) const {
+ImageView IdxDataset::view(std::int64_t index) const {
   TANDEM_CHECK(index >= 0 && index < size(), "no sample {}", index);
-  const std::ptrdiff_t bytes = std::ptrdiff_t{shape_.height} * shape_.width * shape_.channels;
-  const auto first = pixels_.begin() + index * bytes;
-  return {shape_.height, shape_.width, shape_.channels, {first, first + bytes}};
+  const std::ptrdiff_t row = std::ptrdiff_t{shape_.width} * shape_.channels;
+  return {pixels_.data() + index * shape_.height * row, row, shape_.height, shape_.width,
+          shape_.channels};
+}
+
+Image IdxDataset::load(std::int64_t index) const { return copy_of(view(index)); }
+
+std::unique_ptr<ImageSource> IdxDataset::open(std::int64_t index) const {
+  return std::make_unique<ImageInMemory>(view(index));
 }
 
 std::string IdxDataset::describe(std::int64_t index) const {

@@ -36,10 +36,12 @@ class IdxDataset final : public Dataset {
   }
   std::int32_t label(std::int64_t index) const override;
   Image load(std::int64_t index) const override;
+  std::unique_ptr<ImageSource> open(std::int64_t index) const override;
   std::string describe(std::int64_t index) const override;
   std::vector<std::string> class_names() const override { return numbered_classes(classes_); }
 
  private:
+  ImageView view(std::int64_t index) const;
   std::string images_file_;
   int classes_;
   IdxImageShape shape_;

@@ -5,14 +5,15 @@
 namespace tandem {
 
 /// Images made from nothing, for trials and benchmarks: each class has its own plane waves (one a
-/// channel, from (seed, class)), each sample its own noise (from (seed, sample)). A small network
-/// learns it; no file is read. Sample i of the set has the number first + i in the endless sequence
-/// of the seed, so that a test set which starts where the training set ends has the same classes
-/// and no common sample.
+/// channel, with the same cycles from top to bottom; from (seed, class)), each sample its own noise
+/// (from (seed, sample)). A small network learns it; no file is read. Sample i of the set has the
+/// number first + i in the endless sequence of the seed, so that a test set which starts where the
+/// training set ends has the same classes and no common sample.
 ///
 /// Made about as fast as an image in memory is read, so that a benchmark shows what lies behind it:
-/// the waves are kept as products of ramps, 4 bytes a class for each of height + width * channels,
-/// and the noise is taken in rows from one table.
+/// a class's waves are kept as products of ramps once an image of it was asked for, 4 bytes for
+/// each of height + width * channels, and each row takes its noise from a place of its own in one
+/// table.
 class SyntheticDataset final : public Dataset {
  public:
   struct Options {
@@ -26,6 +27,7 @@ class SyntheticDataset final : public Dataset {
   };
   /// Throws Error where the options describe no images.
   explicit SyntheticDataset(const Options& options);
+  ~SyntheticDataset() override;
 
   std::int64_t size() const override { return options_.size; }
   int classes() const override { return options_.classes; }
@@ -41,20 +43,12 @@ class SyntheticDataset final : public Dataset {
   }
 
  private:
-  /// A class's waves, whose value is cos(down) * cos(across) - sin(down) * sin(across), in 16-bit
-  /// fixed point, which takes a third of the time of floats.
-  struct Waves {
-    std::vector<std::int16_t> down_cosine;  ///< by row
-    std::vector<std::int16_t> down_sine;
-    std::vector<std::int16_t>
-        across_cosine;  ///< by column, channels interleaved; with the amplitude
-    std::vector<std::int16_t> across_sine;
-  };
-  Waves draw_waves(std::int32_t label) const;
+  struct Waves;
+  const Waves& waves(std::int32_t label) const;
 
   Options options_;
-  std::vector<Waves> waves_;         ///< by class
-  std::vector<std::uint8_t> noise_;  ///< values below 64; a row may begin at each of noise_starts
+  std::vector<std::uint8_t> noise_;   ///< values below 64; a row may begin at each of noise_starts
+  mutable std::vector<Waves> waves_;  ///< by class; drawn when one is first asked for
 };
 
 }  // namespace tandem

@@ -60,16 +60,6 @@ struct Decoded {
   ImageView view;
 };
 
-Image copy_of(const ImageView& view) {
-  const std::ptrdiff_t values = std::ptrdiff_t{view.width} * view.channels;
-  Image image{view.height, view.width, view.channels, {}};
-  image.pixels.reserve(static_cast<std::size_t>(values * view.height));
-  for (int y = 0; y < view.height; ++y) {
-    image.pixels.insert(image.pixels.end(), view.row(y), view.row(y) + values);
-  }
-  return image;
-}
-
 /// Decodes `window` of the picture, whose colour space and scale are set in session.info.
 Decoded read_window(JpegSession& session, const PixelRect& window, const std::string& name) {
   jpeg_decompress_struct& info = session.info;
