@@ -20,7 +20,7 @@ namespace tandem {
 namespace {
 
 constexpr int batch = 256;
-constexpr int samples = 8 * batch;
+constexpr int samples = 50'000;  // of CIFAR's, more than a core's cache holds
 
 /// A folder for the files of one data set, gone once that has read them into memory.
 class Folder {

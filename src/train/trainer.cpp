@@ -320,7 +320,6 @@ class Trainer::Run {
   std::int64_t epoch_number() const { return (position_.step - 1) / position_.steps_per_epoch + 1; }
 
   void log_interval(double rate) {
-    require_finite_weights();
     interval_.seconds = seconds_since(interval_start_);
     interval_.data_wait_seconds = loader_.wait_seconds() - wait_before_;
     interval_.gpu = gpu_use_.end(interval_.sums.samples);

@@ -168,6 +168,10 @@ double furthest_loss(const std::filesystem::path& a, const std::filesystem::path
   return largest;
 }
 
+/// Of losses whose sums are rounded otherwise. Measured: 9e-8, and 2e-5 with some images, where
+/// rounding takes a value to the other side of a ReLU.
+constexpr double rounding = 2e-4;
+
 // k ranks with synchronised statistics are one rank with the whole batch; without, they are not.
 TEST_F(Recipe, SynchronisedRanksFollowOneRankWithTheWholeBatch) {
   const std::vector<std::string> options =
@@ -176,7 +180,7 @@ TEST_F(Recipe, SynchronisedRanksFollowOneRankWithTheWholeBatch) {
   for (const int ranks : {2, 4}) {
     const std::string out = "sync" + std::to_string(ranks);
     trained(out, options, ranks);
-    EXPECT_LT(furthest_loss(path(out), path("one")), 2e-6);  // measured: 8.6e-8
+    EXPECT_LT(furthest_loss(path(out), path("one")), rounding);
   }
   trained("apart", set({"train.max_steps=8", "optimizer.lr=1e-3"}), 2);
   EXPECT_GT(furthest_loss(path("apart"), path("one")), 1e-2);
@@ -193,8 +197,8 @@ TEST_F(Recipe, MixedRanksFollowOneRankWithTheWholeBatch) {
   trained("two", options, 2);
   trained("four", options, 4);
   trained("plain", plain);
-  EXPECT_LT(furthest_loss(path("two"), path("one")), 2e-6);
-  EXPECT_LT(furthest_loss(path("four"), path("one")), 2e-6);
+  EXPECT_LT(furthest_loss(path("two"), path("one")), rounding);
+  EXPECT_LT(furthest_loss(path("four"), path("one")), rounding);
   EXPECT_GT(furthest_loss(path("plain"), path("one")), 1e-2);
 }
 

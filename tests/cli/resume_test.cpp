@@ -142,15 +142,19 @@ class ResumeOnOneRank : public RunTest {
   std::vector<std::string> options_ = set({"optimizer.lr=0.01"});
 };
 
+/// Measured: 8.1e-8, and 7e-6 with some images, where rounding takes a value to the other side of a
+/// ReLU.
+constexpr double rounding = 2e-4;
+
 // Two micro-batches of 16 are the slices of the two ranks, so the mathematics is the same, batch
-// normalisation included; only sums are rounded otherwise. Measured: 8.1e-8.
+// normalisation included; only sums are rounded otherwise.
 TEST_F(ResumeOnOneRank, WithTheSameSlicesIsTheSameUpToRounding) {
-  EXPECT_LT(loss_difference("train.accumulate=2"), 8e-7);
+  EXPECT_LT(loss_difference("train.accumulate=2"), rounding);
 }
 
 // So are two ranks that one process carries.
 TEST_F(ResumeOnOneRank, WithFoldedRanksIsTheSameUpToRounding) {
-  EXPECT_LT(loss_difference("parallel.folded_ranks=2"), 8e-7);
+  EXPECT_LT(loss_difference("parallel.folded_ranks=2"), rounding);
 }
 
 // One batch of 32 holds the same samples, normalised over 32 instead of 16 at a time. Measured:

@@ -100,13 +100,14 @@ TEST_F(TwoHosts, AreStartedByTheLauncher) {
 }
 
 TEST_F(TwoHosts, ReduceOnTwoLevelsAsAmongAllRanksAlike) {
+  constexpr double rounding = 2e-4;  // may take a value to the other side of a ReLU
   const std::vector<std::string> options = set({"train.max_steps=12", "parallel.check_every=4"});
   trained_on_two(set({"parallel.reduction=two_level"}, options), 2);
   trained("flat", set({"parallel.reduction=flat"}, options), 4);
   const std::map<int, double> losses = train_losses(path("out"));
   const std::map<int, double> flat = train_losses(path("flat"));
   ASSERT_EQ(losses.size(), 12U);
-  for (const auto& [step, loss] : losses) EXPECT_NEAR(loss, flat.at(step), 1e-5 * loss) << step;
+  for (const auto& [step, loss] : losses) EXPECT_NEAR(loss, flat.at(step), rounding * loss) << step;
   const Record start = read_metrics(path("out"), "start").at(0);
   EXPECT_EQ(start["hosts"], 2);
   EXPECT_EQ(start.texts.at("communicator"), "hierarchical");
