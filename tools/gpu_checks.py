@@ -244,9 +244,8 @@ class Schedule:
         for check in [each for each in self.waiting if self.fits(each)]:
             open_gpus = sorted(set(range(self.options.gpus)) - kept, key=lambda gpu: -len(self.free[gpu]))
             gpus = sorted(open_gpus[:check.gpus])
-            if len(gpus) < check.gpus:
-                continue
-            if all(len(self.free[gpu]) >= self.wants(check) for gpu in gpus):
+            has_room = all(len(self.free[gpu]) >= self.wants(check) for gpu in gpus)
+            if len(gpus) == check.gpus and has_room:
                 self.begin(check, gpus)
             elif 2 * self.wants(check) > len(self.share[0]):
                 kept.update(gpus)

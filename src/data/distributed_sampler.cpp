@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <new>
 #include <numeric>
 #include <system_error>
 #include <utility>
@@ -59,14 +60,23 @@ void DistributedSampler::turn_to(std::int64_t epoch) {
   // thread.
   constexpr std::int64_t worth_a_thread = 100'000;
   const bool made = next_.valid() && epoch == epoch_ + 1;
-  permutation_ = made ? next_.get() : permutation_of(options_, epoch);
-  epoch_ = epoch;
+  Permutation permutation = made ? next_.get() : nullptr;
   next_ = {};
+  permutation_ = permutation ? std::move(permutation) : permutation_of(options_, epoch);
+  epoch_ = epoch;
   if (options_.size < worth_a_thread || !options_.shuffle) return;
+  // Where there is no thread or memory for it, it is made when its turn comes.
+  const auto make = [options = options_, epoch = epoch + 1]() -> Permutation {
+    try {
+      return permutation_of(options, epoch);
+    } catch (const std::bad_alloc&) {
+      return nullptr;
+    }
+  };
   try {
-    next_ = std::async(std::launch::async, permutation_of, options_, epoch + 1).share();
+    next_ = std::async(std::launch::async, make).share();
   } catch (const std::system_error&) {
-    // No thread can be had: it is made when its turn comes.
+  } catch (const std::bad_alloc&) {
   }
 }
 

@@ -61,7 +61,12 @@ class DecodedImage final : public ImageSource {
 /// An image that is decoded already, in memory that somebody else keeps for as long.
 class ImageInMemory final : public ImageSource {
  public:
-  explicit ImageInMemory(const ImageView& image) : image_(image) {}
+  /// Throws Error where it has no pixels, or not 1 or 3 channels.
+  explicit ImageInMemory(const ImageView& image) : image_(image) {
+    TANDEM_CHECK(
+        (image.channels == 1 || image.channels == 3) && image.height > 0 && image.width > 0,
+        "an image of {}x{}x{}", image.height, image.width, image.channels);
+  }
 
   int height() const override { return image_.height; }
   int width() const override { return image_.width; }

@@ -42,8 +42,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Seconds; a checkpoint of a small model takes a tenth of one.
+/// An evaluation that took fewer seconds is not worth a checkpoint before it, unless more of
+/// training than this would be lost with it.
 constexpr double short_evaluation = 1.0;
+constexpr double little_training = 30.0;
 
 constexpr const char* heartbeat_advice = "; go on with --resume";
 
@@ -320,6 +322,7 @@ class Trainer::Run {
   std::int64_t epoch_number() const { return (position_.step - 1) / position_.steps_per_epoch + 1; }
 
   void log_interval(double rate) {
+    require_finite_weights();
     interval_.seconds = seconds_since(interval_start_);
     interval_.data_wait_seconds = loader_.wait_seconds() - wait_before_;
     interval_.gpu = gpu_use_.end(interval_.sums.samples);
@@ -369,8 +372,7 @@ class Trainer::Run {
     save_due |= last_step() || epoch_number() % config_.checkpoint_every_epochs == 0;
     pause_training([&] {
       // Before the evaluation: mpirun may kill, seconds after a signal, while it is still running.
-      // A short one is over by then.
-      const bool saves_first = evaluates ? evaluation_seconds_ >= short_evaluation : save_due;
+      const bool saves_first = evaluates ? is_worth_saving() : save_due;
       if (saves_first) save();
       // A run that is to stop leaves its evaluation to the run that resumes it.
       if (!evaluates) return;
@@ -381,6 +383,14 @@ class Trainer::Run {
     });
     epoch_sums_ = {};
     return stop;
+  }
+
+  /// Whether the coming evaluation may take training along, if it is broken off. As rank 0 says.
+  bool is_worth_saving() const {
+    std::int32_t worth =
+        evaluation_seconds_ >= short_evaluation || seconds_since(saved_) >= little_training ? 1 : 0;
+    communicator_.broadcast(Tensor(&worth, {1}, DType::i32), 0);
+    return worth != 0;
   }
 
   void record_bad_samples() {
@@ -401,9 +411,6 @@ class Trainer::Run {
         evaluator_.run_unless([this] { return signal_.requested(); });
     if (!found) return std::nullopt;
     evaluation_seconds_ = seconds_since(start);
-    // All ranks must agree on whether the next one is short.
-    communicator_.broadcast(Tensor(&evaluation_seconds_, {sizeof evaluation_seconds_}, DType::u8),
-                            0);
     const Evaluation& result = *found;
     bad_samples_.add(evaluator_.bad_samples());
     const bool best = result.top1 > position_.best_top1;
@@ -432,6 +439,7 @@ class Trainer::Run {
     replica_.gather_shares();
     require_finite_weights();
     if (speaks()) write_or_say_how_to_go_on([&] { checkpoints_.save(replica_, position_, best); });
+    saved_ = Clock::now();
   }
 
   void write_or_say_how_to_go_on(const std::function<void()>& write) {
@@ -464,7 +472,8 @@ class Trainer::Run {
   Clock::time_point started_;
   bool trains_ = false;  // there is something to go on with
   std::int64_t first_step_ = 0;
-  double evaluation_seconds_ = std::numeric_limits<double>::infinity();  // the last one's, rank 0's
+  double evaluation_seconds_ = std::numeric_limits<double>::infinity();  // of the last one
+  Clock::time_point saved_ = Clock::now();
   double paused_seconds_ = 0.0;  // ends of epochs and checkpoints: not part of the training rate
   LossSums epoch_sums_;
   Interval interval_;

@@ -57,12 +57,13 @@ std::vector<Candidate> whole_grid(const SearchLimits& limits, const TuneResult& 
 }
 
 Sweep run_sweep(const SearchLimits& limits, const TuneResult& searched, const Measure& measure) {
+  const Candidate choice = searched.rows.at(searched.choice).candidate;
   Sweep sweep;
   for (const Candidate& candidate : whole_grid(limits, searched)) {
     const bool was_enough = !sweep.rows.empty() &&
                             sweep.rows.back().candidate.placement == candidate.placement &&
                             keeps_up(sweep.rows.back());
-    if (!was_enough) sweep.rows.push_back(measure_once(candidate, measure));
+    if (!was_enough || candidate == choice) sweep.rows.push_back(measure_once(candidate, measure));
   }
   const auto slower = [](const Row& a, const Row& b) {
     return (a.measured() ? a.training() : 0.0) < (b.measured() ? b.training() : 0.0);
@@ -71,7 +72,6 @@ Sweep run_sweep(const SearchLimits& limits, const TuneResult& searched, const Me
   if (!best->measured()) input_error("no candidate of the sweep could be measured");
   sweep.best = static_cast<std::size_t>(best - sweep.rows.begin());
 
-  const Candidate choice = searched.rows.at(searched.choice).candidate;
   sweep.again.push_back({.candidate = choice});
   if (best->candidate == choice) {
     sweep.again.front().runs = best->runs;

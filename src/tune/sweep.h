@@ -22,7 +22,8 @@ struct Sweep {
 std::vector<Candidate> whole_grid(const SearchLimits& limits, const TuneResult& searched);
 
 /// Measures the grid once each, however long it takes, and then the search's choice against the
-/// best. A placement gets no more workers once its loader keeps up within a hundredth.
+/// best. A placement gets no more workers once its loader keeps up within a hundredth, but for the
+/// choice's.
 Sweep run_sweep(const SearchLimits& limits, const TuneResult& searched, const Measure& measure);
 
 }  // namespace tandem

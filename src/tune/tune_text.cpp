@@ -85,7 +85,7 @@ std::string why_not_kept(const TuneResult& result) {
 }
 
 std::string sweep_text(const TuneResult& result, const Sweep& sweep) {
-  std::string text = "\nthe whole grid\n" + table(sweep.rows);
+  std::string text = "\nthe grid, with more workers as long as they help\n" + table(sweep.rows);
   text += fmt::format("best of the grid: {}\n", text_of(sweep.rows.at(sweep.best).candidate));
   if (sweep.again.size() == 1) return text + "it is the search's choice: no regret\n";
   return text + "both again, in turns\n" + table(sweep.again) +

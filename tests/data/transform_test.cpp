@@ -295,7 +295,8 @@ TEST(Transform, ErasesABoxAndNothingElse) {
     int top = 40, left = 40, bottom = -1, right = -1, count = 0;
     for (int y = 0; y < 40; ++y) {
       for (int x = 0; x < 40; ++x) {
-        const auto at_pixel = static_cast<std::size_t>((y * 40 + x) * 3);
+        const std::size_t at_pixel =
+            (static_cast<std::size_t>(y) * 40 + static_cast<std::size_t>(x)) * 3;
         if (std::equal(out.begin() + static_cast<std::ptrdiff_t>(at_pixel),
                        out.begin() + static_cast<std::ptrdiff_t>(at_pixel) + 3,
                        whole.begin() + static_cast<std::ptrdiff_t>(at_pixel))) {

@@ -86,6 +86,12 @@ class ScheduleTest(unittest.TestCase):
         self.assertEqual(self.cores_of("alone"), cores)
         self.assertLess(span["alone"][1], span["last"][0])
 
+    @unittest.skipIf(len(os.sched_getaffinity(0)) not in (2, 3), "GPUs share cores here if there are fewer than GPUs")
+    def test_what_wants_most_of_several_gpus_is_not_overtaken(self):
+        small = [(f"small_{i}", 1, 1) for i in range(4)]
+        span = self.spans([*small, ("one", 1, 0), ("all", 4, 0), ("behind", 1, 1)], gpus=4)
+        self.assertLess(span["all"][1], span["behind"][0])
+
     def test_what_has_no_time_is_not_begun_and_what_outlasts_it_is_ended_with_its_children(self):
         deaf = ("(trap '' TERM; echo $BASHPID > {out}/deaf; while :; do sleep 0.1; done) & "
                 "setsid sh -c 'echo $$ > {out}/apart; exec sleep 600' & sleep 600")

@@ -53,6 +53,19 @@ TEST(Sweep, GivesNoMoreWorkersThanKeepUp) {
   EXPECT_EQ(workers, (std::vector<int>{1, 2, 4}));
 }
 
+TEST(Sweep, MeasuresTheChoiceWhateverItsWorkers) {
+  MadeUpMachine machine;
+  machine.loader = [](int threads) { return 300.0 * threads; };
+  TuneResult searched = machine.search(ample_limits);
+  Candidate choice{.workers = 16};
+  searched.rows = {{.candidate = choice, .runs = {Rates{.training = 1000.0, .one_batch = 1000.0}}}};
+  searched.choice = 0;
+  const Sweep sweep = sweep_of(machine, searched);
+  EXPECT_NE(std::ranges::find(sweep.rows, choice, &Row::candidate), sweep.rows.end());
+  EXPECT_EQ(std::ranges::find(sweep.rows, Candidate{.workers = 8}, &Row::candidate),
+            sweep.rows.end());
+}
+
 TEST(Sweep, TheGridHasEveryPlacementOnce) {
   MadeUpMachine machine;
   const TuneResult searched = machine.search(ample_limits);

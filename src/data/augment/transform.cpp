@@ -19,14 +19,14 @@ void normalize_row(const std::uint8_t* in, std::size_t count, const float* scale
 }
 
 /// Copies `count` pixels, repeating gray or weighing RGB where the channel counts differ.
-void convert_pixels(const std::uint8_t* in, int in_channels, int count, int out_channels,
+void convert_pixels(const std::uint8_t* in, int in_channels, std::ptrdiff_t count, int out_channels,
                     std::uint8_t* out) {
   if (in_channels == out_channels) {
     std::memcpy(out, in, static_cast<std::size_t>(count) * static_cast<std::size_t>(in_channels));
   } else if (out_channels == 3) {
-    for (int x = 0; x < count; ++x, out += 3) out[0] = out[1] = out[2] = in[x];
+    for (std::ptrdiff_t x = 0; x < count; ++x, out += 3) out[0] = out[1] = out[2] = in[x];
   } else {
-    for (int x = 0; x < count; ++x, in += 3) out[x] = luma(in[0], in[1], in[2]);
+    for (std::ptrdiff_t x = 0; x < count; ++x, in += 3) out[x] = luma(in[0], in[1], in[2]);
   }
 }
 
@@ -259,7 +259,8 @@ void Transform::copy_whole(const ImageView& image, const PixelFormat& format,
                "an image of {}x{} among ones of {}x{}", image.height, image.width, format.height,
                format.width);
   if (image.row_stride == std::ptrdiff_t{image.width} * image.channels) {
-    convert_pixels(image.pixels, image.channels, image.width * image.height, format.channels, out);
+    convert_pixels(image.pixels, image.channels, std::ptrdiff_t{image.width} * image.height,
+                   format.channels, out);
     return;
   }
   for (int y = 0; y < image.height; ++y) {

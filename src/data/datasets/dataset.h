@@ -30,8 +30,8 @@ class Dataset {
   virtual std::int32_t label(std::int64_t index) const = 0;
   /// Reads or decodes one image. Throws InputError that names the sample where its file is broken.
   virtual Image load(std::int64_t index) const = 0;
-  /// One image for a reader that may need a part of it only. Throws as load() does, at once or from
-  /// the source's read().
+  /// One image for a reader that may need a part of it only; not for longer than the data set is
+  /// there. Throws as load() does, at once or from the source's read().
   virtual std::unique_ptr<ImageSource> open(std::int64_t index) const {
     return std::make_unique<DecodedImage>(load(index));
   }

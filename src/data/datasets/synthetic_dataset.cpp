@@ -67,6 +67,7 @@ struct SyntheticDataset::Waves {
 
   void draw(const Options& options, std::int32_t label) {
     RandomStream random = named_stream(options.seed, "synthetic class", label);
+    down.clear();  // of a call that found no memory
     const float cycles_down = random.uniform(-3.0F, 3.0F) / static_cast<float>(options.height);
     for (int y = 0; y < options.height; ++y) {
       down.emplace_back(turn * cycles_down * static_cast<float>(y), one_down);

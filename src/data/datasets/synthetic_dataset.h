@@ -12,7 +12,7 @@ namespace tandem {
 ///
 /// Made about as fast as an image in memory is read, so that a benchmark shows what lies behind it:
 /// a class's waves are kept as products of ramps once an image of it was asked for, 4 bytes for
-/// each of height + width * channels, and each row takes its noise from a place of its own in one
+/// each of height + width * channels, and each row takes its noise from a random place in one
 /// table.
 class SyntheticDataset final : public Dataset {
  public:
