@@ -64,11 +64,11 @@ TEST_F(TwoHosts, AreStartedByTheLauncher) {
   fs::create_directories(path("run"));
   fs::permissions(path("run"), fs::perms::owner_all);
   // The hosts vanish with their last command: the second one's guard needs a moment.
+  const std::string until_it_is_over =
+      R"sh("$@"; code=$?; for i in $(seq 600); do test -z "$(ls -A "$XDG_RUNTIME_DIR")" && break; )sh"
+      "sleep 0.1; done; exit $code";
   std::vector<std::string> command{TANDEM_TWO_HOSTS_SCRIPT, "--launcher", "sh", "-c",
-                                   R"sh("$@"; code=$?
-for i in $(seq 600); do [ -z "$(ls -A "$XDG_RUNTIME_DIR")" ] && break;
-      sleep 0.1; done
-exit $code)sh",      "sh"};
+                                   until_it_is_over,        "sh"};
   const std::vector<std::string> launcher = tandem(
       {"launch", "--hosts", "10.213.0.1,10.213.0.2", "--gpus", "1", "--ranks-per-gpu", "2", "--"});
   command.insert(command.end(), launcher.begin(), launcher.end());
