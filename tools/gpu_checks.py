@@ -7,10 +7,11 @@
 
 Each of --gpus GPUs has its share of the cores. Tests run beside each other, as many as the cores of their
 GPUs allow; what measures, or would fail beside others, has its GPUs and their cores for itself. They begin
-in the order of --list as far as there is room; who wants most of a GPU is not overtaken on it. One whose expected time is not left is not begun, and one that outlasts the time is
-ended. Each writes OUT/NAME.log, and what it measures into OUT; OUT/checks.json lists all of them with the
-commit, the card and the versions. The last lines are a table: what passed, failed, was ended or not begun.
-Exit code 1 where anything failed or was ended.
+in the order of --list as far as there is room; what wants most of a GPU is not overtaken on it. One whose
+expected time is not left is not begun, and one that outlasts the time is ended. Each writes OUT/NAME.log,
+and what it measures into OUT; OUT/checks.json lists all of them with the commit, the card and the versions.
+The last lines are a table: what passed, failed, was ended or not begun. Exit code 1 where anything failed
+or was ended.
 
 The build needs the CUDA backend, and the benchmarks (-DTANDEM_BUILD_BENCHMARKS=ON) where these are
 asked for; it may come from another machine (tools/pack_build.sh)."""

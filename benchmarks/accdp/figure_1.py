@@ -15,8 +15,8 @@ QUICK = {32: [BATCH[32], 2048], 224: [BATCH[224], 256]}
 
 
 def points(options) -> list[Point]:
-    """Whole batches up to that of four ranks, these in every way, then the larger ones, which take longest and
-    are what a limit may cut off."""
+    """By batch: one rank's, the same samples of four ranks in every placement, then larger ones, which take
+    longest and are what a limit may cut off."""
     sizes = [size for size in BATCHES if size in options.sizes]
     batches = QUICK if options.quick else BATCHES
     found = [Point(f"batch {batch}", model, model, size, batch, panel=f"{size} px")
