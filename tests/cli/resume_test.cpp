@@ -126,7 +126,6 @@ class ResumeOnOneRank : public RunTest {
     const std::map<int, double> part = train_losses(path("part"));
     EXPECT_EQ(part.size(), whole.size());
     for (int step = 1; step <= 13; ++step) EXPECT_EQ(part.at(step), whole.at(step));
-    first_difference_ = std::abs(part.at(14) - whole.at(14)) / whole.at(14);
     return difference_after(13, part, whole);
   }
 
@@ -140,31 +139,26 @@ class ResumeOnOneRank : public RunTest {
     return largest;
   }
 
-  std::vector<std::string> options_ = set({"optimizer.lr=0.01"});
-  double first_difference_ = 0.0;  ///< of the step behind the checkpoint: the weights are the same
+  std::vector<std::string> options_ = set({"optimizer.lr=0.01", smooth_model()});
 };
 
-/// Measured: 8.1e-8, and 7e-6 with some images, where rounding takes a value to the other side of a
-/// ReLU.
-constexpr double rounding = 2e-4;
+constexpr double rounding = 1e-6;  ///< measured: 1e-7 with any instruction set
 
 // Two micro-batches of 16 are the slices of the two ranks, so the mathematics is the same, batch
 // normalisation included; only sums are rounded otherwise.
 TEST_F(ResumeOnOneRank, WithTheSameSlicesIsTheSameUpToRounding) {
   EXPECT_LT(loss_difference("train.accumulate=2"), rounding);
-  EXPECT_LT(first_difference_, 1e-6);
 }
 
 // So are two ranks that one process carries.
 TEST_F(ResumeOnOneRank, WithFoldedRanksIsTheSameUpToRounding) {
   EXPECT_LT(loss_difference("parallel.folded_ranks=2"), rounding);
-  EXPECT_LT(first_difference_, 1e-6);
 }
 
 // One batch of 32 holds the same samples, normalised over 32 instead of 16 at a time. Measured:
-// 0.054. Other samples, those of another seed, would be further off.
+// 0.006. Other samples, those of another seed, are further off: 0.049.
 TEST_F(ResumeOnOneRank, WithOneBatchHasTheSameSamples) {
-  constexpr double tolerance = 0.15;
+  constexpr double tolerance = 0.02;
   EXPECT_LT(loss_difference("train.accumulate=1"), tolerance);
   trained("other", set({"train.seed=2"}, options_), 2);
   EXPECT_GT(difference_after(13, train_losses(path("other")), train_losses(path("whole"))),

@@ -50,6 +50,66 @@ kind = "cosine"
 warmup_epochs = 0.5
 )";
 
+constexpr const char* smooth_model_text = R"([[node]]
+name = "conv1"
+op = "conv2d"
+out = 16
+kernel = 3
+padding = 1
+
+[[node]]
+name = "bn1"
+op = "batch_norm"
+
+[[node]]
+name = "act1"
+op = "silu"
+
+[[node]]
+name = "conv2"
+op = "conv2d"
+out = 16
+kernel = 3
+padding = 1
+
+[[node]]
+name = "bn2"
+op = "batch_norm"
+
+[[node]]
+name = "add"
+op = "add"
+from = ["act1", "bn2"]
+
+[[node]]
+name = "act2"
+op = "silu"
+
+[[node]]
+name = "conv3"
+op = "conv2d"
+out = 32
+kernel = 3
+stride = 2
+padding = 1
+
+[[node]]
+name = "bn3"
+op = "batch_norm"
+
+[[node]]
+name = "act3"
+op = "silu"
+
+[[node]]
+name = "avgpool"
+op = "global_average_pool"
+
+[[node]]
+name = "fc"
+op = "classifier"
+)";
+
 Record parse(const std::string& line) {
   const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
   Record record;
@@ -187,6 +247,11 @@ void RunTest::trained(const std::string& out, const std::vector<std::string>& mo
 
 Outcome RunTest::command(const std::vector<std::string>& arguments, int ranks) const {
   return run({.command = on_ranks(ranks, arguments), .folder = root()});
+}
+
+std::string RunTest::smooth_model() const {
+  write_file(path("smooth.toml"), smooth_model_text);
+  return "model.name='smooth.toml'";
 }
 
 std::vector<std::string> set(const std::vector<std::string>& assignments,

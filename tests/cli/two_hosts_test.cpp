@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
 #include <cstdlib>
 
 #include "cli/run_folder.h"
@@ -97,15 +100,20 @@ TEST_F(TwoHosts, AreStartedByTheLauncher) {
 }
 
 TEST_F(TwoHosts, ReduceOnTwoLevelsAsAmongAllRanksAlike) {
-  constexpr double rounding = 2e-4;  // may take a value to the other side of a ReLU
-  const std::vector<std::string> options = set({"train.max_steps=12", "parallel.check_every=4"});
+  constexpr double rounding = 1e-6;  // measured: the same bits
+  const std::vector<std::string> options =
+      set({"train.max_steps=12", "parallel.check_every=4", smooth_model()});
   trained_on_two(set({"parallel.reduction=two_level"}, options), 2);
   trained("flat", set({"parallel.reduction=flat"}, options), 4);
   const std::map<int, double> losses = train_losses(path("out"));
   const std::map<int, double> flat = train_losses(path("flat"));
   ASSERT_EQ(losses.size(), 12U);
-  EXPECT_NEAR(losses.at(1), flat.at(1), 1e-6 * flat.at(1));
-  for (const auto& [step, loss] : losses) EXPECT_NEAR(loss, flat.at(step), rounding * loss) << step;
+  double furthest = 0.0;
+  for (const auto& [step, loss] : losses) {
+    furthest = std::max(furthest, std::abs(loss - flat.at(step)) / loss);
+  }
+  std::printf("losses differ by up to %.2e\n", furthest);
+  EXPECT_LT(furthest, rounding);
   const Record start = read_metrics(path("out"), "start").at(0);
   EXPECT_EQ(start["hosts"], 2);
   EXPECT_EQ(start.texts.at("communicator"), "hierarchical");
