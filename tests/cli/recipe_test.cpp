@@ -167,7 +167,7 @@ double furthest_loss(const std::filesystem::path& a, const std::filesystem::path
   std::printf("%s: losses differ by up to %.2e\n", a.filename().c_str(), largest);
   return largest;
 }
-constexpr double rounding = 1e-6;  ///< measured: 9e-8 with any instruction set
+constexpr double rounding = 1e-6;  ///< measured: 1.1e-7 with any instruction set
 
 // k ranks with synchronised statistics are one rank with the whole batch; without, they are not.
 TEST_F(Recipe, SynchronisedRanksFollowOneRankWithTheWholeBatch) {
@@ -180,7 +180,7 @@ TEST_F(Recipe, SynchronisedRanksFollowOneRankWithTheWholeBatch) {
     EXPECT_LT(furthest_loss(path(out), path("one")), rounding);
   }
   trained("apart", set({"train.max_steps=8", "optimizer.lr=1e-3", smooth_model()}), 2);
-  EXPECT_GT(furthest_loss(path("apart"), path("one")), 1e-3);
+  EXPECT_GT(furthest_loss(path("apart"), path("one")), 1e-2);
 }
 
 const std::vector<std::string> mixing{"data.augment.mixup=0.4", "data.augment.cutmix=1.0"};

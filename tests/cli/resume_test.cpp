@@ -142,7 +142,7 @@ class ResumeOnOneRank : public RunTest {
   std::vector<std::string> options_ = set({"optimizer.lr=0.01", smooth_model()});
 };
 
-constexpr double rounding = 1e-6;  ///< measured: 1e-7 with any instruction set
+constexpr double rounding = 1e-6;  ///< measured: 1.2e-7 with any instruction set
 
 // Two micro-batches of 16 are the slices of the two ranks, so the mathematics is the same, batch
 // normalisation included; only sums are rounded otherwise.
@@ -156,9 +156,9 @@ TEST_F(ResumeOnOneRank, WithFoldedRanksIsTheSameUpToRounding) {
 }
 
 // One batch of 32 holds the same samples, normalised over 32 instead of 16 at a time. Measured:
-// 0.006. Other samples, those of another seed, are further off: 0.049.
+// 0.026. Other samples, those of another seed, are further off: 0.1.
 TEST_F(ResumeOnOneRank, WithOneBatchHasTheSameSamples) {
-  constexpr double tolerance = 0.02;
+  constexpr double tolerance = 0.05;
   EXPECT_LT(loss_difference("train.accumulate=1"), tolerance);
   trained("other", set({"train.seed=2"}, options_), 2);
   EXPECT_GT(difference_after(13, train_losses(path("other")), train_losses(path("whole"))),

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "support/smooth_model.h"
 #include "train/checkpoints/checkpoint_store.h"
 #include "train/checkpoints/safetensors.h"
 
@@ -48,66 +49,6 @@ weight_decay = 1e-4
 [schedule]
 kind = "cosine"
 warmup_epochs = 0.5
-)";
-
-constexpr const char* smooth_model_text = R"([[node]]
-name = "conv1"
-op = "conv2d"
-out = 16
-kernel = 3
-padding = 1
-
-[[node]]
-name = "bn1"
-op = "batch_norm"
-
-[[node]]
-name = "act1"
-op = "silu"
-
-[[node]]
-name = "conv2"
-op = "conv2d"
-out = 16
-kernel = 3
-padding = 1
-
-[[node]]
-name = "bn2"
-op = "batch_norm"
-
-[[node]]
-name = "add"
-op = "add"
-from = ["act1", "bn2"]
-
-[[node]]
-name = "act2"
-op = "silu"
-
-[[node]]
-name = "conv3"
-op = "conv2d"
-out = 32
-kernel = 3
-stride = 2
-padding = 1
-
-[[node]]
-name = "bn3"
-op = "batch_norm"
-
-[[node]]
-name = "act3"
-op = "silu"
-
-[[node]]
-name = "avgpool"
-op = "global_average_pool"
-
-[[node]]
-name = "fc"
-op = "classifier"
 )";
 
 Record parse(const std::string& line) {

@@ -59,9 +59,8 @@ class RunTest : public testing::Test {
                int ranks = 1) const;
   Outcome command(const std::vector<std::string>& arguments, int ranks = 1) const;
 
-  /// The assignment that chooses a small residual network without kinks, for runs that are compared
-  /// though they round otherwise: where rounding takes a value to the other side of a ReLU, losses
-  /// drift apart by whatever that value is worth.
+  /// The assignment that chooses the model of support/smooth_model.h, for runs that are compared
+  /// though they round otherwise.
   std::string smooth_model() const;
 
  private:

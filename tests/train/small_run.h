@@ -4,6 +4,7 @@
 
 #include "base/config_table.h"
 #include "graph/model_file.h"
+#include "support/smooth_model.h"
 #include "train/run_config.h"
 
 namespace tandem {
@@ -35,39 +36,9 @@ inline RunConfig small_run(const std::string& more = {},
   return read_run_config(ConfigTable::from_text(small_run_text(more, optimizer), "run.toml"));
 }
 
-/// A residual network for the data of small_run() without a kink. With ReLU two runs that differ in
-/// a sum's last bit may be a hundred times further apart a step later: seen was an input of ReLU at
-/// 4e-7 in one and at -1e-6 in the other.
+/// The model without a kink, for the data of a run.
 inline Graph smooth_graph(const RunConfig& config, int classes) {
-  return parse_model(R"(
-node = [
-  {name = "conv1", op = "conv2d", out = 16, kernel = 3, padding = 1},
-  {name = "bn1", op = "batch_norm"},
-  {name = "silu", op = "silu"},
-  {name = "layer1.conv1", op = "conv2d", out = 16, kernel = 3, padding = 1},
-  {name = "layer1.bn1", op = "batch_norm"},
-  {name = "layer1.silu", op = "silu"},
-  {name = "layer1.conv2", op = "conv2d", out = 16, kernel = 3, padding = 1},
-  {name = "layer1.bn2", op = "batch_norm"},
-  {name = "layer1.add", op = "add", from = ["layer1.bn2", "silu"]},
-  {name = "layer1.silu2", op = "silu"},
-  {name = "layer2.conv1", op = "conv2d", out = 32, kernel = 3, stride = 2, padding = 1},
-  {name = "layer2.bn1", op = "batch_norm"},
-  {name = "layer2.silu", op = "silu"},
-  {name = "layer2.conv2", op = "conv2d", out = 32, kernel = 3, padding = 1},
-  {name = "layer2.bn2", op = "batch_norm"},
-  {name = "layer2.down", op = "conv2d", out = 32, kernel = 1, stride = 2, from = "layer1.silu2"},
-  {name = "layer2.down_bn", op = "batch_norm"},
-  {name = "layer2.add", op = "add", from = ["layer2.bn2", "layer2.down_bn"]},
-  {name = "layer2.silu2", op = "silu"},
-  {name = "layer3.conv", op = "conv2d", out = 64, kernel = 3, stride = 2, padding = 1},
-  {name = "layer3.bn", op = "batch_norm"},
-  {name = "layer3.silu", op = "silu"},
-  {name = "pool", op = "global_average_pool"},
-  {name = "fc", op = "classifier"},
-]
-)",
-                     "smooth.toml",
+  return parse_model(smooth_model_text, "smooth.toml",
                      {.classes = classes,
                       .channels = config.data.transform.channels,
                       .size = config.data.transform.size,
