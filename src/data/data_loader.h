@@ -91,6 +91,9 @@ class DataLoader {
   /// Goes to batch `ordinal` and begins to prefetch from there. Batches given out before are void.
   void start(std::int64_t ordinal);
 
+  /// Drops what is not decoded yet; waits for at most one sample a thread. Then start() again.
+  void stop();
+
   /// The next batch (the first one where start() was never called), or nullptr after the last. The
   /// batch given out Options::hold calls before is void then. A
   /// sample that could not be read throws here what its reading threw, when its batch's turn comes
@@ -105,7 +108,6 @@ class DataLoader {
  private:
   struct Slot;
 
-  void stop();
   void prefetch();
   void submit(Slot& slot, BatchRequest request, std::int64_t ordinal);
   void begin_mix(Slot& slot, const BatchRequest& request) const;

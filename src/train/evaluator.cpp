@@ -40,7 +40,12 @@ Evaluator::Evaluator(const Dataset& dataset, const Transform& transform, const G
                  std::visit([&](auto& device) { wait_for_layers(device, communicator); }, context);
                }})),
       input_(make_input()),
-      loading_(options.loading) {}
+      loader_(dataset, transform,
+              evaluation_batches(EvaluationSampler({.size = dataset.size(),
+                                                    .batch = options.batch,
+                                                    .world = communicator.size(),
+                                                    .rank = communicator.rank()})),
+              loader_options(options.loading)) {}
 
 Arena Evaluator::make_image_memory(const EvaluatorOptions& options) {
   if (is_host(context_)) return {};
@@ -89,35 +94,30 @@ Evaluation Evaluator::run() {
   return *result;
 }
 
+DataLoader::Options Evaluator::loader_options(const EvaluationLoading& loading) {
+  return {.batch = static_cast<int>(plan_->batch()),
+          .workers = loading.workers,
+          .on_bad_sample = loading.skip_bad ? OnBadSample::drop : OnBadSample::fail,
+          .raw = !is_host(context_),
+          .allocate = pinned_allocator(context_),
+          .while_waiting = [this] { communicator_.report_progress(); },
+          .timeout_seconds = loading.timeout_seconds};
+}
+
 std::optional<LossSums> Evaluator::run_share(const std::function<bool()>& stop) {
-  EvaluationSampler sampler({.size = dataset_.size(),
-                             .batch = plan_->batch(),
-                             .world = communicator_.size(),
-                             .rank = communicator_.rank()});
-  const DataLoader::Options options{
-      .batch = static_cast<int>(plan_->batch()),
-      .workers = loading_.workers,
-      .on_bad_sample = loading_.skip_bad ? OnBadSample::drop : OnBadSample::fail,
-      .raw = !is_host(context_),
-      .allocate = pinned_allocator(context_),
-      .while_waiting = [this] { communicator_.report_progress(); },
-      .timeout_seconds = loading_.timeout_seconds};
-  loader_.emplace(dataset_, transform_, evaluation_batches(sampler), options);
+  loader_.start(0);
   bad_.clear();
   LossSums mine;
   while (!stop()) {
-    const Batch* batch = loader_->next();
-    if (batch == nullptr) {
-      loader_.reset();
-      return mine;
-    }
+    const Batch* batch = loader_.next();
+    if (batch == nullptr) return mine;
     bad_.insert(bad_.end(), batch->bad.begin(), batch->bad.end());
     if (batch->valid == 0) continue;
     const EvaluationInput::View view = input_->put(*batch);
     // Waits for the device, so that the batch may go.
     mine += plan_->forward(view.images, {view.labels}, batch->valid);
   }
-  loader_.reset();
+  loader_.stop();
   return std::nullopt;
 }
 

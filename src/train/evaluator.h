@@ -63,6 +63,7 @@ class Evaluator {
   /// A device's memory for the images, spare memory where that suffices.
   Arena make_image_memory(const EvaluatorOptions& options);
   std::unique_ptr<EvaluationInput> make_input();
+  DataLoader::Options loader_options(const EvaluationLoading& loading);
   /// This rank's share; nothing where `stop` came before its end.
   std::optional<LossSums> run_share(const std::function<bool()>& stop);
 
@@ -75,8 +76,7 @@ class Evaluator {
   Arena image_memory_;           // a device's
   std::unique_ptr<StepPlan> plan_;
   std::unique_ptr<EvaluationInput> input_;
-  EvaluationLoading loading_;
-  std::optional<DataLoader> loader_;  // outlives what it throws, for it may wait for what hangs
+  DataLoader loader_;  // its memory stays, for to get it takes longer than a small set's evaluation
   std::vector<BadSample> bad_;
 };
 
