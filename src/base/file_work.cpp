@@ -13,7 +13,6 @@
 #include "base/blocked_signals.h"
 #include "base/last_words.h"
 #include "base/process_place.h"
-#include "base/standstill.h"
 
 namespace tandem {
 namespace {
@@ -65,44 +64,57 @@ FileTimeout::FileTimeout(const std::string& message, bool last_words)
     : SystemError(message),
       ends_process_(last_words && leave_last_words(what(), std::chrono::milliseconds(0))) {}
 
-void await_file_work(const FilePatience& patience, const std::function<void()>& work,
-                     const std::function<void()>& meanwhile) {
-  constexpr std::chrono::milliseconds interval(50);
-  const auto files = std::make_shared<FileWork>();
+FileTask::FileTask(std::function<void()> work) : files_(std::make_shared<FileWork>()) {
   // Of its own, since the end of a thread that hangs cannot be waited for.
-  const auto task = std::make_shared<std::packaged_task<void()>>([work, files] {
-    const FileWork::Told told(*files);
-    work();
-  });
-  std::future<void> done = task->get_future();
+  const auto task =
+      std::make_shared<std::packaged_task<void()>>([work = std::move(work), files = files_] {
+        const FileWork::Told told(*files);
+        work();
+      });
+  done_ = task->get_future();
   try {
     const BlockedSignals blocked;
     std::thread([task] { (*task)(); }).detach();
   } catch (const std::system_error&) {
     (*task)();  // no thread can be started: then nobody waits
   }
-  Standstill standstill(Standstill::Clock::now());
-  std::uint64_t before = files->moves();
-  while (done.wait_for(interval) != std::future_status::ready) {
+}
+
+bool FileTask::done() const {
+  return done_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+}
+
+void FileTask::look(const FilePatience& patience) {
+  const double limit = patience.seconds + files_->allowance();
+  const std::uint64_t now = files_->moves();
+  const bool still = std::exchange(moves_, now) == now;
+  const double seconds = standstill_.look(still, Standstill::Clock::now()).count();
+  if (patience.seconds == 0.0 || seconds < limit || done()) return;
+  const FileTimeout error(timeout_text(files_->file(), limit, patience), patience.last_words);
+  // The process ends meanwhile, and until then nothing that `work` uses is given up.
+  if (error.ends_process()) done_.wait();
+  throw error;
+}
+
+void FileTask::wait(const FilePatience& patience, const std::function<void()>& meanwhile) {
+  constexpr std::chrono::milliseconds interval(50);
+  while (done_.wait_for(interval) != std::future_status::ready) {
     try {
       meanwhile();
     } catch (const std::exception& error) {
       // `work` uses what this error takes down.
       leave_last_words_of_step(error.what());
-      done.wait();
+      done_.wait();
       throw;
     }
-    const double limit = patience.seconds + files->allowance();
-    const std::uint64_t now = files->moves();
-    const bool still = std::exchange(before, now) == now;
-    const double seconds = standstill.look(still, Standstill::Clock::now()).count();
-    if (patience.seconds == 0.0 || seconds < limit) continue;
-    const FileTimeout error(timeout_text(files->file(), limit, patience), patience.last_words);
-    // The process ends meanwhile, and until then nothing that `work` uses is given up.
-    if (error.ends_process()) done.wait();
-    throw error;
+    look(patience);
   }
-  done.get();
+  done_.get();
+}
+
+void await_file_work(const FilePatience& patience, const std::function<void()>& work,
+                     const std::function<void()>& meanwhile) {
+  FileTask(work).wait(patience, meanwhile);
 }
 
 }  // namespace tandem

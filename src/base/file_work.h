@@ -1,14 +1,18 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <future>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
 
 #include "base/error.h"
+#include "base/standstill.h"
 
 namespace tandem {
 
@@ -85,12 +89,34 @@ struct FilePatience {
   bool last_words = true;
 };
 
-/// Runs `work` on files on another thread, and `meanwhile` over and over until it is done; what it
-/// throws is thrown here, as is what `meanwhile` throws, once it is done (and left as last words,
-/// for it may never be done). It may take as long as it likes while it tells that something moves.
-/// Where nothing has for too long FileTimeout's last words end the process; where nobody speaks
-/// such, it is thrown, and whoever catches it must keep alive what `work` uses, and end the process
-/// soon.
+/// Work on files on a thread of its own, whose end need not be waited for.
+class FileTask {
+ public:
+  /// Begins. `work` owns what it uses where the task may be given up before its end.
+  explicit FileTask(std::function<void()> work);
+
+  bool done() const;
+  /// Looks whether anything moves; to be called at least ten times a second, for time between looks
+  /// that lie far apart does not count. The work may take as long as it likes while it tells that
+  /// something moves. Where nothing has for too long FileTimeout's last words end the process;
+  /// where nobody speaks such, it is thrown, and whoever catches it must keep alive what `work`
+  /// uses, and end the process soon.
+  void look(const FilePatience& patience);
+  /// Waits for the end, looks, and runs `meanwhile` over and over until then; what `work` throws is
+  /// thrown here, as is what `meanwhile` throws, once the work is done (and left as last words, for
+  /// it may never be done). Called once.
+  void wait(const FilePatience& patience, const std::function<void()>& meanwhile);
+  /// Waits, for so long at most, and leaves what `work` throws to wait().
+  void wait_for(std::chrono::milliseconds longest) const { done_.wait_for(longest); }
+
+ private:
+  std::shared_ptr<FileWork> files_;
+  std::future<void> done_;
+  Standstill standstill_{Standstill::Clock::now()};
+  std::uint64_t moves_ = 0;  ///< at the last look
+};
+
+/// A FileTask that is waited for at once.
 void await_file_work(const FilePatience& patience, const std::function<void()>& work,
                      const std::function<void()>& meanwhile);
 

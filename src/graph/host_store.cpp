@@ -2,10 +2,10 @@
 
 namespace tandem {
 
-HostStore::HostStore(const ParameterStore& store)
+HostStore::HostStore(const ParameterStore& store, HostCopy copy)
     : store_(&store),
-      values_(store.context(), store.all_values()),
-      buffers_(store.context(), store.all_buffers()) {}
+      values_(store.context(), store.all_values(), copy),
+      buffers_(store.context(), store.all_buffers(), copy) {}
 
 Tensor HostStore::value(std::size_t parameter) const {
   const Parameter& found = store_->parameters()[parameter];

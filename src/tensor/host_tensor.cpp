@@ -4,16 +4,16 @@
 
 namespace tandem {
 
-HostTensor::HostTensor(AnyContext& context, const Tensor& tensor)
+HostTensor::HostTensor(AnyContext& context, const Tensor& tensor, HostCopy copy)
     : context_(&context), tensor_(tensor), host_(tensor) {
-  if (is_host(context) || !tensor.defined()) return;
-  copy_.resize(tensor.bytes());
-  copy_to_host(context, tensor.raw(), tensor.bytes(), copy_.data());
-  host_ = Tensor(copy_.data(), tensor.shape(), tensor.dtype());
+  if (!tensor.defined() || (is_host(context) && copy == HostCopy::where_needed)) return;
+  copy_ = std::make_unique_for_overwrite<std::byte[]>(tensor.bytes());
+  copy_to_host(context, tensor.raw(), tensor.bytes(), copy_.get());
+  host_ = Tensor(copy_.get(), tensor.shape(), tensor.dtype());
 }
 
 void HostTensor::write_back() {
-  if (!copy_.empty()) copy_to_device(*context_, copy_.data(), copy_.size(), tensor_.raw());
+  if (copy_) copy_to_device(*context_, copy_.get(), tensor_.bytes(), tensor_.raw());
 }
 
 }  // namespace tandem

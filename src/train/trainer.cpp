@@ -11,7 +11,6 @@
 #include <new>
 #include <optional>
 #include <string_view>
-#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -33,6 +32,7 @@
 #include "train/record/run_description.h"
 #include "train/record/run_lock.h"
 #include "train/record/run_record.h"
+#include "train/record/step_tally.h"
 #include "train/run_parts.h"
 #include "train/step/non_finite.h"
 #include "train/stop_signal.h"
@@ -172,11 +172,11 @@ class Trainer::Run {
     trains_ = true;
     parts_.heartbeat.begin_phase(heartbeat_advice);
     loader_.start(sampler_.ordinal(position_.epoch(), position_.step_in_epoch()));
-    started_ = Clock::now();
     gpu_use_.begin();
-    begin_interval();
+    tally_.begin(position_.step);
     bool stop = evaluation_is_pending() && end_epoch(false);
     while (!stop && position_.step < total && !early_stop_.due()) stop = run_step(total);
+    finish_checkpoint();
     if (stop) {
       record(
           [&](RunRecord& run) { run.end(RunEnding::stopped, position_.step, total, who_stops()); });
@@ -224,24 +224,9 @@ class Trainer::Run {
     replica_.broadcast_from_root();
   }
 
-  /// What of the position is not in the run file, rank 0's to all ranks; last, since opening the
-  /// folder of checkpoints may forget the best one.
+  /// Last, since opening the folder of checkpoints may forget the best one.
   void share_position() {
-    struct Reached {
-      std::int64_t step, batches, evaluated_step, best_step;
-      double best_top1;
-      EarlyStopState early_stop;
-    };
-    static_assert(std::is_trivially_copyable_v<Reached>);
-    Reached reached{position_.step,      position_.batches,   position_.evaluated_step,
-                    position_.best_step, position_.best_top1, position_.early_stop};
-    communicator_.broadcast(Tensor(&reached, {sizeof(Reached)}, DType::u8), 0);
-    position_.step = reached.step;
-    position_.batches = reached.batches;
-    position_.evaluated_step = reached.evaluated_step;
-    position_.best_step = reached.best_step;
-    position_.best_top1 = reached.best_top1;
-    position_.early_stop = reached.early_stop;
+    share_reached(position_, communicator_);
     replica_.optimizer().set_steps_taken(position_.step);
     early_stop_.restore(position_.early_stop);
   }
@@ -266,19 +251,17 @@ class Trainer::Run {
     record([&](RunRecord& run) { run.start(start_record(description)); });
   }
 
-  void begin_interval() {
-    interval_ = {};
-    interval_start_ = Clock::now();
-    wait_before_ = loader_.wait_seconds();
+  /// Of the step after `steps` ones.
+  double learning_rate(std::int64_t steps) const {
+    return learning_rate_at(
+        config_.schedule,
+        {.steps_per_epoch = position_.steps_per_epoch, .total_steps = scheduled_steps()},
+        config_.optimizer.learning_rate, steps);
   }
 
   /// Returns whether the run is to stop here.
   bool run_step(std::int64_t total) {
     own_report().set_step(position_.step + 1);
-    const double rate = learning_rate_at(
-        config_.schedule,
-        {.steps_per_epoch = position_.steps_per_epoch, .total_steps = scheduled_steps()},
-        config_.optimizer.learning_rate, position_.step);
     StepResult result = replica_.step(
         [this]() -> const Batch& {
           const Batch* batch = loader_.next();
@@ -286,30 +269,36 @@ class Trainer::Run {
           bad_samples_.add(batch->bad);
           return *batch;
         },
-        static_cast<float>(rate), signal_.requested());
+        static_cast<float>(learning_rate(position_.step)), signal_.requested());
     ++position_.step;
     position_.batches += config_.accumulate;
     const bool epoch_done = position_.step_in_epoch() == 0 || position_.step == total;
     const bool check_due = config_.check_every > 0 && position_.step % config_.check_every == 0;
     bool save_due =
         config_.checkpoint_every_steps > 0 && position_.step % config_.checkpoint_every_steps == 0;
-    const bool log_due = epoch_done || save_due || position_.step % config_.log_every == 0;
-    if (result.stop || check_due || log_due) result += replica_.settle();
-    require_finite_loss(result);
+    count(result);
+    if (result.stop || check_due || save_due || epoch_done) {
+      const StepResult rest = replica_.settle();
+      count(rest);
+      result.stop |= rest.stop;
+    }
+    say_how_to_go_on([this] { checkpoints_.look(patience()); });
     save_due |= result.stop;
-    interval_.sums += result.sums;
-    interval_.exposed_communication_seconds += result.exposed_seconds;
-    ++interval_.steps;
-    if (result.gradient_norm) interval_.gradient_norm = result.gradient_norm;
-    epoch_sums_ += result.sums;
     show_progress(total, epoch_done);
     // Before a checkpoint too, so that the records of a resumed run begin where those before end.
-    if (log_due || save_due) log_interval(rate);
+    if ((epoch_done || save_due) && !tally_.interval_is_empty()) log_interval();
     if (check_due) replica_.check_bits();
     if (epoch_done || save_due) record_bad_samples();
     if (epoch_done) return end_epoch(result.stop, save_due);
     if (save_due) pause_training([this] { save(); });
     return result.stop;
+  }
+
+  /// What steps did, which is recorded as soon as a device tells: it goes on meanwhile.
+  void count(const StepResult& result) {
+    require_finite_loss(result);
+    tally_.add(result);
+    if (result.steps > 0 && tally_.step() % config_.log_every == 0) log_interval();
   }
 
   void require_finite_loss(const StepResult& result) {
@@ -321,27 +310,31 @@ class Trainer::Run {
   /// The epoch, counted from 1, that the last step belonged to.
   std::int64_t epoch_number() const { return (position_.step - 1) / position_.steps_per_epoch + 1; }
 
-  void log_interval(double rate) {
-    require_finite_weights();
-    interval_.seconds = seconds_since(interval_start_);
-    interval_.data_wait_seconds = loader_.wait_seconds() - wait_before_;
-    interval_.gpu = gpu_use_.end(interval_.sums.samples);
-    record([&](RunRecord& run) { run.train(epoch_number(), position_.step, interval_, rate); });
-    begin_interval();
+  void log_interval() {
+    const std::int64_t step = tally_.step();
+    // To look at them takes waiting for the step that is under way.
+    if (step == position_.step) require_finite_weights();
+    Interval interval = tally_.take_interval();
+    interval.gpu = gpu_use_.end(interval.sums.samples);
+    record([&](RunRecord& run) {
+      run.train((step - 1) / position_.steps_per_epoch + 1, step, interval,
+                learning_rate(step - 1));
+    });
   }
 
   void show_progress(std::int64_t total, bool epoch_done) {
-    if (epoch_sums_.samples == 0) return;  // the first step is under way still
-    const auto samples = static_cast<double>(epoch_sums_.samples);
-    const double elapsed = seconds_since(started_) - paused_seconds_;
+    const LossSums& sums = tally_.epoch_sums();
+    if (sums.samples == 0) return;  // the first step is under way still
+    const auto samples = static_cast<double>(sums.samples);
+    const double elapsed = tally_.training_seconds();
     const auto done = static_cast<double>(position_.step - first_step_);
     const ProgressState state{
         .epoch = epoch_number(),
         .epochs = config_.epochs,
         .step = (position_.step - 1) % position_.steps_per_epoch + 1,
         .steps = position_.steps_per_epoch,
-        .loss = epoch_sums_.loss / samples,
-        .top1 = static_cast<double>(epoch_sums_.top1) / samples,
+        .loss = sums.loss / samples,
+        .top1 = static_cast<double>(sums.top1) / samples,
         .images_per_second = done * static_cast<double>(config_.global_batch) / elapsed,
         .eta_seconds = static_cast<double>(total - position_.step) * elapsed / done};
     record_->progress(state, epoch_done);
@@ -361,9 +354,8 @@ class Trainer::Run {
     const Clock::time_point start = Clock::now();
     work();
     const double seconds = seconds_since(start);
-    paused_seconds_ += seconds;
     gpu_use_.paused(seconds);
-    begin_interval();
+    tally_.pause(seconds);
   }
 
   /// Returns whether the run is to stop here: it was asked to before, or during the evaluation.
@@ -381,7 +373,7 @@ class Trainer::Run {
       // Once more, so that who resumes here knows of the evaluation.
       if (best || !saves_first) save(best.value_or(false));
     });
-    epoch_sums_ = {};
+    tally_.end_epoch();
     return stop;
   }
 
@@ -397,7 +389,8 @@ class Trainer::Run {
     if (!config_.data.skip_bad_samples) return;
     const BadSamples::Counts counts = bad_samples_.gather();
     if (counts.skipped == 0 || !speaks()) return;
-    write_or_say_how_to_go_on([&] { bad_samples_.write(); });
+    say_how_to_go_on(
+        [&] { run_announced(communicator_, patience(), [&] { bad_samples_.write(); }); });
     record([&](RunRecord& run) {
       run.bad_samples(epoch_number(), position_.step, counts.skipped, counts.distinct);
     });
@@ -438,13 +431,23 @@ class Trainer::Run {
   void save(bool best = false) {
     replica_.gather_shares();
     require_finite_weights();
-    if (speaks()) write_or_say_how_to_go_on([&] { checkpoints_.save(replica_, position_, best); });
+    if (speaks()) {
+      finish_checkpoint();
+      run_announced(communicator_, [&] { checkpoints_.begin(replica_, position_, best); });
+    }
     saved_ = Clock::now();
   }
 
-  void write_or_say_how_to_go_on(const std::function<void()>& write) {
+  /// Waits for the checkpoint that is being written, if there is one.
+  void finish_checkpoint() {
+    say_how_to_go_on(
+        [this] { checkpoints_.wait(patience(), [this] { communicator_.report_progress(); }); });
+  }
+
+  template <typename Write>
+  void say_how_to_go_on(const Write& write) {
     try {
-      run_announced(communicator_, patience(), write);
+      write();
     } catch (const FileTimeout&) {
       throw;  // it says what to do, and checkpoints lie where nothing answers
     } catch (const SystemError& error) {
@@ -469,16 +472,11 @@ class Trainer::Run {
   TrainingPosition position_;
   std::optional<RunRecord> record_;
 
-  Clock::time_point started_;
   bool trains_ = false;  // there is something to go on with
   std::int64_t first_step_ = 0;
   double evaluation_seconds_ = std::numeric_limits<double>::infinity();  // of the last one
   Clock::time_point saved_ = Clock::now();
-  double paused_seconds_ = 0.0;  // ends of epochs and checkpoints: not part of the training rate
-  LossSums epoch_sums_;
-  Interval interval_;
-  Clock::time_point interval_start_;
-  double wait_before_ = 0.0;
+  StepTally tally_{[this] { return loader_.wait_seconds(); }};
 };
 
 Trainer::Trainer(const RunConfig& config, const RunPlace& place, Communicator& communicator) {

@@ -181,6 +181,11 @@ TEST_F(Standing, ACheckpointThatTheDiskDoesNotTakeEndsTheJob) {
               "disk or the network that it lies on, or raise checkpoint.timeout_seconds " +
                   place(0) + ", step [0-9]+\\); go on with --resume once it answers");
   for (const pid_t process : processes) expect_gone(process);
+  // Training had gone on, for it waits only where the next one is due.
+  std::smatch steps;
+  ASSERT_TRUE(std::regex_search(outcome.err, steps, std::regex("step-([0-9]+).*, step ([0-9]+)")))
+      << outcome.err;
+  EXPECT_EQ(std::stoi(steps[2]), std::stoi(steps[1]) + 50);
 }
 
 class WeightsThatHang : public Standing {

@@ -6,15 +6,11 @@
 #include <limits>
 
 #include "base/error.h"
-#include "data/data_config.h"
-#include "graph/model_file.h"
-#include "parallel/self_communicator.h"
 #include "support/message.h"
 #include "train/checkpoints/model_weights.h"
 #include "train/checkpoints/safetensors.h"
 #include "train/scratch.h"
-#include "train/small_run.h"
-#include "train/step/replica.h"
+#include "train/trained.h"
 
 namespace tandem {
 namespace {
@@ -25,55 +21,9 @@ constexpr const char* other_recipe =
     "train.freeze or the optimizer's settings are not the checkpoint's; resume with the same, or "
     "start a new run with train.init";
 
-/// A replica with weights, running statistics and momentum that no initialisation gives.
-struct Trained {
-  RunConfig config;
-  AnyContext context{CpuContext(1)};
-  SelfCommunicator self;
-  Replica replica;
-
-  explicit Trained(std::uint64_t seed, const std::string& optimizer = "lr = 0.05\nmomentum = 0.9\n",
-                   const std::string& model = "resnet8", const std::string& more = {})
-      : config(small_run(more, optimizer)),
-        replica(config, load_model(find_model(model), {.classes = 4, .channels = 1, .size = 8}), 4,
-                context, self) {
-    RandomStream random(seed, 0);
-    for (Tensor tensor : tensors()) {
-      for (float& value : tensor.span<float>()) value = random.uniform(-1.0F, 1.0F);
-    }
-  }
-
-  /// Parameters, buffers and optimizer state, one by one: the gaps of an arena are nobody's.
-  std::vector<Tensor> tensors() {
-    std::vector<Tensor> all;
-    ParameterStore& store = replica.store();
-    for (std::size_t i = 0; i < store.parameters().size(); ++i) all.push_back(store.value(i));
-    for (std::size_t i = 0; i < store.buffers().size(); ++i) all.push_back(store.buffer(i));
-    for (const OptimizerState& state : replica.optimizer().state()) {
-      for (const Parameter& parameter : store.trained()) {
-        all.emplace_back(state.tensor.data<float>() + parameter.offset, parameter.shape);
-      }
-    }
-    return all;
-  }
-};
-
-const TrainingPosition position{.step = 7,
-                                .steps_per_epoch = 5,
-                                .batches = 28,
-                                .best_top1 = 0.1 + 0.2,  // no short decimal
-                                .best_step = 4,
-                                .evaluated_step = 5,
-                                .seed = 18446744073709551615U,
-                                .global_batch = 16,
-                                .samples = 83,
-                                .classes = 0x12,
-                                .labels = 18446744073709551615U,
-                                .model = "resnet8"};
-
 TEST_F(Checkpoint, ComesBackBitEqual) {
   Trained saved(11);
-  save_checkpoint(path("c"), saved.replica.store(), saved.replica.optimizer(), position);
+  CheckpointImage(saved.replica.store(), saved.replica.optimizer(), position).write(path("c"));
   Trained loaded(12);
   const TrainingPosition found =
       load_checkpoint(path("c"), loaded.replica.store(), loaded.replica.optimizer(), position);
@@ -93,13 +43,26 @@ TEST_F(Checkpoint, ComesBackBitEqual) {
     EXPECT_EQ(std::memcmp(a[i].raw(), b[i].raw(), a[i].bytes()), 0) << i;
   }
   // And what was loaded is saved as the same bytes.
-  save_checkpoint(path("d"), loaded.replica.store(), loaded.replica.optimizer(), found);
+  CheckpointImage(loaded.replica.store(), loaded.replica.optimizer(), found).write(path("d"));
   EXPECT_EQ(get(path("c")), get(path("d")));
+}
+
+// Training goes on while it is written.
+TEST_F(Checkpoint, IsOfTheMomentAtWhichItWasTaken) {
+  Trained saved(11);
+  WeightAverage* average = saved.replica.average();
+  const CheckpointImage image(saved.replica.store(), saved.replica.optimizer(), position, average);
+  image.write(path("before"));
+  for (Tensor tensor : saved.tensors()) {
+    for (float& value : tensor.span<float>()) value += 1.0F;
+  }
+  image.write(path("after"));
+  EXPECT_EQ(get(path("after")), get(path("before")));
 }
 
 TEST_F(Checkpoint, OfAnotherRunIsRefused) {
   Trained saved(11);
-  save_checkpoint(path("c"), saved.replica.store(), saved.replica.optimizer(), position);
+  CheckpointImage(saved.replica.store(), saved.replica.optimizer(), position).write(path("c"));
   const std::string before = path("c").string() + " was made with ";
   const std::string advice = "; resume with the same, or start a new run with train.init";
   const auto message = [&](const TrainingPosition& expected, Trained& into) {
@@ -141,7 +104,7 @@ TEST_F(Checkpoint, WithoutFingerprintsIsTaken) {
   TrainingPosition older = position;
   older.classes.reset();
   older.labels.reset();
-  save_checkpoint(path("c"), saved.replica.store(), saved.replica.optimizer(), older);
+  CheckpointImage(saved.replica.store(), saved.replica.optimizer(), older).write(path("c"));
   EXPECT_FALSE(SafetensorsFile(path("c")).metadata().contains("labels_fingerprint"));
   const TrainingPosition found =
       load_checkpoint(path("c"), saved.replica.store(), saved.replica.optimizer(), position);
@@ -157,7 +120,8 @@ TEST_F(Checkpoint, KeepsTheAverageAndWhatEarlyStoppingKnows) {
   TrainingPosition stopped = position;
   stopped.early_stop_metric = "loss";
   stopped.early_stop = {.best = 0.1 + 0.2, .best_step = 5, .waited = 2};
-  save_checkpoint(path("c"), saved.replica.store(), saved.replica.optimizer(), stopped, &average);
+  CheckpointImage(saved.replica.store(), saved.replica.optimizer(), stopped, &average)
+      .write(path("c"));
   Trained loaded(12);
   WeightAverage other(loaded.replica.graph(), loaded.context, {}, {.decay = 0.5});
   const auto load = [&](const char* file, const TrainingPosition& expected) {
@@ -178,7 +142,7 @@ TEST_F(Checkpoint, KeepsTheAverageAndWhatEarlyStoppingKnows) {
   // Of another metric it starts anew.
   EXPECT_EQ(load("c", position).early_stop, EarlyStopState());
   // A checkpoint without an average starts one from its weights.
-  save_checkpoint(path("d"), saved.replica.store(), saved.replica.optimizer(), position);
+  CheckpointImage(saved.replica.store(), saved.replica.optimizer(), position).write(path("d"));
   load("d", position);
   EXPECT_TRUE(same(saved.replica.store(), other.store()));
 }
@@ -188,7 +152,7 @@ TEST_F(Checkpoint, KeepsTheLossScale) {
   const auto reload = [&](const std::optional<LossScale>& scale) {
     TrainingPosition scaled = position;
     scaled.loss_scale = scale;
-    save_checkpoint(path("c"), trained.replica.store(), trained.replica.optimizer(), scaled);
+    CheckpointImage(trained.replica.store(), trained.replica.optimizer(), scaled).write(path("c"));
     return load_checkpoint(path("c"), trained.replica.store(), trained.replica.optimizer(),
                            position)
         .loss_scale;
@@ -211,7 +175,7 @@ TEST_F(Checkpoint, RefusesAnImpossibleLossScale) {
         LossScale{.good_steps = 2000}, LossScale{.overflows = -1}}) {
     TrainingPosition scaled = position;
     scaled.loss_scale = scale;
-    save_checkpoint(path("c"), trained.replica.store(), trained.replica.optimizer(), scaled);
+    CheckpointImage(trained.replica.store(), trained.replica.optimizer(), scaled).write(path("c"));
     const std::string message = message_of<InputError>([&] {
       load_checkpoint(path("c"), trained.replica.store(), trained.replica.optimizer(), position);
     });
@@ -222,7 +186,7 @@ TEST_F(Checkpoint, RefusesAnImpossibleLossScale) {
 // What was written before there was early stopping has none of its keys.
 TEST_F(Checkpoint, OfAnOlderFormatLoads) {
   Trained saved(11);
-  save_checkpoint(path("c"), saved.replica.store(), saved.replica.optimizer(), position);
+  CheckpointImage(saved.replica.store(), saved.replica.optimizer(), position).write(path("c"));
   const SafetensorsFile file(path("c"));
   SafetensorsMetadata metadata = file.metadata();
   std::erase_if(metadata, [](const auto& entry) {
@@ -239,7 +203,7 @@ TEST_F(Checkpoint, OfAnOlderFormatLoads) {
 
 TEST_F(Checkpoint, WithAnotherOptimizersStateIsRefused) {
   Trained plain(11, "lr = 0.05\n");
-  save_checkpoint(path("c"), plain.replica.store(), plain.replica.optimizer(), position);
+  CheckpointImage(plain.replica.store(), plain.replica.optimizer(), position).write(path("c"));
   Trained momentum(12);
   const std::string message = message_of<InputError>([&] {
     load_checkpoint(path("c"), momentum.replica.store(), momentum.replica.optimizer(), position);
@@ -253,7 +217,7 @@ TEST_F(Checkpoint, OfOtherTrainedParametersIsRefused) {
   Trained whole(11);
   Trained frozen(12, recipe, "resnet8", "freeze = [\"layer1\", \"layer2\"]\n");
   const auto message = [&](Trained& saved, Trained& into) {
-    save_checkpoint(path("c"), saved.replica.store(), saved.replica.optimizer(), position);
+    CheckpointImage(saved.replica.store(), saved.replica.optimizer(), position).write(path("c"));
     return message_of<InputError>([&] {
       load_checkpoint(path("c"), into.replica.store(), into.replica.optimizer(), position);
     });

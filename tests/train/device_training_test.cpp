@@ -164,14 +164,15 @@ class DeviceResume : public ScratchTest {
     EXPECT_TRUE(whole.run(steps));
 
     const RunPlace place{.folder = path(name), .resume = true, .resume_from = {}};
-    const RunCheckpoints checkpoints(place, config);
+    RunCheckpoints checkpoints(place, config);
     SmallTraining first(config, gpu);
     if (scale) first.replica().set_loss_scale(*scale);
     EXPECT_TRUE(first.run(stop));
     TrainingPosition position = first.position();
     position.step = stop;
     checkpoints.open(position);
-    checkpoints.save(first.replica(), position, false);
+    checkpoints.begin(first.replica(), position, false);
+    checkpoints.wait({}, [] {});
 
     SmallTraining second(config, gpu);
     EXPECT_EQ(checkpoints.start(second.replica(), second.position()).step, stop);

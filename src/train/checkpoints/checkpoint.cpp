@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <cstring>
-#include <deque>
 #include <optional>
 #include <set>
 
@@ -45,8 +44,8 @@ std::int64_t count(const SafetensorsFile& file, const std::string& key) {
 }
 
 /// The optimizer's state by parameter, so that a checkpoint does not depend on the arena's layout.
-std::string state_name(const OptimizerState& state, const Parameter& parameter) {
-  return fmt::format("{}{}.{}", optimizer_prefix, state.name, parameter.name);
+std::string state_name(std::string_view state, const Parameter& parameter) {
+  return fmt::format("{}{}.{}", optimizer_prefix, state, parameter.name);
 }
 
 float* state_of(const HostTensor& state, const Parameter& parameter) {
@@ -116,7 +115,7 @@ void require_same_trained(const SafetensorsFile& file, const ParameterStore& sto
   std::set<std::string, std::less<>> expected;
   for (const OptimizerState& state : optimizer.state()) {
     for (const Parameter& parameter : store.trained()) {
-      const std::string name = state_name(state, parameter);
+      const std::string name = state_name(state.name, parameter);
       if (file.find(name) == nullptr) {
         input_error("{} has no {} of '{}', which this run trains: {}", file.path().string(),
                     state.name, parameter.name, other_recipe);
@@ -137,7 +136,7 @@ void load_optimizer(const SafetensorsFile& file, const ParameterStore& store,
   for (const OptimizerState& state : optimizer.state()) {
     HostTensor host(store.context(), state.tensor);
     for (const Parameter& parameter : store.trained()) {
-      const NamedTensor& saved = file.at(state_name(state, parameter));
+      const NamedTensor& saved = file.at(state_name(state.name, parameter));
       if (saved.dtype != DType::f32 || saved.shape != parameter.shape) {
         input_error("{}: '{}' is {} {}, expected f32 {}; use a checkpoint of this model",
                     file.path().string(), saved.name, name_of(saved.dtype), saved.shape.text(),
@@ -149,30 +148,7 @@ void load_optimizer(const SafetensorsFile& file, const ParameterStore& store,
   }
 }
 
-}  // namespace
-
-bool has_other_classes(const SafetensorsFile& file, std::uint64_t classes) {
-  return differs(file, classes_key, classes);
-}
-
-void save_checkpoint(const std::filesystem::path& path, const ParameterStore& store,
-                     Optimizer& optimizer, const TrainingPosition& position,
-                     WeightAverage* average) {
-  const WeightsExport weights(store, position.batches);
-  std::vector<NamedTensor> tensors = weights.tensors();
-  std::optional<WeightsExport> averaged;
-  if (average != nullptr) {
-    averaged = WeightsExport::average(average->store());
-    tensors.insert(tensors.end(), averaged->tensors().begin(), averaged->tensors().end());
-  }
-  std::deque<HostTensor> states;
-  for (const OptimizerState& state : optimizer.state()) {
-    const HostTensor& host = states.emplace_back(store.context(), state.tensor);
-    for (const Parameter& parameter : store.trained()) {
-      tensors.push_back(
-          {state_name(state, parameter), DType::f32, parameter.shape, state_of(host, parameter)});
-    }
-  }
+SafetensorsMetadata metadata_of(const TrainingPosition& position, const Optimizer& optimizer) {
   SafetensorsMetadata metadata{
       {"format", std::string(format_name)},
       {"model", position.model},
@@ -198,7 +174,41 @@ void save_checkpoint(const std::filesystem::path& path, const ParameterStore& st
   }
   if (position.classes) metadata[std::string(classes_key)] = hexadecimal(*position.classes);
   if (position.labels) metadata[std::string(labels_key)] = hexadecimal(*position.labels);
-  write_safetensors(path, tensors, metadata, WriteChecksum::yes);
+  return metadata;
+}
+
+}  // namespace
+
+bool has_other_classes(const SafetensorsFile& file, std::uint64_t classes) {
+  return differs(file, classes_key, classes);
+}
+
+CheckpointImage::CheckpointImage(const ParameterStore& store, Optimizer& optimizer,
+                                 const TrainingPosition& position, WeightAverage* average)
+    : weights_(store, HostCopy::always),
+      batches_(position.batches),
+      metadata_(metadata_of(position, optimizer)) {
+  if (average != nullptr) average_.emplace(average->store(), HostCopy::always);
+  for (const OptimizerState& state : optimizer.state()) {
+    states_.push_back({state.name, {store.context(), state.tensor, HostCopy::always}});
+  }
+}
+
+void CheckpointImage::write(const std::filesystem::path& path) const {
+  const WeightsExport weights(weights_, batches_);
+  std::vector<NamedTensor> tensors = weights.tensors();
+  std::optional<WeightsExport> averaged;
+  if (average_) {
+    averaged = WeightsExport::average(*average_);
+    tensors.insert(tensors.end(), averaged->tensors().begin(), averaged->tensors().end());
+  }
+  for (const State& state : states_) {
+    for (const Parameter& parameter : weights_.store().trained()) {
+      tensors.push_back({state_name(state.name, parameter), DType::f32, parameter.shape,
+                         state_of(state.values, parameter)});
+    }
+  }
+  write_safetensors(path, tensors, metadata_, WriteChecksum::yes);
 }
 
 TrainingPosition load_checkpoint(const std::filesystem::path& path, ParameterStore& store,

@@ -76,8 +76,8 @@ struct Target {
 };
 
 /// In the model's order.
-std::vector<Target> targets_of(const ParameterStore& store, const HostStore& host,
-                               const NamePrefixes& skip = {}) {
+std::vector<Target> targets_of(const HostStore& host, const NamePrefixes& skip = {}) {
+  const ParameterStore& store = host.store();
   std::vector<Target> targets;
   for (const std::size_t i : store.model_order()) {
     targets.push_back({store.parameters()[i].name, host.value(i)});
@@ -127,18 +127,21 @@ std::vector<std::string> mismatches(const std::vector<NamedTensor>& tensors,
 
 WeightsExport::WeightsExport(const ParameterStore& store, std::int64_t batches)
     : batches_(batches) {
-  add(store, "");
+  add(own_.emplace(store), "");
 }
 
-WeightsExport WeightsExport::average(const ParameterStore& store) {
+WeightsExport::WeightsExport(const HostStore& host, std::int64_t batches) : batches_(batches) {
+  add(host, "");
+}
+
+WeightsExport WeightsExport::average(const HostStore& host) {
   WeightsExport weights;
-  weights.add(store, std::string(average_prefix));
+  weights.add(host, std::string(average_prefix));
   return weights;
 }
 
-void WeightsExport::add(const ParameterStore& store, const std::string& prefix) {
-  const HostStore& host = stores_.emplace_back(store);
-  for (const Target& target : targets_of(store, host)) {
+void WeightsExport::add(const HostStore& host, const std::string& prefix) {
+  for (const Target& target : targets_of(host)) {
     const Shape& shape = target.tensor.shape();
     const void* data = target.tensor.raw();
     if (shape.rank() == 4) {
@@ -182,7 +185,7 @@ std::int64_t load_weights(const SafetensorsFile& file, ParameterStore& store,
                           const LoadOptions& options) {
   const std::vector<NamedTensor> tensors = weights_of(file, options.which);
   HostStore host(store);
-  const std::vector<Target> targets = targets_of(store, host, options.skip);
+  const std::vector<Target> targets = targets_of(host, options.skip);
   std::vector<std::string> wrong = mismatches(tensors, targets, options.skip);
   if (!wrong.empty()) {
     constexpr std::size_t shown = 5;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,16 +22,17 @@ class WeightsExport {
  public:
   /// `batches` becomes every normalisation's num_batches_tracked.
   WeightsExport(const ParameterStore& store, std::int64_t batches);
+  WeightsExport(const HostStore& host, std::int64_t batches);
   /// The weights' moving average as it lies in a checkpoint, beside the trained weights: its names
   /// begin with "ema.".
-  static WeightsExport average(const ParameterStore& store);
+  static WeightsExport average(const HostStore& host);
   const std::vector<NamedTensor>& tensors() const { return tensors_; }
 
  private:
   WeightsExport() = default;
-  void add(const ParameterStore& store, const std::string& prefix);
+  void add(const HostStore& host, const std::string& prefix);
 
-  std::vector<HostStore> stores_;
+  std::optional<HostStore> own_;
   std::vector<NamedTensor> tensors_;
   std::deque<std::vector<float>> copies_;
   std::int64_t batches_ = 0;

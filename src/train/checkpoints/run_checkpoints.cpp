@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -19,6 +22,9 @@ namespace tandem {
 namespace fs = std::filesystem;
 
 namespace {
+
+/// For what is being written where the run ends by an error, whose cause may be the disk.
+constexpr std::chrono::seconds last_patience(5);
 
 constexpr std::string_view resume_advice =
     "give a checkpoint or the folder of a run that has one, or leave --resume out to start anew";
@@ -52,6 +58,10 @@ void require_resumable(const RunPlace& place) {
 
 RunCheckpoints::RunCheckpoints(const RunPlace& place, const RunConfig& config)
     : place_(place), config_(config), store_(place.folder / "checkpoints") {}
+
+RunCheckpoints::~RunCheckpoints() {
+  if (writing_) writing_->wait_for(last_patience);
+}
 
 fs::path RunCheckpoints::to_resume() const {
   const bool named = !place_.resume_from.empty();
@@ -130,12 +140,33 @@ void RunCheckpoints::restore_best(const TrainingPosition& position) const {
   store_.set_best(code ? best : file);
 }
 
-void RunCheckpoints::save(Replica& replica, TrainingPosition position, bool best) const {
+void RunCheckpoints::begin(Replica& replica, TrainingPosition position, bool best) {
+  TANDEM_CHECK(!writing_, "a checkpoint is begun while another is being written");
   position.loss_scale = replica.loss_scale();
-  const fs::path path = store_.path_for_step(position.step);
-  save_checkpoint(path, replica.store(), replica.optimizer(), position, replica.average());
-  if (best) store_.set_best(path);
-  store_.keep_last(config_.checkpoint_keep);
+  auto image = std::make_shared<const CheckpointImage>(replica.store(), replica.optimizer(),
+                                                       position, replica.average());
+  // Whatever it uses is its own, for a disk that hangs may keep it beyond the run's end.
+  writing_.emplace([image = std::move(image), store = store_, step = position.step, best,
+                    keep = config_.checkpoint_keep]() mutable {
+    const fs::path path = store.path_for_step(step);
+    image->write(path);
+    image.reset();  // here, for it takes milliseconds
+    if (best) store.set_best(path);
+    store.keep_last(keep);
+  });
+}
+
+void RunCheckpoints::look(const FilePatience& patience) {
+  if (!writing_) return;
+  if (writing_->done()) return wait(patience, [] {});
+  writing_->look(patience);
+}
+
+void RunCheckpoints::wait(const FilePatience& patience, const std::function<void()>& meanwhile) {
+  if (!writing_) return;
+  FileTask task = std::move(*writing_);
+  writing_.reset();
+  task.wait(patience, meanwhile);
 }
 
 std::string RunCheckpoints::way_on() const {
@@ -150,6 +181,7 @@ std::string RunCheckpoints::way_on() const {
 }
 
 std::string RunCheckpoints::newest_hint() const {
+  if (writing_) writing_->wait_for(last_patience);
   const std::vector<StepCheckpoint> saved = store_.list();
   return saved.empty() ? ""
                        : fmt::format("; the last checkpoint is {}", saved.back().path.string());

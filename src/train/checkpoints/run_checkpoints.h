@@ -1,8 +1,11 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <string>
 
+#include "base/file_work.h"
 #include "train/checkpoints/checkpoint.h"
 #include "train/checkpoints/checkpoint_store.h"
 #include "train/run_config.h"
@@ -30,10 +33,14 @@ void require_fresh_folder(const RunPlace& place);
 void require_resumable(const RunPlace& place);
 
 /// What rank 0 does with files of weights in a run: the start from a checkpoint or from
-/// train.init, and the checkpoints that the run writes.
+/// train.init, and the checkpoints that the run writes, one at a time and beside its steps.
 class RunCheckpoints {
  public:
   RunCheckpoints(const RunPlace& place, const RunConfig& config);
+  /// Waits some seconds for what is being written; a disk that hangs is given up.
+  ~RunCheckpoints();
+  RunCheckpoints(const RunCheckpoints&) = delete;
+  RunCheckpoints& operator=(const RunCheckpoints&) = delete;
 
   /// Fills the replica with what the run starts from, and returns `fresh` moved to there. Throws
   /// InputError where there is nothing to resume, or where a file is of another model or run.
@@ -44,11 +51,18 @@ class RunCheckpoints {
   /// checkpoint is gone.
   void open(TrainingPosition& position) const;
 
-  /// Writes a checkpoint, to be called with finite weights alone. Throws InputError where that
-  /// fails.
-  void save(Replica& replica, TrainingPosition position, bool best) const;
+  /// Copies what a checkpoint holds, and has another thread write it. To be called with finite
+  /// weights alone, once the one before has been waited for.
+  void begin(Replica& replica, TrainingPosition position, bool best);
+  /// Looks, as FileTask::look() does, at the one that is being written, if there is one, and throws
+  /// what writing it threw: SystemError where a disk is full, for one.
+  void look(const FilePatience& patience);
+  /// Waits for it instead.
+  void wait(const FilePatience& patience, const std::function<void()>& meanwhile);
+
   /// How a run that failed goes on once the cause is mended: with --resume where the folder holds a
-  /// checkpoint, else from the start; both where the folder cannot be listed. For messages.
+  /// checkpoint, else from the start; both where the folder cannot be listed. For messages, so it
+  /// waits some seconds for one that is being written.
   std::string way_on() const;
   /// "; the last checkpoint is PATH", or nothing.
   std::string newest_hint() const;
@@ -62,6 +76,7 @@ class RunCheckpoints {
   RunPlace place_;
   const RunConfig& config_;
   CheckpointStore store_;
+  std::optional<FileTask> writing_;
 };
 
 }  // namespace tandem

@@ -131,7 +131,8 @@ class CapturedStep final : public StepRunner {
     const StepFound& found = mailbox_.found(steps_ago);
     const StepStatistics& statistics = found.statistics;
     const auto count = [&](int i) { return static_cast<std::int64_t>(statistics.sums[i]); };
-    StepResult result{.sums = {.loss = static_cast<double>(statistics.sums[0]),
+    StepResult result{.steps = 1,
+                      .sums = {.loss = static_cast<double>(statistics.sums[0]),
                                .samples = count(1),
                                .top1 = count(2),
                                .top5 = count(3)},

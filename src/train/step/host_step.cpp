@@ -124,7 +124,8 @@ class HostStep final : public StepRunner {
 
   StepResult result(std::optional<double> norm) {
     const auto count = [&](std::size_t i) { return static_cast<std::int64_t>(statistics_[i]); };
-    return {.sums = {.loss = static_cast<double>(statistics_[0]),
+    return {.steps = 1,
+            .sums = {.loss = static_cast<double>(statistics_[0]),
                      .samples = count(1),
                      .top1 = count(2),
                      .top5 = count(3)},
@@ -160,6 +161,7 @@ class HostStep final : public StepRunner {
 }  // namespace
 
 StepResult& StepResult::operator+=(const StepResult& later) {
+  steps += later.steps;
   sums += later.sums;
   stop = stop || later.stop;
   if (later.gradient_norm) gradient_norm = later.gradient_norm;

@@ -26,6 +26,7 @@ constexpr std::string_view statistics_label = "the step's statistics";
 
 /// What optimizer steps did, over all ranks and micro-batches.
 struct StepResult {
+  std::int64_t steps = 0;  ///< so many
   LossSums sums;
   bool stop = false;  ///< some rank asked to stop
   /// Of the mean gradient before it was clipped; absent where nothing is clipped.

@@ -1,0 +1,127 @@
+#include "train/checkpoints/run_checkpoints.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "base/error.h"
+#include "support/message.h"
+#include "train/scratch.h"
+#include "train/trained.h"
+
+// Checkpoints that are written while training goes on.
+
+namespace tandem {
+namespace {
+
+class RunCheckpointsTest : public ScratchTest {
+ protected:
+  RunCheckpointsTest() { store_.create_folder(); }
+
+  void begin(std::int64_t step, bool best = false) {
+    TrainingPosition reached = position;
+    reached.step = step;
+    checkpoints_.begin(trained_.replica, reached, best);
+  }
+  void wait() {
+    checkpoints_.wait({}, [] {});
+  }
+
+  /// Has the disk keep the checkpoint of `step` until answer().
+  void keep_silent(std::int64_t step) {
+    silent_ = store_.path_for_step(step).string() + ".tmp." + std::to_string(::getpid());
+    ASSERT_EQ(::mkfifo(silent_.c_str(), 0600), 0);
+  }
+  /// Takes what is written, which then cannot be made durable.
+  void answer() const {
+    const int file = ::open(silent_.c_str(), O_RDONLY | O_CLOEXEC);
+    ASSERT_GE(file, 0);
+    std::array<char, 65536> bytes{};
+    while (::read(file, bytes.data(), bytes.size()) > 0) continue;
+    ::close(file);
+  }
+
+  /// Looks, as training does in each step, until that throws.
+  template <typename Exception>
+  std::string told(const FilePatience& patience) {
+    return message_of<Exception>([&] {
+      const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      while (std::chrono::steady_clock::now() < end) {
+        checkpoints_.look(patience);
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
+    });
+  }
+
+  RunConfig config_ = [] {
+    RunConfig config = small_run();
+    config.checkpoint_keep = 2;
+    return config;
+  }();
+  CheckpointStore store_{path("run") / "checkpoints"};
+  Trained trained_{11};
+  RunCheckpoints checkpoints_{{.folder = path("run"), .resume = false, .resume_from = {}}, config_};
+  std::string silent_;
+};
+
+TEST_F(RunCheckpointsTest, AreWrittenOneAfterTheOther) {
+  wait();  // for nothing
+  for (const std::int64_t step : {1, 2, 3}) {
+    begin(step, step == 2);
+    wait();
+    EXPECT_EQ(store_.newest()->step, step);
+  }
+  EXPECT_EQ(store_.list().size(), 2U);
+  EXPECT_EQ(store_.best_step(), 2);
+}
+
+TEST_F(RunCheckpointsTest, TheWayOnKnowsTheOneThatIsBeingWritten) {
+  begin(7);
+  EXPECT_EQ(checkpoints_.way_on(),
+            "go on with --resume; the last checkpoint is " + store_.path_for_step(7).string());
+  wait();
+}
+
+TEST_F(RunCheckpointsTest, TrainingGoesOnMeanwhile) {
+  keep_silent(7);
+  begin(7);
+  for (int step = 0; step < 10; ++step) checkpoints_.look({});
+  EXPECT_TRUE(store_.list().empty());
+  answer();
+  EXPECT_EQ(message_of<SystemError>([this] { wait(); }),
+            "cannot sync '" + store_.path_for_step(7).string() + "': Invalid argument");
+  begin(8);  // which has another name
+  wait();
+  EXPECT_EQ(store_.newest()->step, 8);
+}
+
+TEST_F(RunCheckpointsTest, AFailureIsToldInTheNextStep) {
+  keep_silent(7);
+  begin(7);
+  answer();
+  EXPECT_EQ(told<SystemError>({}),
+            "cannot sync '" + store_.path_for_step(7).string() + "': Invalid argument");
+  checkpoints_.look({});  // once
+}
+
+TEST_F(RunCheckpointsTest, ADiskThatDoesNotAnswerIsToldWhileTrainingGoesOn) {
+  keep_silent(7);
+  begin(7);
+  const std::string message =
+      told<FileTimeout>({.seconds = 0.3, .key = "a.key", .last_words = false});
+  EXPECT_EQ(message.find(store_.path_for_step(7).string() +
+                         ": waited 0.3 s for it; look at the disk or the network that it lies on, "
+                         "or raise a.key ("),
+            0U)
+      << message;
+  answer();
+}
+
+}  // namespace
+}  // namespace tandem
