@@ -96,8 +96,8 @@ class FileTask {
   explicit FileTask(std::function<void()> work);
 
   bool done() const;
-  /// Looks whether anything moves; to be called at least ten times a second, for time between looks
-  /// that lie far apart does not count. The work may take as long as it likes while it tells that
+  /// Looks whether anything moves; of the time between looks that lie over a second apart a second
+  /// counts. The work may take as long as it likes while it tells that
   /// something moves. Where nothing has for too long FileTimeout's last words end the process;
   /// where nobody speaks such, it is thrown, and whoever catches it must keep alive what `work`
   /// uses, and end the process soon.
@@ -112,7 +112,7 @@ class FileTask {
  private:
   std::shared_ptr<FileWork> files_;
   std::future<void> done_;
-  Standstill standstill_{Standstill::Clock::now()};
+  Standstill standstill_{Standstill::Clock::now(), Standstill::Seconds(1.0)};
   std::uint64_t moves_ = 0;  ///< at the last look
 };
 

@@ -5,23 +5,26 @@
 
 namespace tandem {
 
-/// Counts for how long something stands still, by looks at it. Time between two looks that lie far
-/// apart does not count: then this process was stopped too, as a whole job may be.
+/// Counts for how long something stands still, by looks at it. Of the time between two looks that
+/// lie over a second apart little counts, or nothing: this process may have been stopped too, as a
+/// whole job may be.
 class Standstill {
  public:
   using Clock = std::chrono::steady_clock;
   using Seconds = std::chrono::duration<double>;
 
-  explicit Standstill(Clock::time_point now) : last_(now) {}
+  /// `of_long_gap`: what counts of such a time, for who may look as rarely without being stopped.
+  explicit Standstill(Clock::time_point now, Seconds of_long_gap = Seconds::zero())
+      : last_(now), of_long_gap_(of_long_gap) {}
 
-  /// Looks, at least ten times a second; returns the time so far, which begins anew where it moves.
+  /// Looks, best ten times a second; returns the time so far, which begins anew where it moves.
   Seconds look(bool stands_still, Clock::time_point now) {
     const Seconds since = now - last_;
     last_ = now;
     if (!stands_still) {
       total_ = Seconds::zero();
-    } else if (since <= longest_gap) {
-      total_ += since;
+    } else {
+      total_ += since <= longest_gap ? since : of_long_gap_;
     }
     return total_;
   }
@@ -31,6 +34,7 @@ class Standstill {
   static constexpr Seconds longest_gap{1.0};
 
   Clock::time_point last_;
+  Seconds of_long_gap_;
   Seconds total_{0.0};
 };
 

@@ -110,7 +110,10 @@ std::optional<LossSums> Evaluator::run_share(const std::function<bool()>& stop) 
   LossSums mine;
   while (!stop()) {
     const Batch* batch = loader_.next();
-    if (batch == nullptr) return mine;
+    if (batch == nullptr) {
+      loader_.stop();
+      return mine;
+    }
     bad_.insert(bad_.end(), batch->bad.begin(), batch->bad.end());
     if (batch->valid == 0) continue;
     const EvaluationInput::View view = input_->put(*batch);

@@ -303,6 +303,9 @@ class Trainer::Run {
 
   void require_finite_loss(const StepResult& result) {
     if (result.failed_step == 0) return;
+    // The one that is being written is what to go on from, and the first rank to end ends all.
+    finish_checkpoint();
+    communicator_.barrier();
     input_error("the loss is not finite at step {}: {}; lower optimizer.lr or check the data{}",
                 result.failed_step, replica_.explain_non_finite_loss(), checkpoints_.newest_hint());
   }
@@ -433,7 +436,7 @@ class Trainer::Run {
     require_finite_weights();
     if (speaks()) {
       finish_checkpoint();
-      run_announced(communicator_, [&] { checkpoints_.begin(replica_, position_, best); });
+      run_announced(communicator_, {}, [&] { checkpoints_.begin(replica_, position_, best); });
     }
     saved_ = Clock::now();
   }

@@ -22,8 +22,8 @@ struct Ranks {
 
 class RanksWithoutMemory : public RunTest, public testing::WithParamInterface<Ranks> {
  protected:
-  /// Three ranks, with their first checkpoint there. Each evaluation asks for memory on all of
-  /// them.
+  /// Three ranks, with their first checkpoint there. Each epoch asks for memory on all of them: for
+  /// the order of its samples.
   std::unique_ptr<Program> start() const {
     auto program = std::make_unique<Program>(
         Launch{.command = train_command("out", settings(), 3),
@@ -38,7 +38,7 @@ class RanksWithoutMemory : public RunTest, public testing::WithParamInterface<Ra
 
   static std::vector<std::string> settings() {
     return set(GetParam().settings, endless({"train.global_batch=30", "train.eval_every=1",
-                                             "checkpoint.every_steps=20"}));
+                                             "checkpoint.every_steps=20", "data.train_size=3000"}));
   }
 };
 

@@ -104,6 +104,31 @@ TEST_F(ResumeFromOlder, RecordsWhatLongIntervalsHold) {
   EXPECT_TRUE(train_losses(path("out")).contains(14));
 }
 
+// Whatever asks for a record, it is of the steps since the one before.
+TEST_F(ResumeFromOlder, EachRecordIsOfItsOwnSteps) {
+  trained("each", set({}));
+  trained("out", set({"train.log_every=10", "checkpoint.every_steps=7", "parallel.check_every=3"}));
+  const std::vector<Record> each = read_metrics(path("each"), "train");
+  ASSERT_EQ(each.size(), 32U);
+  std::vector<int> steps;
+  int before = 0;
+  for (const Record& record : read_metrics(path("out"), "train")) {
+    const int step = static_cast<int>(record["step"]);
+    steps.push_back(step);
+    const Record& last = each[static_cast<std::size_t>(step) - 1];
+    EXPECT_EQ(last["step"], step);
+    EXPECT_EQ(record["learning_rate"], last["learning_rate"]) << step;
+    EXPECT_EQ(record["epoch"], last["epoch"]) << step;
+    EXPECT_EQ(record["samples"], 32 * (step - before)) << step;
+    double loss = 0.0;
+    for (int i = before; i < step; ++i) loss += each[static_cast<std::size_t>(i)]["loss"];
+    loss /= step - before;
+    EXPECT_NEAR(record["loss"], loss, 1e-6 * loss) << step;
+    before = step;
+  }
+  EXPECT_EQ(steps, (std::vector<int>{7, 8, 10, 14, 16, 20, 21, 24, 28, 30, 32}));
+}
+
 // steps an epoch = checkpoint.every_steps: the epoch's end is such a step too.
 TEST_F(ResumeFromOlder, CountsStepsAtTheEndOfAnEpochToo) {
   trained("out", set({"checkpoint.every_steps=8", "checkpoint.every_epochs=100",

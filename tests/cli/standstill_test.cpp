@@ -177,7 +177,7 @@ TEST_F(Standing, ACheckpointThatTheDiskDoesNotTakeEndsTheJob) {
   hang();
   const Outcome outcome = end_after_fault(*program);
   expect_line(outcome,
-              ".*/checkpoints(/step-[0-9]+\\.safetensors)?: waited 3[.0-9]* s for it; look at the "
+              ".*/checkpoints/step-[0-9]+\\.safetensors: waited 3[.0-9]* s for it; look at the "
               "disk or the network that it lies on, or raise checkpoint.timeout_seconds " +
                   place(0) + ", step [0-9]+\\); go on with --resume once it answers");
   for (const pid_t process : processes) expect_gone(process);
@@ -185,7 +185,8 @@ TEST_F(Standing, ACheckpointThatTheDiskDoesNotTakeEndsTheJob) {
   std::smatch steps;
   ASSERT_TRUE(std::regex_search(outcome.err, steps, std::regex("step-([0-9]+).*, step ([0-9]+)")))
       << outcome.err;
-  EXPECT_EQ(std::stoi(steps[2]), std::stoi(steps[1]) + 50);
+  EXPECT_GT(std::stoi(steps[2]), std::stoi(steps[1]));
+  EXPECT_LE(std::stoi(steps[2]), std::stoi(steps[1]) + 50);
 }
 
 class WeightsThatHang : public Standing {

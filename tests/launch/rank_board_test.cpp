@@ -323,5 +323,17 @@ TEST(Standstill, CountsOnlyWhatItSaw) {
   EXPECT_DOUBLE_EQ(look(true, 60300), 0.1);
 }
 
+// As a step may take, in which nobody looks.
+TEST(Standstill, CountsALittleOfALongGap) {
+  const Standstill::Clock::time_point begin{};
+  Standstill standstill(begin, Standstill::Seconds(1.0));
+  const auto look = [&](bool still, int at) {
+    return standstill.look(still, begin + milliseconds(at)).count();
+  };
+  EXPECT_DOUBLE_EQ(look(true, 600), 0.6);
+  EXPECT_DOUBLE_EQ(look(true, 60000), 1.6);
+  EXPECT_DOUBLE_EQ(look(false, 70000), 0.0);
+}
+
 }  // namespace
 }  // namespace tandem

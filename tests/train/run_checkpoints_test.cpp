@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "support/message.h"
 #include "train/scratch.h"
 #include "train/trained.h"
@@ -25,7 +26,7 @@ class RunCheckpointsTest : public ScratchTest {
   RunCheckpointsTest() { store_.create_folder(); }
 
   void begin(std::int64_t step, bool best = false) {
-    TrainingPosition reached = position;
+    TrainingPosition reached = trained_position;
     reached.step = step;
     checkpoints_.begin(trained_.replica, reached, best);
   }
@@ -81,11 +82,33 @@ TEST_F(RunCheckpointsTest, AreWrittenOneAfterTheOther) {
   EXPECT_EQ(store_.best_step(), 2);
 }
 
-TEST_F(RunCheckpointsTest, TheWayOnKnowsTheOneThatIsBeingWritten) {
+TEST_F(RunCheckpointsTest, OfARunThatEndsByAnErrorIsFinished) {
+  {
+    RunCheckpoints ended({.folder = path("run"), .resume = false, .resume_from = {}}, config_);
+    ended.begin(trained_.replica, trained_position, false);
+  }
+  EXPECT_EQ(store_.newest()->step, trained_position.step);
+}
+
+// The run ended by something else.
+TEST_F(RunCheckpointsTest, AFailureThatNobodyAskedForIsLogged) {
+  open_log_file(path("train.log"));
+  keep_silent(7);
+  {
+    RunCheckpoints ended({.folder = path("run"), .resume = false, .resume_from = {}}, config_);
+    ended.begin(trained_.replica, trained_position, false);
+    answer();
+  }
+  close_log_file();
+  EXPECT_NE(get(path("train.log")).find("cannot sync '" + store_.path_for_step(7).string()),
+            std::string::npos);
+}
+
+TEST_F(RunCheckpointsTest, MessagesDoNotWaitForADiskThatDoesNotAnswer) {
+  keep_silent(7);
   begin(7);
-  EXPECT_EQ(checkpoints_.way_on(),
-            "go on with --resume; the last checkpoint is " + store_.path_for_step(7).string());
-  wait();
+  EXPECT_EQ(checkpoints_.way_on(), "start again: there is no checkpoint yet");
+  answer();
 }
 
 TEST_F(RunCheckpointsTest, TrainingGoesOnMeanwhile) {

@@ -47,17 +47,17 @@ struct Trained {
   }
 };
 
-inline const TrainingPosition position{.step = 7,
-                                       .steps_per_epoch = 5,
-                                       .batches = 28,
-                                       .best_top1 = 0.1 + 0.2,  // no short decimal
-                                       .best_step = 4,
-                                       .evaluated_step = 5,
-                                       .seed = 18446744073709551615U,
-                                       .global_batch = 16,
-                                       .samples = 83,
-                                       .classes = 0x12,
-                                       .labels = 18446744073709551615U,
-                                       .model = "resnet8"};
+inline const TrainingPosition trained_position{.step = 7,
+                                               .steps_per_epoch = 5,
+                                               .batches = 28,
+                                               .best_top1 = 0.1 + 0.2,  // no short decimal
+                                               .best_step = 4,
+                                               .evaluated_step = 5,
+                                               .seed = 18446744073709551615U,
+                                               .global_batch = 16,
+                                               .samples = 83,
+                                               .classes = 0x12,
+                                               .labels = 18446744073709551615U,
+                                               .model = "resnet8"};
 
 }  // namespace tandem

@@ -203,7 +203,7 @@ void CheckpointImage::write(const std::filesystem::path& path) const {
     tensors.insert(tensors.end(), averaged->tensors().begin(), averaged->tensors().end());
   }
   for (const State& state : states_) {
-    for (const Parameter& parameter : weights_.store().trained()) {
+    for (const Parameter& parameter : weights_.trained()) {
       tensors.push_back({state_name(state.name, parameter), DType::f32, parameter.shape,
                          state_of(state.values, parameter)});
     }

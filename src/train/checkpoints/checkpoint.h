@@ -16,8 +16,8 @@
 namespace tandem {
 
 /// What a checkpoint holds, as it is when this is made: weights, optimizer state, position and,
-/// unless null, the weights' moving average. In host memory of its own, so that training can go on
-/// while it is written; the store outlives it.
+/// unless null, the weights' moving average. All in host memory of its own, so that training can go
+/// on, and end, while it is written.
 class CheckpointImage {
  public:
   CheckpointImage(const ParameterStore& store, Optimizer& optimizer,

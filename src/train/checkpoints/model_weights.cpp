@@ -77,13 +77,12 @@ struct Target {
 
 /// In the model's order.
 std::vector<Target> targets_of(const HostStore& host, const NamePrefixes& skip = {}) {
-  const ParameterStore& store = host.store();
   std::vector<Target> targets;
-  for (const std::size_t i : store.model_order()) {
-    targets.push_back({store.parameters()[i].name, host.value(i)});
+  for (const std::size_t i : host.model_order()) {
+    targets.push_back({host.parameters()[i].name, host.value(i)});
   }
-  for (std::size_t i = 0; i < store.buffers().size(); ++i) {
-    targets.push_back({store.buffers()[i].name, host.buffer(i)});
+  for (std::size_t i = 0; i < host.buffers().size(); ++i) {
+    targets.push_back({host.buffers()[i].name, host.buffer(i)});
   }
   std::erase_if(targets, [&](const Target& target) { return skip.match(target.name); });
   return targets;

@@ -23,8 +23,11 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// For what is being written where the run ends by an error, whose cause may be the disk.
-constexpr std::chrono::seconds last_patience(5);
+/// With what is being written where the run ends by an error, whose cause may be the disk: the
+/// others do not wait for this rank for long.
+constexpr std::chrono::seconds last_patience(2);
+/// The same, before a message that names the newest checkpoint: they are told soon.
+constexpr std::chrono::milliseconds hint_patience(100);
 
 constexpr std::string_view resume_advice =
     "give a checkpoint or the folder of a run that has one, or leave --resume out to start anew";
@@ -60,7 +63,15 @@ RunCheckpoints::RunCheckpoints(const RunPlace& place, const RunConfig& config)
     : place_(place), config_(config), store_(place.folder / "checkpoints") {}
 
 RunCheckpoints::~RunCheckpoints() {
-  if (writing_) writing_->wait_for(last_patience);
+  if (!writing_) return;
+  writing_->wait_for(last_patience);
+  if (!writing_->done()) return;
+  try {
+    wait({}, [] {});
+  } catch (const std::exception& error) {
+    // Not what the run ended by, which alone is told.
+    write_log_line(LogPlace::file, LogLevel::warning, error.what());
+  }
 }
 
 fs::path RunCheckpoints::to_resume() const {
@@ -150,7 +161,7 @@ void RunCheckpoints::begin(Replica& replica, TrainingPosition position, bool bes
                     keep = config_.checkpoint_keep]() mutable {
     const fs::path path = store.path_for_step(step);
     image->write(path);
-    image.reset();  // here, for it takes milliseconds
+    image.reset();  // on this thread: to give back so much takes milliseconds
     if (best) store.set_best(path);
     store.keep_last(keep);
   });
@@ -181,7 +192,7 @@ std::string RunCheckpoints::way_on() const {
 }
 
 std::string RunCheckpoints::newest_hint() const {
-  if (writing_) writing_->wait_for(last_patience);
+  if (writing_) writing_->wait_for(hint_patience);
   const std::vector<StepCheckpoint> saved = store_.list();
   return saved.empty() ? ""
                        : fmt::format("; the last checkpoint is {}", saved.back().path.string());

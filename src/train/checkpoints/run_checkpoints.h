@@ -37,7 +37,8 @@ void require_resumable(const RunPlace& place);
 class RunCheckpoints {
  public:
   RunCheckpoints(const RunPlace& place, const RunConfig& config);
-  /// Waits some seconds for what is being written; a disk that hangs is given up.
+  /// Waits two seconds for what is being written, and gives it up. What writing it threw goes to
+  /// the log file.
   ~RunCheckpoints();
   RunCheckpoints(const RunCheckpoints&) = delete;
   RunCheckpoints& operator=(const RunCheckpoints&) = delete;
@@ -61,8 +62,8 @@ class RunCheckpoints {
   void wait(const FilePatience& patience, const std::function<void()>& meanwhile);
 
   /// How a run that failed goes on once the cause is mended: with --resume where the folder holds a
-  /// checkpoint, else from the start; both where the folder cannot be listed. For messages, so it
-  /// waits some seconds for one that is being written.
+  /// checkpoint, else from the start; both where the folder cannot be listed. For messages: one
+  /// that is being written counts if it is whole in a moment.
   std::string way_on() const;
   /// "; the last checkpoint is PATH", or nothing.
   std::string newest_hint() const;
