@@ -286,6 +286,20 @@ TEST_P(FullDisk, WhileACheckpointIsWritten) {
   expect_resumes(ranks, options);
 }
 
+// No later one asks what became of it.
+TEST_F(Fault, TheLastCheckpointThatCannotBeWrittenIsTold) {
+  std::vector<std::string> command{"bash", "-c", "ulimit -f 100 && exec \"$@\"", "bash"};
+  const std::vector<std::string> training =
+      train_command("out", set({"checkpoint.every_epochs=100", "train.eval_every=100"}));
+  command.insert(command.end(), training.begin(), training.end());
+  const Outcome outcome = run({.command = command, .folder = root()});
+  expect_one_message(outcome,
+                     {"cannot write 'out/checkpoints/step-00000032.safetensors'", "File too large",
+                      "start again: there is no checkpoint yet"},
+                     1);
+  EXPECT_TRUE(read_metrics(path("out"), "end").empty());
+}
+
 TEST_P(FullDisk, WhileMetricsAreWritten) {
   const int ranks = GetParam();
   trained("out", set({"train.max_steps=20"}, long_run()), ranks);
