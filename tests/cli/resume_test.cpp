@@ -110,6 +110,9 @@ TEST_F(ResumeFromOlder, EachRecordIsOfItsOwnSteps) {
   trained("out", set({"train.log_every=10", "checkpoint.every_steps=7", "parallel.check_every=3"}));
   const std::vector<Record> each = read_metrics(path("each"), "train");
   ASSERT_EQ(each.size(), 32U);
+  for (const int step : {1, 4}) {  // of a warm-up of four
+    EXPECT_DOUBLE_EQ(each[static_cast<std::size_t>(step) - 1]["learning_rate"], 0.1 * step / 5.0);
+  }
   std::vector<int> steps;
   int before = 0;
   for (const Record& record : read_metrics(path("out"), "train")) {
