@@ -282,7 +282,7 @@ class Trainer::Run {
       count(rest);
       result.stop |= rest.stop;
     }
-    say_how_to_go_on([this] { checkpoints_.look(patience()); });
+    look_after_checkpoint();
     save_due |= result.stop;
     show_progress(total, epoch_done);
     // Before a checkpoint too, so that the records of a resumed run begin where those before end.
@@ -303,9 +303,8 @@ class Trainer::Run {
 
   void require_finite_loss(const StepResult& result) {
     if (result.failed_step == 0) return;
-    // The one that is being written is what to go on from, and the first rank to end ends all.
-    finish_checkpoint();
-    communicator_.barrier();
+    finish_checkpoint_before_error();
+    communicator_.barrier();  // the first rank to end ends all
     input_error("the loss is not finite at step {}: {}; lower optimizer.lr or check the data{}",
                 result.failed_step, replica_.explain_non_finite_loss(), checkpoints_.newest_hint());
   }
@@ -403,8 +402,10 @@ class Trainer::Run {
   std::optional<bool> evaluate() {
     const Clock::time_point start = Clock::now();
     replica_.prepare_evaluation();
-    const std::optional<Evaluation> found =
-        evaluator_.run_unless([this] { return signal_.requested(); });
+    const std::optional<Evaluation> found = evaluator_.run_unless([this] {
+      look_after_checkpoint();
+      return signal_.requested();
+    });
     if (!found) return std::nullopt;
     evaluation_seconds_ = seconds_since(start);
     const Evaluation& result = *found;
@@ -427,6 +428,7 @@ class Trainer::Run {
     std::string wrong = replica_.non_finite_weights(position_.step);
     if (wrong.empty()) wrong = non_finite_statistics(replica_.store());
     if (wrong.empty()) return;
+    finish_checkpoint_before_error();
     input_error("the weights are not finite at step {}: {}; lower optimizer.lr{}", position_.step,
                 wrong, checkpoints_.newest_hint());
   }
@@ -436,7 +438,8 @@ class Trainer::Run {
     require_finite_weights();
     if (speaks()) {
       finish_checkpoint();
-      run_announced(communicator_, {}, [&] { checkpoints_.begin(replica_, position_, best); });
+      run_announced(communicator_, patience(),
+                    [&] { checkpoints_.begin(replica_, position_, best); });
     }
     saved_ = Clock::now();
   }
@@ -445,6 +448,23 @@ class Trainer::Run {
   void finish_checkpoint() {
     say_how_to_go_on(
         [this] { checkpoints_.wait(patience(), [this] { communicator_.report_progress(); }); });
+  }
+
+  /// The same before an error, which is told instead of one in writing: what is being written is
+  /// what to go on from.
+  void finish_checkpoint_before_error() {
+    try {
+      finish_checkpoint();
+    } catch (const FileTimeout&) {
+      throw;  // it has spoken
+    } catch (const SystemError& error) {
+      write_log_line(LogPlace::file, LogLevel::warning, error.what());
+    }
+  }
+
+  /// Tells of the one that is being written if that has failed, or hangs.
+  void look_after_checkpoint() {
+    say_how_to_go_on([this] { checkpoints_.look(patience()); });
   }
 
   template <typename Write>

@@ -38,7 +38,7 @@ class RanksWithoutMemory : public RunTest, public testing::WithParamInterface<Ra
 
   static std::vector<std::string> settings() {
     return set(GetParam().settings, endless({"train.global_batch=30", "train.eval_every=1",
-                                             "checkpoint.every_steps=20", "data.train_size=3000"}));
+                                             "checkpoint.every_steps=20", "data.train_size=600"}));
   }
 };
 

@@ -87,6 +87,7 @@ TEST_F(RunCheckpointsTest, OfARunThatEndsByAnErrorIsFinished) {
     RunCheckpoints ended({.folder = path("run"), .resume = false, .resume_from = {}}, config_);
     ended.begin(trained_.replica, trained_position, false);
   }
+  ASSERT_TRUE(store_.newest());
   EXPECT_EQ(store_.newest()->step, trained_position.step);
 }
 
@@ -107,7 +108,8 @@ TEST_F(RunCheckpointsTest, AFailureThatNobodyAskedForIsLogged) {
 TEST_F(RunCheckpointsTest, MessagesDoNotWaitForADiskThatDoesNotAnswer) {
   keep_silent(7);
   begin(7);
-  EXPECT_EQ(checkpoints_.way_on(), "start again: there is no checkpoint yet");
+  EXPECT_EQ(checkpoints_.way_on(),
+            "go on with --resume, or start again where there is no checkpoint yet");
   answer();
 }
 

@@ -29,6 +29,9 @@ constexpr std::chrono::seconds last_patience(2);
 /// The same, before a message that names the newest checkpoint: they are told soon.
 constexpr std::chrono::milliseconds hint_patience(100);
 
+constexpr const char* either_way =
+    "go on with --resume, or start again where there is no checkpoint yet";
+
 constexpr std::string_view resume_advice =
     "give a checkpoint or the folder of a run that has one, or leave --resume out to start anew";
 
@@ -185,10 +188,10 @@ std::string RunCheckpoints::way_on() const {
   try {
     newest = newest_hint();
   } catch (const std::exception&) {  // there is no memory to list the folder, for one
-    return "go on with --resume, or start again where there is no checkpoint yet";
+    return either_way;
   }
-  return newest.empty() ? "start again: there is no checkpoint yet"
-                        : "go on with --resume" + newest;
+  if (!newest.empty()) return "go on with --resume" + newest;
+  return writing_ && !writing_->done() ? either_way : "start again: there is no checkpoint yet";
 }
 
 std::string RunCheckpoints::newest_hint() const {
