@@ -97,10 +97,10 @@ class FileTask {
 
   bool done() const;
   /// Looks whether anything moves; of the time between looks that lie over a second apart a second
-  /// counts. The work may take as long as it likes while it tells that
-  /// something moves. Where nothing has for too long FileTimeout's last words end the process;
-  /// where nobody speaks such, it is thrown, and whoever catches it must keep alive what `work`
-  /// uses, and end the process soon.
+  /// counts. The work may take as long as it likes while it tells that something moves. Where
+  /// nothing has for too long FileTimeout's last words end the process; where nobody speaks such,
+  /// it is thrown, and whoever catches it must keep alive what `work` uses, and end the process
+  /// soon.
   void look(const FilePatience& patience);
   /// Waits for the end, looks, and runs `meanwhile` over and over until then; what `work` throws is
   /// thrown here, as is what `meanwhile` throws, once the work is done (and left as last words, for

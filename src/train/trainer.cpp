@@ -24,6 +24,7 @@
 #include "parallel/gather_text.h"
 #include "parallel/replica_check.h"
 #include "train/bad_samples.h"
+#include "train/checkpoints/checkpoint_watch.h"
 #include "train/checkpoints/run_checkpoints.h"
 #include "train/early_stop.h"
 #include "train/fault_places.h"
@@ -176,7 +177,7 @@ class Trainer::Run {
     tally_.begin(position_.step);
     bool stop = evaluation_is_pending() && end_epoch(false);
     while (!stop && position_.step < total && !early_stop_.due()) stop = run_step(total);
-    finish_checkpoint();
+    watch_.finish();
     if (stop) {
       record(
           [&](RunRecord& run) { run.end(RunEnding::stopped, position_.step, total, who_stops()); });
@@ -282,7 +283,7 @@ class Trainer::Run {
       count(rest);
       result.stop |= rest.stop;
     }
-    look_after_checkpoint();
+    watch_.look();
     save_due |= result.stop;
     show_progress(total, epoch_done);
     // Before a checkpoint too, so that the records of a resumed run begin where those before end.
@@ -303,7 +304,7 @@ class Trainer::Run {
 
   void require_finite_loss(const StepResult& result) {
     if (result.failed_step == 0) return;
-    finish_checkpoint_before_error();
+    watch_.finish_before_error();
     communicator_.barrier();  // the first rank to end ends all
     input_error("the loss is not finite at step {}: {}; lower optimizer.lr or check the data{}",
                 result.failed_step, replica_.explain_non_finite_loss(), checkpoints_.newest_hint());
@@ -391,7 +392,7 @@ class Trainer::Run {
     if (!config_.data.skip_bad_samples) return;
     const BadSamples::Counts counts = bad_samples_.gather();
     if (counts.skipped == 0 || !speaks()) return;
-    say_how_to_go_on(
+    watch_.say_how_to_go_on(
         [&] { run_announced(communicator_, patience(), [&] { bad_samples_.write(); }); });
     record([&](RunRecord& run) {
       run.bad_samples(epoch_number(), position_.step, counts.skipped, counts.distinct);
@@ -403,7 +404,7 @@ class Trainer::Run {
     const Clock::time_point start = Clock::now();
     replica_.prepare_evaluation();
     const std::optional<Evaluation> found = evaluator_.run_unless([this] {
-      look_after_checkpoint();
+      watch_.look();
       return signal_.requested();
     });
     if (!found) return std::nullopt;
@@ -428,7 +429,7 @@ class Trainer::Run {
     std::string wrong = replica_.non_finite_weights(position_.step);
     if (wrong.empty()) wrong = non_finite_statistics(replica_.store());
     if (wrong.empty()) return;
-    finish_checkpoint_before_error();
+    watch_.finish_before_error();
     input_error("the weights are not finite at step {}: {}; lower optimizer.lr{}", position_.step,
                 wrong, checkpoints_.newest_hint());
   }
@@ -437,45 +438,11 @@ class Trainer::Run {
     replica_.gather_shares();
     require_finite_weights();
     if (speaks()) {
-      finish_checkpoint();
+      watch_.finish();
       run_announced(communicator_, patience(),
                     [&] { checkpoints_.begin(replica_, position_, best); });
     }
     saved_ = Clock::now();
-  }
-
-  /// Waits for the checkpoint that is being written, if there is one.
-  void finish_checkpoint() {
-    say_how_to_go_on(
-        [this] { checkpoints_.wait(patience(), [this] { communicator_.report_progress(); }); });
-  }
-
-  /// The same before an error, which is told instead of one in writing: what is being written is
-  /// what to go on from.
-  void finish_checkpoint_before_error() {
-    try {
-      finish_checkpoint();
-    } catch (const FileTimeout&) {
-      throw;  // it has spoken
-    } catch (const SystemError& error) {
-      write_log_line(LogPlace::file, LogLevel::warning, error.what());
-    }
-  }
-
-  /// Tells of the one that is being written if that has failed, or hangs.
-  void look_after_checkpoint() {
-    say_how_to_go_on([this] { checkpoints_.look(patience()); });
-  }
-
-  template <typename Write>
-  void say_how_to_go_on(const Write& write) {
-    try {
-      write();
-    } catch (const FileTimeout&) {
-      throw;  // it says what to do, and checkpoints lie where nothing answers
-    } catch (const SystemError& error) {
-      system_error("{}; mend that and {}", error.what(), checkpoints_.way_on());
-    }
   }
 
   StopSignal signal_;
@@ -489,6 +456,7 @@ class Trainer::Run {
   Evaluator evaluator_;
   std::optional<RunLock> lock_;  // before whatever reads or writes the folder; rank 0's
   RunCheckpoints checkpoints_;
+  CheckpointWatch watch_{checkpoints_, communicator_, [this] { return patience(); }};
   EarlyStop early_stop_;
   GpuUse gpu_use_;
   BadSamples bad_samples_;
