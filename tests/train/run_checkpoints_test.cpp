@@ -12,7 +12,9 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "parallel/self_communicator.h"
 #include "support/message.h"
+#include "train/checkpoints/checkpoint_watch.h"
 #include "train/scratch.h"
 #include "train/trained.h"
 
@@ -133,6 +135,25 @@ TEST_F(RunCheckpointsTest, AFailureIsToldInTheNextStep) {
   EXPECT_EQ(told<SystemError>({}),
             "cannot sync '" + store_.path_for_step(7).string() + "': Invalid argument");
   checkpoints_.look({});  // once
+}
+
+// Whose own failure is logged, not told in its place.
+TEST_F(RunCheckpointsTest, AnErrorWaitsForTheOneThatIsBeingWritten) {
+  SelfCommunicator self;
+  CheckpointWatch watch(checkpoints_, self, [] { return FilePatience{}; });
+  open_log_file(path("train.log"));
+  keep_silent(7);
+  begin(7);
+  std::thread disk([this] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    answer();
+  });
+  watch.finish_before_error();
+  disk.join();
+  close_log_file();
+  EXPECT_NE(get(path("train.log")).find("': Invalid argument; mend that and start again"),
+            std::string::npos)
+      << get(path("train.log"));
 }
 
 TEST_F(RunCheckpointsTest, ADiskThatDoesNotAnswerIsToldWhileTrainingGoesOn) {
