@@ -117,6 +117,7 @@ class Bench {
   double stretch(const Next& next, std::int64_t steps) {
     const Clock::time_point start = Clock::now();
     StepResult found;
+    steps_ += steps;
     for (std::int64_t i = 0; i < steps && found.failed_step == 0; ++i) {
       found += parts_.replica.step([&]() -> const Batch& { return *next(); }, 0.0F, false);
     }
@@ -128,13 +129,19 @@ class Bench {
     return between(start, Clock::now());
   }
 
-  /// As many steps as take `seconds`, as rank 0 says: each is a collective.
+  /// As many steps as take `seconds`, as rank 0 says: each is a collective. Tried with more and
+  /// more of them, for a few short ones last little longer than the way to a device and back.
   std::int64_t steps_in(double seconds, const Next& next) {
-    const double step_seconds = stretch(next, warm_up) / warm_up;
-    auto steps = static_cast<std::int64_t>(seconds / step_seconds);
-    steps = std::clamp<std::int64_t>(steps, 1, 1'000'000);
-    communicator_.broadcast(Tensor(&steps, {1}, DType::i64), 0);
-    return steps;
+    for (std::int64_t tried = warm_up;; tried *= 4) {
+      const double took = stretch(next, tried);
+      std::int64_t steps = 0;  // not enough tried
+      if (took >= 0.1 * seconds) {
+        const auto wanted = static_cast<std::int64_t>(seconds / took * static_cast<double>(tried));
+        steps = std::clamp<std::int64_t>(wanted, 1, 1'000'000);
+      }
+      communicator_.broadcast(Tensor(&steps, {1}, DType::i64), 0);
+      if (steps > 0) return steps;
+    }
   }
 
   /// `waits`: gets the seconds of a step that each stretch waited for data.
@@ -166,8 +173,9 @@ class Bench {
     // Else the GPU's counters would tell of steps that waited for the loader too.
     if (gpu_use_.on_gpus()) stretch(next, steps_in(GpuUse::lag_seconds, next));
     gpu_use_.begin();
+    const std::int64_t before = steps_;
     result_.alone = rate(next);
-    const std::int64_t images = (result_.alone.steps + warm_up) * config_.global_batch;
+    const std::int64_t images = (steps_ - before) * config_.global_batch;
     if (const auto told = gpu_use_.end(images)) result_.gpu = told->activity;
     if (!result_.gpu || !result_.gpu->energy_joules) return;
     result_.joules_per_1000_images =
@@ -240,6 +248,7 @@ class Bench {
   Communicator& communicator_;
   RunParts parts_;
   GpuUse gpu_use_;
+  std::int64_t steps_ = 0;           // of all stretches
   const Batch* resident_ = nullptr;  // the loader's last batch
   Clock::time_point load_began_{};
   RankMeasures mine_;
