@@ -121,7 +121,8 @@ void GpuStep::make_batch(const GpuStepOptions& options) {
 }
 
 void GpuStep::enqueue_forward() {
-  plan_->enqueue_forward(images_, {.labels = labels_}, random_, gradient_scale_on_device_, sums_);
+  plan_->enqueue_forward(images_, {.labels = labels_}, plan_->batch(), random_,
+                         gradient_scale_on_device_, sums_);
 }
 
 void GpuStep::enqueue_backward() {

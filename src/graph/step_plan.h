@@ -82,9 +82,6 @@ struct StepPlanOptions {
   /// Called after each layer, at construction and in every pass; may be empty. For a rank to say
   /// that it is at work, so it must be cheap.
   std::function<void()> after_layer{};
-  /// Called by forward() once all layers are enqueued, before it waits for their result; may be
-  /// empty. For a rank that waits for its device as it waits for others, by asking.
-  std::function<void()> before_result{};
 };
 
 /// Everything that one step does on one device, decided at construction: kernels, primitives and
@@ -138,11 +135,11 @@ class StepPlan {
   /// there. Training plans only.
   void backward(bool accumulate, const Progress& progress);
 
-  /// As forward() of a whole batch, but only enqueued on a device, so that it can be captured.
-  /// `sums`, f32 (4) in the context's memory, gets loss, samples, top1 and top5. The gradients are
-  /// multiplied by *gradient_scale, in the context's memory, where it is not null.
-  void enqueue_forward(const Tensor& images, const Targets& targets, const StepRandom& random,
-                       const float* gradient_scale, const Tensor& sums);
+  /// As forward(), but only enqueued on a device, so that it can be captured. `sums`, f32 (4) in
+  /// the context's memory, gets loss, samples, top1 and top5. The gradients are multiplied by
+  /// *gradient_scale, in the context's memory, where it is not null.
+  void enqueue_forward(const Tensor& images, const Targets& targets, std::int64_t valid,
+                       const StepRandom& random, const float* gradient_scale, const Tensor& sums);
 
   /// The model's output of the last forward(): (batch, classes), of the activations' dtype.
   Tensor logits() const;
@@ -172,6 +169,8 @@ class StepPlan {
   struct Step;
   class Builder;
 
+  /// In training.
+  void require_whole_batch(std::int64_t valid) const;
   void run_layers(const Tensor& images, const StepRandom& random);
   void run_forward(Step& step, const Tensor& images, const StepRandom& random) const;
   void run_backward(Step& step, bool accumulate);

@@ -27,22 +27,26 @@ void add_partial_gradients(AnyContext& context, const std::vector<Tensor>& parti
 
 LossSums StepPlan::forward(const Tensor& images, const Targets& targets, std::int64_t valid,
                            const StepRandom& random) {
-  TANDEM_CHECK(!options_.training || valid == options_.batch, "{} of {} samples in training", valid,
-               options_.batch);
+  require_whole_batch(valid);
   run_layers(images, random);
-  if (options_.before_result) options_.before_result();
   const TraceRange range("loss");
   return softmax_cross_entropy(*context_, logits(), targets, options_.label_smoothing, valid,
                                loss_gradient_, loss_scratch_);
 }
 
-void StepPlan::enqueue_forward(const Tensor& images, const Targets& targets,
+void StepPlan::enqueue_forward(const Tensor& images, const Targets& targets, std::int64_t valid,
                                const StepRandom& random, const float* gradient_scale,
                                const Tensor& sums) {
+  require_whole_batch(valid);
   run_layers(images, random);
   const TraceRange range("loss");
-  softmax_cross_entropy_into(*context_, logits(), targets, options_.label_smoothing, loss_gradient_,
-                             gradient_scale, sums, loss_scratch_);
+  softmax_cross_entropy_into(*context_, logits(), targets, options_.label_smoothing, valid,
+                             loss_gradient_, gradient_scale, sums, loss_scratch_);
+}
+
+void StepPlan::require_whole_batch(std::int64_t valid) const {
+  TANDEM_CHECK(!options_.training || valid == options_.batch, "{} of {} samples in training", valid,
+               options_.batch);
 }
 
 void StepPlan::run_layers(const Tensor& images, const StepRandom& random) {

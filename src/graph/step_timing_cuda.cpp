@@ -37,7 +37,7 @@ class NoiseBatch {
 
   void enqueue_step(StepPlan& plan) const {
     const Targets targets{.labels = Tensor(labels_.data(), {plan.batch()}, DType::i32)};
-    plan.enqueue_forward(images_, targets, {}, nullptr, Tensor(sums_.data(), {4}));
+    plan.enqueue_forward(images_, targets, plan.batch(), {}, nullptr, Tensor(sums_.data(), {4}));
     plan.backward(false, {});
   }
 

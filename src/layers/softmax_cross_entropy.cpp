@@ -32,14 +32,14 @@ LossSums softmax_cross_entropy(AnyContext& context, const Tensor& logits, const 
 }
 
 void softmax_cross_entropy_into(AnyContext& context, const Tensor& logits, const Targets& targets,
-                                float smoothing, const Tensor& gradient,
+                                float smoothing, std::int64_t valid, const Tensor& gradient,
                                 const float* gradient_scale, const Tensor& sums,
                                 std::byte* scratch) {
-  check(logits, targets, logits.shape()[0], gradient);
+  check(logits, targets, valid, gradient);
   std::visit(
       [&](auto& device) {
-        softmax_cross_entropy_into(device, logits, targets, smoothing, gradient, gradient_scale,
-                                   sums, scratch);
+        softmax_cross_entropy_into(device, logits, targets, smoothing, valid, gradient,
+                                   gradient_scale, sums, scratch);
       },
       context);
 }

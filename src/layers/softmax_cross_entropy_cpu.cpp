@@ -103,11 +103,11 @@ LossSums softmax_cross_entropy(CpuContext& /*context*/, const Tensor& logits,
 }
 
 void softmax_cross_entropy_into(CpuContext& context, const Tensor& logits, const Targets& targets,
-                                float smoothing, const Tensor& gradient,
+                                float smoothing, std::int64_t valid, const Tensor& gradient,
                                 const float* gradient_scale, const Tensor& sums,
                                 std::byte* scratch) {
-  const LossSums found = softmax_cross_entropy(context, logits, targets, smoothing,
-                                               logits.shape()[0], gradient, scratch);
+  const LossSums found =
+      softmax_cross_entropy(context, logits, targets, smoothing, valid, gradient, scratch);
   if (gradient.defined() && gradient_scale != nullptr) {
     for (float& element : gradient.span<float>()) element *= *gradient_scale;
   }

@@ -304,13 +304,13 @@ LossSums softmax_cross_entropy(CudaContext& context, const Tensor& logits, const
 }
 
 void softmax_cross_entropy_into(CudaContext& context, const Tensor& logits, const Targets& targets,
-                                float smoothing, const Tensor& gradient,
+                                float smoothing, std::int64_t valid, const Tensor& gradient,
                                 const float* gradient_scale, const Tensor& sums,
                                 std::byte* scratch) {
   enqueue(context, {.logits = logits,
                     .targets = targets,
                     .smoothing = smoothing,
-                    .valid = logits.shape()[0],
+                    .valid = valid,
                     .gradient = gradient,
                     .gradient_scale = gradient_scale,
                     .sums = sums.data<float>(),

@@ -4,6 +4,7 @@
 
 #include "data/batch.h"
 #include "device/any_context.h"
+#include "graph/step_plan.h"
 #include "parallel/communicator.h"
 #include "train/step/raw_input.h"
 
@@ -11,36 +12,40 @@ namespace tandem {
 
 class CudaContext;
 
-/// Brings an evaluation's batches to where a context's kernels read them: a CPU's stay where they
-/// are, a device gets raw ones and makes its images of them.
-class EvaluationInput {
+/// Takes the batches of a rank's share of an evaluation through the model: a CPU one after the
+/// other, a device while the host brings the following ones.
+class EvaluationPass {
  public:
-  virtual ~EvaluationInput() = default;
-  EvaluationInput(const EvaluationInput&) = delete;
-  EvaluationInput& operator=(const EvaluationInput&) = delete;
+  virtual ~EvaluationPass() = default;
+  EvaluationPass(const EvaluationPass&) = delete;
+  EvaluationPass& operator=(const EvaluationPass&) = delete;
 
-  struct View {
-    Tensor images;  ///< (B, height, width, C) of the activations' dtype
-    Tensor labels;
-  };
-  /// On a device only enqueued: the batch must stay as it is until the context has come so far. The
-  /// view lasts until the following call and is read by what is enqueued before that.
-  virtual View put(const Batch& batch) = 0;
+  /// A batch of which at least one sample counts. A device reads it until the call hold() - 1 later
+  /// or finish(), and gets its labels unchecked: they must be in [0, classes). Returns what came
+  /// out of batches before that has not been returned yet, of this one too where that is known.
+  virtual LossSums take(const Batch& batch) = 0;
+  /// Waits for what is under way, and returns what has not been returned yet. Both throw
+  /// CommunicationTimeout where a device does not come to an end (parallel/stream_watch.h).
+  virtual LossSums finish() = 0;
+  /// For how many batches a loader must keep one: DataLoader::Options::hold.
+  virtual int hold() const = 0;
 
  protected:
-  EvaluationInput() = default;
+  EvaluationPass() = default;
 };
 
-/// A device takes raw batches as `raw` says and makes them into `images`, in its memory; the CPU
-/// takes batches of floats and needs neither.
-std::unique_ptr<EvaluationInput> make_evaluation_input(CpuContext& context, const RawInput& raw,
-                                                       const Tensor& images);
-std::unique_ptr<EvaluationInput> make_evaluation_input(CudaContext& context, const RawInput& raw,
-                                                       const Tensor& images);
+/// Which all outlive the pass.
+struct EvaluationParts {
+  StepPlan& plan;  ///< for evaluation
+  AnyContext& context;
+  Communicator& communicator;
+  RawInput raw;   ///< what batches are where the context is a device; a CPU takes floats
+  Tensor images;  ///< a device's memory for the images that it makes of them
+};
 
-/// Waits for what an evaluation has enqueued in the context, as long as ranks wait for one another
-/// (parallel/stream_watch.h); on a CPU nothing is left to wait for. Throws CommunicationTimeout.
-void wait_for_layers(CpuContext& context, Communicator& communicator);
-void wait_for_layers(CudaContext& context, Communicator& communicator);
+std::unique_ptr<EvaluationPass> make_evaluation_pass(CpuContext& context,
+                                                     const EvaluationParts& parts);
+std::unique_ptr<EvaluationPass> make_evaluation_pass(CudaContext& context,
+                                                     const EvaluationParts& parts);
 
 }  // namespace tandem

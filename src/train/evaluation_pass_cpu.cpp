@@ -1,21 +1,27 @@
-#include "train/evaluation_input.h"
+#include "train/evaluation_pass.h"
 
 namespace tandem {
 namespace {
 
-class HostInput final : public EvaluationInput {
+class HostPass final : public EvaluationPass {
  public:
-  View put(const Batch& batch) override { return {batch.images, batch.labels}; }
+  explicit HostPass(StepPlan& plan) : plan_(plan) {}
+
+  LossSums take(const Batch& batch) override {
+    return plan_.forward(batch.images, {batch.labels}, batch.valid);
+  }
+  LossSums finish() override { return {}; }
+  int hold() const override { return 1; }
+
+ private:
+  StepPlan& plan_;
 };
 
 }  // namespace
 
-std::unique_ptr<EvaluationInput> make_evaluation_input(CpuContext& /*context*/,
-                                                       const RawInput& /*raw*/,
-                                                       const Tensor& /*images*/) {
-  return std::make_unique<HostInput>();
+std::unique_ptr<EvaluationPass> make_evaluation_pass(CpuContext& /*context*/,
+                                                     const EvaluationParts& parts) {
+  return std::make_unique<HostPass>(parts.plan);
 }
-
-void wait_for_layers(CpuContext& /*context*/, Communicator& /*communicator*/) {}
 
 }  // namespace tandem

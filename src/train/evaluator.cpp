@@ -29,17 +29,12 @@ Evaluator::Evaluator(const Dataset& dataset, const Transform& transform, const G
       images_(nullptr, with_batch(graph.input(), options.batch),
               activation_dtype(options.precision)),
       image_memory_(make_image_memory(options)),
-      plan_(make_plan(
-          graph, store,
-          {.batch = options.batch,
-           .precision = options.precision,
-           .spare = options.spare.subspan(spare_taken_),
-           .after_layer = [&communicator] { communicator.report_progress(); },
-           .before_result =
-               [&communicator, &context] {
-                 std::visit([&](auto& device) { wait_for_layers(device, communicator); }, context);
-               }})),
-      input_(make_input()),
+      plan_(make_plan(graph, store,
+                      {.batch = options.batch,
+                       .precision = options.precision,
+                       .spare = options.spare.subspan(spare_taken_),
+                       .after_layer = [&communicator] { communicator.report_progress(); }})),
+      pass_(make_pass()),
       loader_(dataset, transform,
               evaluation_batches(EvaluationSampler({.size = dataset.size(),
                                                     .batch = options.batch,
@@ -79,13 +74,16 @@ std::unique_ptr<StepPlan> Evaluator::make_plan(const Graph& graph, ParameterStor
   }
 }
 
-std::unique_ptr<EvaluationInput> Evaluator::make_input() {
+std::unique_ptr<EvaluationPass> Evaluator::make_pass() {
   images_ = Tensor(image_memory_.data(), images_.shape(), images_.dtype());
-  const RawInput raw{RawBatchLayout(transform_.pixel_format(dataset_.extents()),
-                                    static_cast<int>(plan_->batch()), false),
-                     InputSpec(transform_)};
-  return std::visit([&](auto& device) { return make_evaluation_input(device, raw, images_); },
-                    context_);
+  const EvaluationParts parts{.plan = *plan_,
+                              .context = context_,
+                              .communicator = communicator_,
+                              .raw = {RawBatchLayout(transform_.pixel_format(dataset_.extents()),
+                                                     static_cast<int>(plan_->batch()), false),
+                                      InputSpec(transform_)},
+                              .images = images_};
+  return std::visit([&](auto& device) { return make_evaluation_pass(device, parts); }, context_);
 }
 
 Evaluation Evaluator::run() {
@@ -100,6 +98,7 @@ DataLoader::Options Evaluator::loader_options(const EvaluationLoading& loading) 
           .on_bad_sample = loading.skip_bad ? OnBadSample::drop : OnBadSample::fail,
           .raw = !is_host(context_),
           .allocate = pinned_allocator(context_),
+          .hold = pass_->hold(),
           .while_waiting = [this] { communicator_.report_progress(); },
           .timeout_seconds = loading.timeout_seconds};
 }
@@ -111,15 +110,15 @@ std::optional<LossSums> Evaluator::run_share(const std::function<bool()>& stop) 
   while (!stop()) {
     const Batch* batch = loader_.next();
     if (batch == nullptr) {
+      mine += pass_->finish();
       loader_.stop();
       return mine;
     }
     bad_.insert(bad_.end(), batch->bad.begin(), batch->bad.end());
-    if (batch->valid == 0) continue;
-    const EvaluationInput::View view = input_->put(*batch);
-    // Waits for the device, so that the batch may go.
-    mine += plan_->forward(view.images, {view.labels}, batch->valid);
+    // Nothing may be under way for longer than the loader keeps it, whatever else it gives out.
+    mine += batch->valid > 0 ? pass_->take(*batch) : pass_->finish();
   }
+  static_cast<void>(pass_->finish());  // before the loader's memory may go
   loader_.stop();
   return std::nullopt;
 }

@@ -12,7 +12,7 @@
 #include "graph/step_plan.h"
 #include "parallel/communicator.h"
 #include "train/data_loading.h"
-#include "train/evaluation_input.h"
+#include "train/evaluation_pass.h"
 
 namespace tandem {
 
@@ -62,7 +62,7 @@ class Evaluator {
                                       StepPlanOptions options);
   /// A device's memory for the images, spare memory where that suffices.
   Arena make_image_memory(const EvaluatorOptions& options);
-  std::unique_ptr<EvaluationInput> make_input();
+  std::unique_ptr<EvaluationPass> make_pass();
   DataLoader::Options loader_options(const EvaluationLoading& loading);
   /// This rank's share; nothing where `stop` came before its end.
   std::optional<LossSums> run_share(const std::function<bool()>& stop);
@@ -75,7 +75,7 @@ class Evaluator {
   std::size_t spare_taken_ = 0;  // of the spare bytes, by the images
   Arena image_memory_;           // a device's
   std::unique_ptr<StepPlan> plan_;
-  std::unique_ptr<EvaluationInput> input_;
+  std::unique_ptr<EvaluationPass> pass_;
   DataLoader loader_;  // its memory stays, for to get it takes longer than a small set's evaluation
   std::vector<BadSample> bad_;
 };

@@ -75,7 +75,7 @@ class Steps {
   }
 
   void enqueue() {
-    plan_.enqueue_forward(batch_.images(), batch_.targets(), {.seed = 1}, nullptr,
+    plan_.enqueue_forward(batch_.images(), batch_.targets(), plan_.batch(), {.seed = 1}, nullptr,
                           Tensor(sums_.data(), {4}));
     if (passes()) {
       backward_with_update();

@@ -80,7 +80,8 @@ Results run(AnyContext& context, const Graph& graph, const Mode& mode, NormDefer
   const Tensor sums(sums_memory.data(), {4});
   for (std::uint64_t pass = 0; pass < (mode.accumulate ? 2U : 1U); ++pass) {
     const DeviceBatch batch(context, graph, mode.precision, mode.batch, pass + 1);
-    training.enqueue_forward(batch.images(), batch.targets(), {.seed = 1}, nullptr, sums);
+    training.enqueue_forward(batch.images(), batch.targets(), training.batch(), {.seed = 1},
+                             nullptr, sums);
     training.backward(pass > 0, {});
     synchronize(context);
   }

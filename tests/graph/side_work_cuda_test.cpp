@@ -66,7 +66,7 @@ class Passes {
   }
 
   void enqueue_pass(const DeviceBatch& batch, bool accumulate) {
-    plan_.enqueue_forward(batch.images(), batch.targets(), {.seed = 1}, nullptr,
+    plan_.enqueue_forward(batch.images(), batch.targets(), plan_.batch(), {.seed = 1}, nullptr,
                           Tensor(sums_.data(), {4}));
     plan_.backward(accumulate, [&](std::span<const std::size_t> parameters) {
       for (const std::size_t index : parameters) {

@@ -260,23 +260,6 @@ TEST(StepPlan, CallsBackAfterEachLayer) {
   EXPECT_EQ(std::exchange(calls, 0), graph.nodes().size());
 }
 
-TEST(StepPlan, CallsBackBeforeItWaitsForTheResult) {
-  const Graph graph = fuse(zoo_model("resnet8"));
-  AnyContext context = cpu(1);
-  ParameterStore store(graph, context, true);
-  store.initialize(1);
-  std::size_t layers = 0;
-  std::vector<std::size_t> layers_before;
-  StepPlan plan(graph, store, context,
-                {.batch = 2,
-                 .after_layer = [&] { ++layers; },
-                 .before_result = [&] { layers_before.push_back(layers); }});
-  layers = 0;
-  const Batch batch(graph, 2, 1);
-  plan.forward(batch.images(), batch.targets(), 1);
-  EXPECT_EQ(layers_before, std::vector<std::size_t>{graph.nodes().size()});
-}
-
 /// What one layer reports follows what the layer before reported, normalisations' parameters among
 /// themselves and all others among themselves, without a gap.
 TEST(StepPlan, BackwardReportsParametersInTheOrderOfTheArena) {

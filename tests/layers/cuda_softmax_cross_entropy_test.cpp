@@ -62,11 +62,11 @@ class LossOn {
   }
 
   /// By the form for captured steps, with gradients times `scale`.
-  Outcome enqueue(float smoothing, float scale) {
+  Outcome enqueue(float smoothing, std::int64_t valid, float scale) {
     const Arena numbers = of(std::vector<float>{scale, -1.0F, -1.0F, -1.0F, -1.0F});
     auto* at = reinterpret_cast<float*>(numbers.data());
-    softmax_cross_entropy_into(context_, tensor(logits_), targets(), smoothing, tensor(gradient_),
-                               at, Tensor(at + 1, {4}), scratch_.data());
+    softmax_cross_entropy_into(context_, tensor(logits_), targets(), smoothing, valid,
+                               tensor(gradient_), at, Tensor(at + 1, {4}), scratch_.data());
     synchronize(context_);
     float sums[4];
     copy_to_host(context_, at + 1, sizeof sums, sums);
@@ -200,8 +200,11 @@ TEST_P(DeviceLoss, IsTheCpus) {
 TEST_P(DeviceLoss, OfACapturedStepScalesItsGradients) {
   for (const std::int64_t classes : {10, 1000}) {
     const LossBatch batch = rounded_to_type(draw(37, classes, true));
-    expect_same(LossOn(gpu, batch, GetParam()).enqueue(0.1F, 64.0F),
-                on_cpu(batch, 0.1F, batch.samples()), batch.samples(), GetParam(), 64.0);
+    for (const std::int64_t valid : {0, 30, 37}) {
+      SCOPED_TRACE(fmt::format("{} classes, {} valid", classes, valid));
+      expect_same(LossOn(gpu, batch, GetParam()).enqueue(0.1F, valid, 64.0F),
+                  on_cpu(batch, 0.1F, valid), batch.samples(), GetParam(), 64.0);
+    }
   }
 }
 
@@ -243,7 +246,7 @@ TEST_P(DeviceLoss, ALabelOrWeightOutOfRangeIsAnErrorOrMakesItNan) {
   heavy.weights[2] = 1.5F;
   for (const LossBatch& batch : {with_label(-1), with_label(10), heavy}) {
     EXPECT_THROW(LossOn(gpu, batch, GetParam()).run(0.0F, 5), Error);
-    EXPECT_TRUE(std::isnan(LossOn(gpu, batch, GetParam()).enqueue(0.0F, 1.0F).sums.loss));
+    EXPECT_TRUE(std::isnan(LossOn(gpu, batch, GetParam()).enqueue(0.0F, 5, 1.0F).sums.loss));
   }
   // Samples that do not count are not looked at.
   EXPECT_NO_THROW(LossOn(gpu, with_label(-1), GetParam()).run(0.0F, 3));

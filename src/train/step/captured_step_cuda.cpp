@@ -241,7 +241,7 @@ class CapturedStep final : public StepRunner {
     const Targets targets{.labels = batch.labels,
                           .second_labels = batch.second_labels,
                           .weights = batch.label_weights};
-    parts_.plan.enqueue_forward(images_, targets, random,
+    parts_.plan.enqueue_forward(images_, targets, parts_.plan.batch(), random,
                                 rules_.loss_scaling ? &control()->state.loss_scale.scale : nullptr,
                                 sums);
     add_forward(context_, total, sums, total);
