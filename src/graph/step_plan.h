@@ -135,9 +135,10 @@ class StepPlan {
   /// there. Training plans only.
   void backward(bool accumulate, const Progress& progress);
 
-  /// As forward(), but only enqueued on a device, so that it can be captured. `sums`, f32 (4) in
-  /// the context's memory, gets loss, samples, top1 and top5. The gradients are multiplied by
-  /// *gradient_scale, in the context's memory, where it is not null.
+  /// As forward(), but only enqueued on a device, so that it can be captured, and with the loss of
+  /// softmax_cross_entropy_into(): labels are not checked. `sums`, f32 (4) in the context's memory,
+  /// gets loss, samples, top1 and top5. The gradients are multiplied by *gradient_scale, in the
+  /// context's memory, where it is not null.
   void enqueue_forward(const Tensor& images, const Targets& targets, std::int64_t valid,
                        const StepRandom& random, const float* gradient_scale, const Tensor& sums);
 
@@ -169,7 +170,7 @@ class StepPlan {
   struct Step;
   class Builder;
 
-  /// In training.
+  /// Throws where samples do not count in training, whose gradients are means over all of them.
   void require_whole_batch(std::int64_t valid) const;
   void run_layers(const Tensor& images, const StepRandom& random);
   void run_forward(Step& step, const Tensor& images, const StepRandom& random) const;

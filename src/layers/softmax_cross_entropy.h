@@ -61,10 +61,10 @@ LossSums softmax_cross_entropy(CudaContext& context, const Tensor& logits, const
                                float smoothing, std::int64_t valid, const Tensor& gradient,
                                std::byte* scratch);
 
-/// The same, only enqueued on a device: there labels and weights are not
-/// checked, but one out of range makes the loss and the sample's gradient NaN. `sums`, f32 (4) in
-/// the context's memory, gets loss, samples, top1 and top5; the gradient is multiplied by
-/// *gradient_scale, there too, where it is not null.
+/// The same, only enqueued on a device: there labels and weights are not checked, but one out of
+/// range makes the loss and the sample's gradient NaN. `sums`, f32 (4) in the context's memory,
+/// gets loss, samples, top1 and top5; the gradient is multiplied by *gradient_scale, there too,
+/// where it is not null.
 void softmax_cross_entropy_into(AnyContext& context, const Tensor& logits, const Targets& targets,
                                 float smoothing, std::int64_t valid, const Tensor& gradient,
                                 const float* gradient_scale, const Tensor& sums,

@@ -20,21 +20,20 @@ class EvaluationPass {
   EvaluationPass(const EvaluationPass&) = delete;
   EvaluationPass& operator=(const EvaluationPass&) = delete;
 
-  /// A batch of which at least one sample counts. A device reads it until the call hold() - 1 later
-  /// or finish(), and gets its labels unchecked: they must be in [0, classes). Returns what came
-  /// out of batches before that has not been returned yet, of this one too where that is known.
+  /// A batch of which at least one sample counts. A device reads it for DeviceInput::hold(1) calls
+  /// or until finish(), and gets its labels unchecked: they must be in [0, classes). Returns what
+  /// came out of batches before that has not been returned yet, of this one too where that is
+  /// known; a device's losses are rounded to f32 once a batch.
   virtual LossSums take(const Batch& batch) = 0;
   /// Waits for what is under way, and returns what has not been returned yet. Both throw
   /// CommunicationTimeout where a device does not come to an end (parallel/stream_watch.h).
   virtual LossSums finish() = 0;
-  /// For how many batches a loader must keep one: DataLoader::Options::hold.
-  virtual int hold() const = 0;
 
  protected:
   EvaluationPass() = default;
 };
 
-/// Which all outlive the pass.
+/// The plan, the context, the communicator and the images' memory outlive the pass.
 struct EvaluationParts {
   StepPlan& plan;  ///< for evaluation
   AnyContext& context;

@@ -11,7 +11,6 @@ class HostPass final : public EvaluationPass {
     return plan_.forward(batch.images, {batch.labels}, batch.valid);
   }
   LossSums finish() override { return {}; }
-  int hold() const override { return 1; }
 
  private:
   StepPlan& plan_;

@@ -8,6 +8,7 @@
 #include "device/cuda_event.h"
 #include "device/cuda_graph.h"
 #include "device/pinned_memory.h"
+#include "device/trace_range.h"
 #include "optim/context_table.h"
 #include "parallel/stream_watch.h"
 #include "train/evaluation_pass.h"
@@ -24,9 +25,9 @@ class CapturedPass final : public EvaluationPass {
   CapturedPass(CudaContext& context, const EvaluationParts& parts)
       : context_(context),
         parts_(parts),
-        input_(context, parts.raw.layout),
         sums_(parts.context, 4, "an evaluation's sums"),
-        found_(context) {}
+        found_(context),
+        input_(context, parts.raw.layout) {}
 
   LossSums take(const Batch& batch) override {
     input_.upload(batch.raw);
@@ -48,14 +49,13 @@ class CapturedPass final : public EvaluationPass {
     return rest;
   }
 
-  int hold() const override { return DeviceInput::hold(1); }
-
  private:
   using Sums = std::array<float, 4>;
 
   LossSums collect(std::size_t place) {
-    if (!std::exchange(under_way_[place], false)) return {};
+    if (!under_way_[place]) return {};
     wait_for_event(parts_.communicator, done_[place].handle(), "the evaluation of a batch");
+    under_way_[place] = false;
     const Sums& sums = (*found_)[place];
     return {.loss = static_cast<double>(sums[0]),
             .samples = static_cast<std::int64_t>(sums[1]),
@@ -68,7 +68,11 @@ class CapturedPass final : public EvaluationPass {
       enqueue_layers(valid);
       return;
     }
-    if (!graph_) graph_.emplace(context_, [this] { enqueue_layers(parts_.plan.batch()); });
+    if (!graph_) {
+      const TraceRange range("capture");
+      graph_.emplace(context_, [this] { enqueue_layers(parts_.plan.batch()); });
+    }
+    const TraceRange range("launch");
     graph_->launch();
   }
 
@@ -80,9 +84,9 @@ class CapturedPass final : public EvaluationPass {
 
   CudaContext& context_;
   EvaluationParts parts_;
-  DeviceInput input_;
   ContextTable<float> sums_;
   PinnedMemory<std::array<Sums, 2>> found_;
+  DeviceInput input_;  // behind what batches under way write, for it waits for them as it goes
   std::array<CudaEvent, 2> done_;
   std::array<bool, 2> under_way_{};
   std::size_t next_ = 0;

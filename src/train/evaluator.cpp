@@ -14,6 +14,7 @@
 #include "device/trace_range.h"
 #include "parallel/gather_text.h"
 #include "parallel/shared_choices.h"
+#include "train/step/device_input.h"
 #include "train/step/memory_share.h"
 #include "train/step/too_large_step.h"
 
@@ -34,13 +35,13 @@ Evaluator::Evaluator(const Dataset& dataset, const Transform& transform, const G
                        .precision = options.precision,
                        .spare = options.spare.subspan(spare_taken_),
                        .after_layer = [&communicator] { communicator.report_progress(); }})),
-      pass_(make_pass()),
       loader_(dataset, transform,
               evaluation_batches(EvaluationSampler({.size = dataset.size(),
                                                     .batch = options.batch,
                                                     .world = communicator.size(),
                                                     .rank = communicator.rank()})),
-              loader_options(options.loading)) {}
+              loader_options(options.loading)),
+      pass_(make_pass()) {}
 
 Arena Evaluator::make_image_memory(const EvaluatorOptions& options) {
   if (is_host(context_)) return {};
@@ -98,12 +99,14 @@ DataLoader::Options Evaluator::loader_options(const EvaluationLoading& loading) 
           .on_bad_sample = loading.skip_bad ? OnBadSample::drop : OnBadSample::fail,
           .raw = !is_host(context_),
           .allocate = pinned_allocator(context_),
-          .hold = pass_->hold(),
+          .hold = is_host(context_) ? 1 : DeviceInput::hold(1),
           .while_waiting = [this] { communicator_.report_progress(); },
           .timeout_seconds = loading.timeout_seconds};
 }
 
 std::optional<LossSums> Evaluator::run_share(const std::function<bool()>& stop) {
+  static_cast<void>(
+      pass_->finish());  // what a run that threw has left, which reads the loader's memory
   loader_.start(0);
   bad_.clear();
   LossSums mine;
@@ -115,10 +118,12 @@ std::optional<LossSums> Evaluator::run_share(const std::function<bool()>& stop) 
       return mine;
     }
     bad_.insert(bad_.end(), batch->bad.begin(), batch->bad.end());
-    // Nothing may be under way for longer than the loader keeps it, whatever else it gives out.
+    // No batch may be under way for longer than the loader keeps it, also where it gives out others
+    // that are not taken.
     mine += batch->valid > 0 ? pass_->take(*batch) : pass_->finish();
   }
-  static_cast<void>(pass_->finish());  // before the loader's memory may go
+  // Nothing of it may be left for the next run, nor read weights that training changes.
+  static_cast<void>(pass_->finish());
   loader_.stop();
   return std::nullopt;
 }

@@ -75,8 +75,8 @@ class Evaluator {
   std::size_t spare_taken_ = 0;  // of the spare bytes, by the images
   Arena image_memory_;           // a device's
   std::unique_ptr<StepPlan> plan_;
-  std::unique_ptr<EvaluationPass> pass_;
   DataLoader loader_;  // its memory stays, for to get it takes longer than a small set's evaluation
+  std::unique_ptr<EvaluationPass> pass_;  // behind the loader, whose memory a device may still read
   std::vector<BadSample> bad_;
 };
 

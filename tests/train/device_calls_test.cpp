@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "data/data_config.h"
 #include "device/cuda_check.h"
 #include "device/cuda_event.h"
 #include "device/cuda_graph.h"
@@ -17,6 +18,7 @@
 #include "parallel/mapped/driver_functions.h"
 #include "parallel/self_communicator.h"
 #include "train/counted_steps.h"
+#include "train/evaluator.h"
 
 // A rank alone, and what counts the calls.
 
@@ -60,6 +62,30 @@ TEST_P(DeviceCallsOfSteps, AreOneLaunchAndTheBatchesCopies) {
 
 INSTANTIATE_TEST_SUITE_P(Recipes, DeviceCallsOfSteps, testing::ValuesIn(recipes()),
                          [](const auto& each) { return each.param.name; });
+
+/// As a step's: the launch of one graph for each batch, its copies and that of its result.
+TEST(DeviceCallsOfAnEvaluation, AreOneLaunchAndTheCopiesForEachBatch) {
+  constexpr int batches = 12;
+  RunConfig config = run_with({"data.test_size=96", "train.eval_batch=8"});
+  AnyContext gpu = open_gpu(0);
+  SelfCommunicator self;
+  const std::unique_ptr<Dataset> test = open_test_dataset(config.data);
+  const Transform transform = make_transform(config.data, false);
+  const Graph graph = smooth_graph(config, test->classes());
+  ParameterStore store(graph, gpu, false, {}, config.precision);
+  store.initialize(7);
+  Evaluator evaluator(*test, transform, graph, store, gpu, self,
+                      {.batch = config.eval_batch, .precision = config.precision});
+  EXPECT_EQ(evaluator.run().samples, 96);
+  DeviceCalls calls = device_calls_of([&] { evaluator.run(); });
+  EXPECT_GE(take_out(calls, {"cudaEventQuery"}), batches);
+  // That an earlier batch has left the host's memory; hardly ever does it have to wait.
+  (void)take_out(calls, {event_waits});
+  const DeviceCalls expected{{"cudaGraphLaunch", batches},
+                             {"cudaMemcpyAsync", 3 * batches},
+                             {"cudaEventSynchronize", batches}};
+  EXPECT_EQ(calls, expected);
+}
 
 TEST(DeviceCallCount, SeesARunBeingMade) {
   const DeviceCalls calls = device_calls_of([] {

@@ -1,5 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
 #include "data/data_config.h"
 #include "device/memory.h"
 #include "device/open_context.h"
@@ -13,27 +18,76 @@
 namespace tandem {
 namespace {
 
-Evaluation evaluate(const RunConfig& config, AnyContext& context, std::int64_t batch) {
-  const std::unique_ptr<Dataset> test = open_test_dataset(config.data);
-  const Transform transform = make_transform(config.data, false);
-  const Graph graph = fuse(smooth_graph(config, test->classes()));
-  ParameterStore store(graph, context, false, {}, config.precision);
-  store.initialize(7);
-  store.update_weights();
+/// A test set with samples that cannot be read until it is mended.
+class BrokenSamples final : public Dataset {
+ public:
+  BrokenSamples(const Dataset& whole, std::set<std::int64_t> broken)
+      : whole_(whole), broken_(std::move(broken)) {}
+
+  std::int64_t size() const override { return whole_.size(); }
+  int classes() const override { return whole_.classes(); }
+  int channels() const override { return whole_.channels(); }
+  std::optional<ImageExtents> extents() const override { return whole_.extents(); }
+  std::int32_t label(std::int64_t index) const override { return whole_.label(index); }
+  std::string describe(std::int64_t index) const override { return whole_.describe(index); }
+  std::vector<std::string> class_names() const override { return whole_.class_names(); }
+  Image load(std::int64_t index) const override {
+    if (!mended && broken_.contains(index)) input_error("sample {} is broken", index);
+    return whole_.load(index);
+  }
+
+  std::atomic<bool> mended = false;
+
+ private:
+  const Dataset& whole_;
+  std::set<std::int64_t> broken_;
+};
+
+struct Model {
+  Model(const RunConfig& run, AnyContext& device)
+      : config(run),
+        context(device),
+        test(open_test_dataset(config.data)),
+        transform(make_transform(config.data, false)),
+        graph(fuse(smooth_graph(config, test->classes()))),
+        store(graph, context, false, {}, config.precision) {
+    draw(7);
+  }
+
+  void draw(std::uint64_t seed) {
+    store.initialize(seed);
+    store.update_weights();
+  }
+  std::unique_ptr<Evaluator> evaluator(std::int64_t batch, std::span<std::byte> spare = {}) {
+    return evaluator_of(*test, false, batch, spare);
+  }
+  std::unique_ptr<Evaluator> evaluator_of(const Dataset& data, bool skip_bad, std::int64_t batch,
+                                          std::span<std::byte> spare = {}) {
+    return std::make_unique<Evaluator>(
+        data, transform, graph, store, context, self,
+        EvaluatorOptions{.batch = batch,
+                         .loading = {.workers = 2, .skip_bad = skip_bad},
+                         .precision = config.precision,
+                         .spare = spare});
+  }
+
+  RunConfig config;
+  AnyContext& context;
   SelfCommunicator self;
-  const auto make = [&](std::span<std::byte> spare) {
-    return std::make_unique<Evaluator>(*test, transform, graph, store, context, self,
-                                       EvaluatorOptions{.batch = batch,
-                                                        .loading = {.workers = 2},
-                                                        .precision = config.precision,
-                                                        .spare = spare});
-  };
-  const std::unique_ptr<Evaluator> evaluator = make({});
+  std::unique_ptr<Dataset> test;
+  Transform transform;
+  Graph graph;
+  ParameterStore store;
+};
+
+Evaluation evaluate(const RunConfig& config, AnyContext& context, std::int64_t batch) {
+  Model model(config, context);
+  const std::unique_ptr<Evaluator> evaluator = model.evaluator(batch);
   const Evaluation first = evaluator->run();
   EXPECT_EQ(evaluator->run().loss, first.loss) << "once more";
   constexpr std::size_t room_for_images = std::size_t{1} << 20U;
   const Arena memory(context, evaluator->activation_bytes() + room_for_images, "a test");
-  const std::unique_ptr<Evaluator> lodger = make({memory.data(), memory.bytes()});
+  const std::unique_ptr<Evaluator> lodger = model.evaluator(batch, {memory.data(), memory.bytes()});
   EXPECT_EQ(lodger->activation_bytes(), 0U);
   for (int run = 0; run < 2; ++run) {
     const std::vector<std::byte> ones(memory.bytes(), std::byte{0xff});
@@ -69,6 +123,66 @@ TEST(DeviceEvaluation, IsAboutTheCpusInOtherPrecisions) {
   for (const char* precision : {"tf32", "bf16", "fp16"}) {
     expect_as_on_the_cpu({"train.precision=\"" + std::string(precision) + "\""}, 0.02);
   }
+}
+
+TEST(DeviceEvaluation, FollowsTheWeights) {
+  AnyContext gpu = open_gpu(0);
+  for (const char* precision : {"fp32", "bf16"}) {
+    Model model(run_with({"train.precision=\"" + std::string(precision) + "\""}), gpu);
+    const std::unique_ptr<Evaluator> evaluator = model.evaluator(8);
+    const double first = evaluator->run().loss;
+    model.draw(8);
+    const double then = evaluator->run().loss;
+    EXPECT_NE(then, first) << precision;
+    EXPECT_EQ(then, model.evaluator(8)->run().loss) << precision;
+  }
+}
+
+TEST(DeviceEvaluation, LeavesNothingBehindWhereItIsStopped) {
+  AnyContext gpu = open_gpu(0);
+  Model model(run_with({}), gpu);
+  const std::unique_ptr<Evaluator> evaluator = model.evaluator(4);
+  const double whole = evaluator->run().loss;
+  for (const int last : {1, 2, 4, 8}) {
+    int batches = 0;
+    EXPECT_FALSE(evaluator->run_unless([&] { return ++batches > last; }));
+    EXPECT_EQ(evaluator->run().loss, whole) << "behind one of " << last << " batches";
+  }
+}
+
+TEST(DeviceEvaluation, LeavesOutWhatCannotBeRead) {
+  AnyContext gpu = open_gpu(0);
+  AnyContext cpu(std::in_place_type<CpuContext>, 1);
+  // With batches of four: one that is short, then one with nothing to count, both amid whole ones.
+  const std::set<std::int64_t> broken{5, 12, 13, 14, 15};
+  const auto evaluated = [&](AnyContext& context) {
+    Model model(run_with({}), context);
+    const BrokenSamples data(*model.test, broken);
+    const std::unique_ptr<Evaluator> evaluator = model.evaluator_of(data, true, 4);
+    const Evaluation first = evaluator->run();
+    EXPECT_EQ(evaluator->run().loss, first.loss);
+    EXPECT_EQ(first.samples, 32);
+    EXPECT_EQ(first.skipped, 5);
+    return first.loss;
+  };
+  const double expected = evaluated(cpu);
+  EXPECT_NEAR(evaluated(gpu), expected, 1e-4 * expected);
+}
+
+TEST(DeviceEvaluation, LeavesNothingBehindWhereASampleCannotBeRead) {
+  AnyContext gpu = open_gpu(0);
+  Model model(run_with({}), gpu);
+  const double whole = model.evaluator(4)->run().loss;
+  BrokenSamples data(*model.test, {30});
+  const std::unique_ptr<Evaluator> evaluator = model.evaluator_of(data, false, 4);
+  const std::string message = message_of<InputError>([&] { evaluator->run(); });
+  EXPECT_NE(message.find("sample 30 is broken"), std::string::npos) << message;
+  data.mended = true;
+  EXPECT_EQ(evaluator->run().loss, whole);
+  // And one that ends with batches under way.
+  data.mended = false;
+  const std::unique_ptr<Evaluator> other = model.evaluator_of(data, false, 4);
+  EXPECT_THROW(other->run(), InputError);
 }
 
 TEST(DeviceEvaluation, SaysWhatFits) {
