@@ -65,11 +65,15 @@ void partial_decode(benchmark::State& state) {
   });
 }
 
-void training_sample(benchmark::State& state) {
+TransformOptions cropped_and_mirrored() {
   TransformOptions options;
   options.size = size;
   options.train = options.random_resized_crop = options.flip = true;
-  const Transform transform(options);
+  return options;
+}
+
+void training_sample(benchmark::State& state) {
+  const Transform transform(cropped_and_mirrored());
   const auto memory =  // as the loader's
       allocate_host(static_cast<std::size_t>(transform.output_elements()) * sizeof(float));
   auto* out = reinterpret_cast<float*>(memory.get());
@@ -81,10 +85,7 @@ void training_sample(benchmark::State& state) {
 }
 
 /// What a rank with a GPU does: bytes, which the GPU mirrors and normalises.
-void raw_sample(benchmark::State& state) {
-  TransformOptions options;
-  options.size = size;
-  options.train = options.random_resized_crop = options.flip = true;
+void raw(benchmark::State& state, const TransformOptions& options) {
   const Transform transform(options);
   const PixelFormat format = transform.pixel_format({});
   const auto memory = allocate_host(static_cast<std::size_t>(format.bytes()));
@@ -95,10 +96,28 @@ void raw_sample(benchmark::State& state) {
   });
 }
 
+void raw_sample(benchmark::State& state) { raw(state, cropped_and_mirrored()); }
+
+void augmented_raw_sample(benchmark::State& state) {
+  TransformOptions options = cropped_and_mirrored();
+  options.rand_augment.ops = 2;
+  raw(state, options);
+}
+
+/// The middle of the image, whose shorter side becomes 256.
+void evaluated_raw_sample(benchmark::State& state) {
+  TransformOptions options;
+  options.size = size;
+  options.resize = 256;
+  raw(state, options);
+}
+
 BENCHMARK(whole_decode)->Unit(benchmark::kMillisecond);
 BENCHMARK(partial_decode)->Unit(benchmark::kMillisecond);
 BENCHMARK(training_sample)->Unit(benchmark::kMillisecond);
 BENCHMARK(raw_sample)->Unit(benchmark::kMillisecond);
+BENCHMARK(augmented_raw_sample)->Unit(benchmark::kMillisecond);
+BENCHMARK(evaluated_raw_sample)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace tandem

@@ -2,7 +2,8 @@
 """Times JPEG bytes -> random-resized crop to 224 -> flip -> normalised floats on one core: Tandem's
 (input_pipeline_benchmark) and torchvision's (decode_jpeg + v2 transforms), in turns, on the same
 files, which both hold in memory. Milliseconds of CPU time a sample; medians and quartiles. A raw
-sample is what a GPU finishes: bytes, neither mirrored nor normalised.
+sample is what a GPU finishes: bytes, neither mirrored nor normalised. An augmented one has two
+operations of RandAugment, an evaluated one is the middle of an image whose shorter side becomes 256.
 
   benchmarks/input_pipeline.py build/ci/bin/input_pipeline_benchmark IMAGES [--out FILE.json]
   ... --before OLDER_BINARY --no-torchvision    # two builds of Tandem alone
@@ -17,6 +18,8 @@ import subprocess
 import time
 
 from provenance import provenance, tandem_beside
+
+SAMPLES = ("training_sample", "raw_sample", "augmented_raw_sample", "evaluated_raw_sample")
 
 
 class Torchvision:
@@ -66,10 +69,10 @@ def summarised(rounds):
               f"best {min(times):.3f}")
     pairs = [("speed-up over torchvision", "torchvision training_sample", "tandem training_sample")]
     for side in ("tandem", "before"):
-        for sample in ("training_sample", "raw_sample"):
+        for sample in ("training_sample", "raw_sample"):  # of a box, as partial_decode
             pairs.append((f"{side} {sample} / partial decode", f"{side} {sample}",
                           f"{side} partial_decode"))
-    for sample in ("partial_decode", "training_sample", "raw_sample"):
+    for sample in ("partial_decode", *SAMPLES):
         pairs.append((f"before / now, {sample}", f"before {sample}", f"tandem {sample}"))
     for name, above, below in pairs:
         if above not in rounds[0]:

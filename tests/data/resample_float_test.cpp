@@ -6,7 +6,9 @@
 #include <memory>
 
 #include "data/augment/resample_short.h"
-#include "data/augment/short_lanes.h"
+#include "data/augment/resize_passes/lane_instructions_portable.h"
+// Behind it
+#include "data/augment/resize_passes/short_lanes.h"
 #include "data/support.h"
 
 namespace tandem::testing {
@@ -155,6 +157,34 @@ TEST(FloatResample, BlackAndWhiteStayAsTheyAre) {
         ASSERT_EQ(bytes[i], level) << c.to_height << "x" << c.to_width;
         ASSERT_NEAR(floats[i], static_cast<float>(level), 0.05F);
       }
+    }
+  }
+}
+
+TEST(ResizePassesOfShorts, OfAllInstructionsGiveTheSame) {
+  const std::span<const ResizePasses> all = resize_passes();
+  ASSERT_STREQ(all.back().instructions, "portable");
+  for (const Case& c : cases) {
+    if (!c.in_shorts) continue;
+    const Source source = source_of(pattern(c.height, c.width, 3));
+    FloatResize wanted = wanted_of(c);
+    wanted.scale = {0.5F, 2.0F, 1.0F};
+    wanted.offset = {-3.0F, 0.0F, 70.0F};
+    const auto values = static_cast<std::size_t>(3 * c.to_height * c.to_width);
+    std::vector<float> expected(values);
+    Bytes expected_bytes(values);
+    resize_shorts(source.view, wanted, expected.data(), all.back());
+    resize_shorts(source.view, wanted, expected_bytes.data(), all.back());
+    for (const ResizePasses& passes : all) {
+      SCOPED_TRACE(fmt::format("{}x{} to {}x{} by {}", c.height, c.width, c.to_height, c.to_width,
+                               passes.instructions));
+      std::vector<float> floats(values);
+      Bytes bytes(values);
+      resize_shorts(source.view, wanted, floats.data(), passes);
+      resize_shorts(source.view, wanted, bytes.data(), passes);
+      EXPECT_EQ(bytes, expected_bytes);
+      // One may scale and add in one operation, which rounds once.
+      for (std::size_t i = 0; i < values; ++i) ASSERT_NEAR(floats[i], expected[i], 1e-4F) << i;
     }
   }
 }

@@ -26,14 +26,20 @@ const std::vector<PillowCase> pillow_cases{
     {5, 90, 3, 5, 90, 0xce3c82d6ac730e1cULL, {0, 53, 106, 37, 90, 143, 74, 127}},
 };
 
-TEST(Resample, EqualsPillow) {
-  for (const PillowCase& c : pillow_cases) {
-    const Image source = pattern(c.height, c.width, c.channels);
-    const Image image = resize(view_of(source), c.to_height, c.to_width);
-    EXPECT_EQ(Bytes(image.pixels.begin(), image.pixels.begin() + 8), c.first);
-    const std::string_view bytes(reinterpret_cast<const char*>(image.pixels.data()),
-                                 image.pixels.size());
-    EXPECT_EQ(hash_text(bytes), c.hash) << c.height << "x" << c.width;
+TEST(Resample, EqualsPillowByAllInstructions) {
+  for (const ResizePasses& passes : resize_passes()) {
+    for (const PillowCase& c : pillow_cases) {
+      SCOPED_TRACE(fmt::format("{}x{} by {}", c.height, c.width, passes.instructions));
+      const Image source = pattern(c.height, c.width, c.channels);
+      const Image image = resize(
+          view_of(source),
+          {c.to_height, c.to_width, whole_of(c.height, c.width), {0, 0, c.to_height, c.to_width}},
+          passes);
+      EXPECT_EQ(Bytes(image.pixels.begin(), image.pixels.begin() + 8), c.first);
+      const std::string_view bytes(reinterpret_cast<const char*>(image.pixels.data()),
+                                   image.pixels.size());
+      EXPECT_EQ(hash_text(bytes), c.hash);
+    }
   }
 }
 

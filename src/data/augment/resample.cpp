@@ -1,50 +1,12 @@
 #include "data/augment/resample.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/error.h"
 #include "data/augment/resample_filter.h"
 
 namespace tandem {
 namespace {
-
-constexpr std::size_t lanes = 8;
-using Int8 = std::int32_t __attribute__((vector_size(32)));
-
-/// The weighted sum of `taps` rows.
-void filter_columns(const std::int32_t* const* rows, const std::int32_t* weights, int taps,
-                    std::size_t begin, std::size_t count, std::uint8_t* out) {
-  for (std::size_t i = begin; i < count; ++i) {
-    std::int32_t sum = filter_half;
-    for (int t = 0; t < taps; ++t) sum += rows[t][i] * weights[t];
-    out[i] = static_cast<std::uint8_t>(filtered(sum));
-  }
-}
-
-/// The same for a count of taps that the compiler knows, so that nothing is looked up in the loop.
-template <int taps>
-void filter_columns_fixed(const std::int32_t* const* rows, const std::int32_t* weights,
-                          std::size_t count, std::uint8_t* out) {
-  const std::int32_t* row[taps];
-  Int8 factors[taps];
-  for (int t = 0; t < taps; ++t) {
-    row[t] = rows[t];
-    factors[t] = Int8{} + weights[t];
-  }
-  std::size_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    Int8 sum = Int8{} + filter_half;
-    for (int t = 0; t < taps; ++t) {
-      Int8 values;
-      std::memcpy(&values, row[t] + i, sizeof values);
-      sum += values * factors[t];
-    }
-    sum >>= filter_bits;
-    for (std::size_t k = 0; k < lanes; ++k) out[i + k] = static_cast<std::uint8_t>(sum[k]);
-  }
-  filter_columns(rows, weights, taps, i, count, out);
-}
 
 void check(const ImageView& source, const ResizeRequest& request) {
   const PixelRect& part = request.part;
@@ -65,7 +27,7 @@ void check(const ImageView& source, const ResizeRequest& request) {
 /// Gives the rows of the result one after the other; the source must live as long.
 class Resampler {
  public:
-  Resampler(const ImageView& source, const ResizeRequest& request);
+  Resampler(const ImageView& source, const ResizeRequest& request, const ResizePasses& passes);
   void next_row(std::uint8_t* out);
 
  private:
@@ -74,6 +36,7 @@ class Resampler {
   }
 
   ImageView source_;
+  const ResizePasses& passes_;
   TriangleFilter<std::int32_t> down_;
   RowFilter across_;
   std::size_t row_values_;  ///< of the result
@@ -85,13 +48,15 @@ class Resampler {
   std::vector<const std::int32_t*> taps_;
 };
 
-Resampler::Resampler(const ImageView& source, const ResizeRequest& request)
+Resampler::Resampler(const ImageView& source, const ResizeRequest& request,
+                     const ResizePasses& passes)
     : source_(source),
+      passes_(passes),
       down_(source.height, request.box.top, request.box.height, request.height, request.part.top,
             request.part.height),
       across_(TriangleFilter<std::int32_t>(source.width, request.box.left, request.box.width,
                                            request.width, request.part.left, request.part.width),
-              source.width, source.channels),
+              source.width, source.channels, passes),
       row_values_(static_cast<std::size_t>(request.part.width) *
                   static_cast<std::size_t>(source.channels)),
       row_stride_(row_values_ + RowFilter::output_slack),
@@ -110,21 +75,15 @@ void Resampler::next_row(std::uint8_t* out) {
   }
   for (int t = 0; t < down_.taps; ++t) taps_[static_cast<std::size_t>(t)] = filtered_row(first + t);
   const std::int32_t* weights = down_.weights.data() + next_ * static_cast<std::size_t>(down_.taps);
-  with_taps(down_.taps, [&](auto taps) {
-    if constexpr (taps == 0) {
-      filter_columns(taps_.data(), weights, down_.taps, 0, row_values_, out);
-    } else {
-      filter_columns_fixed<taps>(taps_.data(), weights, row_values_, out);
-    }
-  });
+  passes_.filter_columns(taps_.data(), weights, down_.taps, row_values_, out);
   ++next_;
 }
 
 }  // namespace
 
-Image resize(const ImageView& source, const ResizeRequest& request) {
+Image resize(const ImageView& source, const ResizeRequest& request, const ResizePasses& passes) {
   check(source, request);
-  Resampler resampler(source, request);
+  Resampler resampler(source, request, passes);
   const std::size_t row_bytes =
       static_cast<std::size_t>(request.part.width) * static_cast<std::size_t>(source.channels);
   Image result{

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "data/augment/resize_passes/resize_passes.h"
 #include "data/image.h"
 
 namespace tandem {
@@ -17,7 +18,9 @@ struct ResizeRequest {
 /// whole boxes this is Pillow's Image.resize(BILINEAR) of the cut-out box (src/libImaging/
 /// Resample.c) to the bit, which torchvision uses for PIL images. A box with edges inside pixels
 /// takes the pixels that it touches, as Pillow's `box` does at an image's edge. Channels 1 or 3.
-Image resize(const ImageView& source, const ResizeRequest& request);
+/// `passes`: one of resize_passes().
+Image resize(const ImageView& source, const ResizeRequest& request,
+             const ResizePasses& passes = resize_passes().front());
 
 /// The whole image resized.
 inline Image resize(const ImageView& source, int height, int width) {

@@ -2,86 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <type_traits>
 
 namespace tandem {
 namespace {
-
-// GCC's and clang's portable vectors; a processor without the width gets several instructions.
-using Int8 = std::int32_t __attribute__((vector_size(32)));
-using Int4 = std::int32_t __attribute__((vector_size(16)));
-using Byte16 = std::uint8_t __attribute__((vector_size(16)));
-using Byte32 = std::uint8_t __attribute__((vector_size(32)));
-using Short16 = std::uint16_t __attribute__((vector_size(32)));
-
-constexpr int lanes = 8;  ///< two pixels, one a row, of four values each; the fourth is anything
-
-/// Stores the first two pixels of each 16-byte half of `shorts`, half by half.
-inline void store_pixels(const Short16& shorts, std::int32_t* out) {
-  constexpr Short16 zero{};
-  const Short16 first = __builtin_shufflevector(shorts, zero, 0, 16, 1, 17, 2, 18, 3, 19, 8, 24, 9,
-                                                25, 10, 26, 11, 27);
-  const Short16 second = __builtin_shufflevector(shorts, zero, 4, 20, 5, 21, 6, 22, 7, 23, 12, 28,
-                                                 13, 29, 14, 30, 15, 31);
-  std::memcpy(out, &first, sizeof first);
-  std::memcpy(out + lanes, &second, sizeof second);
-}
-
-/// Two rows of RGB to pixels that take turns. Reads only the rows' own bytes.
-void interleave(const std::uint8_t* in0, const std::uint8_t* in1, int width, std::int32_t* out) {
-  int x = 0;
-  for (; x + 6 <= width; x += 4, in0 += 12, in1 += 12, out += 4 * lanes) {  // 16 read for 12
-    Byte16 a;
-    Byte16 b;
-    std::memcpy(&a, in0, sizeof a);
-    std::memcpy(&b, in1, sizeof b);
-    a = __builtin_shufflevector(a, a, 0, 1, 2, 2, 3, 4, 5, 5, 6, 7, 8, 8, 9, 10, 11, 11);
-    b = __builtin_shufflevector(b, b, 0, 1, 2, 2, 3, 4, 5, 5, 6, 7, 8, 8, 9, 10, 11, 11);
-    const Byte32 both =
-        __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17,
-                                18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31);
-    constexpr Byte32 zero{};
-    const Byte32 first =
-        __builtin_shufflevector(both, zero, 0, 32, 1, 33, 2, 34, 3, 35, 4, 36, 5, 37, 6, 38, 7, 39,
-                                16, 48, 17, 49, 18, 50, 19, 51, 20, 52, 21, 53, 22, 54, 23, 55);
-    const Byte32 second = __builtin_shufflevector(both, zero, 8, 40, 9, 41, 10, 42, 11, 43, 12, 44,
-                                                  13, 45, 14, 46, 15, 47, 24, 56, 25, 57, 26, 58,
-                                                  27, 59, 28, 60, 29, 61, 30, 62, 31, 63);
-    store_pixels(reinterpret_cast<const Short16&>(first), out);
-    store_pixels(reinterpret_cast<const Short16&>(second), out + 2 * lanes);
-  }
-  for (; x < width; ++x, in0 += 3, in1 += 3, out += lanes) {
-    for (int c = 0; c < 3; ++c) {
-      out[c] = in0[c];
-      out[c + 4] = in1[c];
-    }
-  }
-}
-
-/// `fixed_taps` taps, or `taps` where that is 0.
-template <int fixed_taps>
-void filter_rgb(const std::int32_t* pixels, const std::vector<int>& first,
-                const std::int32_t* weights, int taps, std::int32_t* out0, std::int32_t* out1) {
-  if (fixed_taps > 0) taps = fixed_taps;
-  for (const int begin : first) {
-    const std::int32_t* from = pixels + std::ptrdiff_t{lanes} * begin;
-    Int8 sum = Int8{} + filter_half;
-    for (int t = 0; t < taps; ++t, from += lanes) {
-      Int8 values;
-      Int4 factors;
-      std::memcpy(&values, from, sizeof values);
-      std::memcpy(&factors, weights, sizeof factors);
-      sum += values * __builtin_shufflevector(factors, factors, 0, 1, 2, 3, 0, 1, 2, 3);
-      weights += 4;
-    }
-    sum >>= filter_bits;
-    // Four values are written for three; the next pixel's take the fourth's place.
-    std::memcpy(out0, &sum, sizeof sum / 2);
-    std::memcpy(out1, reinterpret_cast<const char*>(&sum) + sizeof sum / 2, sizeof sum / 2);
-    out0 += 3;
-    out1 += 3;
-  }
-}
 
 template <typename Weight>
 Weight weight_of(double share) {
@@ -154,12 +78,13 @@ template struct TriangleFilter<float>;
 template struct TriangleFilter<std::int32_t>;
 template struct TriangleFilter<std::uint16_t>;
 
-RowFilter::RowFilter(const TriangleFilter<std::int32_t>& filter, int in, int channels)
-    : in_(in), channels_(channels), taps_(filter.taps), first_(filter.first) {
+RowFilter::RowFilter(const TriangleFilter<std::int32_t>& filter, int in, int channels,
+                     const ResizePasses& passes)
+    : passes_(passes), in_(in), channels_(channels), taps_(filter.taps), first_(filter.first) {
   const std::size_t copies = channels == 1 ? 1 : 4;
   weights_.reserve(filter.weights.size() * copies);
   for (const std::int32_t weight : filter.weights) weights_.insert(weights_.end(), copies, weight);
-  if (channels == 3) pixels_.resize(static_cast<std::size_t>(in) * lanes);
+  if (channels == 3) pixels_.resize(static_cast<std::size_t>(in) * 8);
 }
 
 void RowFilter::apply(const std::uint8_t* in0, const std::uint8_t* in1, std::int32_t* out0,
@@ -169,10 +94,9 @@ void RowFilter::apply(const std::uint8_t* in0, const std::uint8_t* in1, std::int
     apply_gray(in1, out1);
     return;
   }
-  interleave(in0, in1, in_, pixels_.data());
-  with_taps(taps_, [&](auto taps) {
-    filter_rgb<taps>(pixels_.data(), first_, weights_.data(), taps_, out0, out1);
-  });
+  passes_.interleave_rows(in0, in1, in_, pixels_.data());
+  passes_.filter_pixels(pixels_.data(), first_.data(), first_.size(), weights_.data(), taps_, out0,
+                        out1);
 }
 
 void RowFilter::apply_gray(const std::uint8_t* in, std::int32_t* out) const {

@@ -1,15 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
-namespace tandem {
+#include "data/augment/resize_passes/resize_passes.h"
 
-/// Weights are integers of so many fractional bits, as Pillow's.
-constexpr int filter_bits = 22;
-constexpr std::int32_t filter_half = 1 << (filter_bits - 1);
+namespace tandem {
 
 /// A weighted sum, begun at filter_half, as a value of 0..255. It needs no bounds: weights are not
 /// negative and add up to 1 within half a unit each.
@@ -33,22 +29,12 @@ struct TriangleFilter {
   void mirror();
 };
 
-/// Calls `run` with `taps` as a constant of the compiler's where it is common, else with 0.
-template <typename Run>
-void with_taps(int taps, const Run& run) {
-  [&]<int... known>(std::integer_sequence<int, known...>) {
-    const bool found =
-        ((taps == known + 1 && (run(std::integral_constant<int, known + 1>{}), true)) || ...);
-    if (!found) run(std::integral_constant<int, 0>{});
-  }
-  (std::make_integer_sequence<int, 8>{});
-}
-
 /// Filters rows of pixels (1 or 3 channels) along x, two at a time.
 class RowFilter {
  public:
-  /// `in` pixels a row become filter.first.size().
-  RowFilter(const TriangleFilter<std::int32_t>& filter, int in, int channels);
+  /// `in` pixels a row become filter.first.size(). `passes` outlive it.
+  RowFilter(const TriangleFilter<std::int32_t>& filter, int in, int channels,
+            const ResizePasses& passes);
 
   /// Writes values of 0..255, interleaved like the pixels, and up to output_slack more.
   void apply(const std::uint8_t* in0, const std::uint8_t* in1, std::int32_t* out0,
@@ -58,13 +44,13 @@ class RowFilter {
  private:
   void apply_gray(const std::uint8_t* in, std::int32_t* out) const;
 
+  const ResizePasses& passes_;
   int in_;
   int channels_;
   int taps_;
   std::vector<int> first_;
   std::vector<std::int32_t> weights_;  ///< RGB: each four times, one a value of a pixel
-  // RGB: a pixel of one row, then of the other, four values each, so that one multiplication
-  // serves both.
+  // RGB: as interleaved, so that one multiplication serves both rows.
   std::vector<std::int32_t> pixels_;
 };
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
+#include <utility>
 
 #include "base/error.h"
 #include "data/augment/resample_filter.h"
@@ -11,9 +13,18 @@
 namespace tandem {
 namespace {
 
-using Float4 = float __attribute__((vector_size(16)));
-using Float8 = float __attribute__((vector_size(32)));
 constexpr std::size_t lanes = 8;
+
+/// Calls `run` with `taps` as a constant of the compiler's where it is common, else with 0.
+template <typename Run>
+void with_taps(int taps, const Run& run) {
+  [&]<int... known>(std::integer_sequence<int, known...>) {
+    const bool found =
+        ((taps == known + 1 && (run(std::integral_constant<int, known + 1>{}), true)) || ...);
+    if (!found) run(std::integral_constant<int, 0>{});
+  }
+  (std::make_integer_sequence<int, 8>{});
+}
 
 /// Output rows that are filtered along x together, so that a weight is loaded once for all.
 constexpr int group = 4;

@@ -1,25 +1,24 @@
 #pragma once
 
-// Vectors of 16-bit values for this folder's own files: not a public header.
+// Vectors of 16-bit values for the files of resize_passes.h, each of which is compiled for other
+// instructions: so nothing here is known to the linker. Behind lane_instructions_*.h.
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
-#include "data/augment/short_lane_instructions.h"
-#include "data/augment/short_vectors.h"
+#include "data/augment/resize_passes/vectors.h"
 
 namespace tandem {
+namespace {
 
 inline Float8 to_floats(const Word8& values) {
-  using Int8 = std::int32_t __attribute__((vector_size(32)));
-  return __builtin_convertvector(std::bit_cast<Int8>(values), Float8);
+  return __builtin_convertvector(__builtin_bit_cast(Int8, values), Float8);
 }
 
 /// `pair` eight times, which is a 16-bit value sixteen times where both of its halves are that
 /// value: a load can do this with 32 bits and not with 16.
-inline Short16 spread(std::uint32_t pair) { return std::bit_cast<Short16>(Word8{} + pair); }
+inline Short16 spread(std::uint32_t pair) { return __builtin_bit_cast(Short16, Word8{} + pair); }
 
 /// Eight values from either place.
 inline Short16 load_halves(const std::uint16_t* low, const std::uint16_t* high) {
@@ -31,6 +30,10 @@ inline Short16 load_halves(const std::uint16_t* low, const std::uint16_t* high) 
 }
 
 inline void store_shorts(const Short16& values, std::uint16_t* to) {
+  std::memcpy(to, &values, sizeof values);
+}
+
+inline void store_floats(const Float8& values, float* to) {
   std::memcpy(to, &values, sizeof values);
 }
 
@@ -56,7 +59,7 @@ inline void transpose_blocks(Short16* rows) {
 inline void transpose_pairs(const std::uint16_t* columns, std::ptrdiff_t stride, Word8* pairs) {
   for (int i = 0; i < 4; ++i) {
     const std::uint16_t* column = columns + stride * i;
-    pairs[i] = std::bit_cast<Word8>(load_halves(column, column + 4 * stride));
+    pairs[i] = __builtin_bit_cast(Word8, load_halves(column, column + 4 * stride));
   }
   constexpr int rounds = 2;
   for (int round = 0; round < rounds; ++round) {
@@ -70,4 +73,5 @@ inline void transpose_pairs(const std::uint16_t* columns, std::ptrdiff_t stride,
   }
 }
 
+}  // namespace
 }  // namespace tandem
