@@ -14,13 +14,15 @@ get_property(libraries GLOBAL PROPERTY TANDEM_LIBRARIES)
 install(TARGETS ${libraries} EXPORT tandemTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT tandemTargets NAMESPACE tandem:: DESTINATION ${package_folder})
 
-# Headers that include another library's are for .cpp files alone, and so is what includes those.
+# Headers that include another library's are for .cpp files alone, as are those that are named so, and so is what
+# includes them.
 function(tandem_public_headers result)
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/src
     ${PROJECT_SOURCE_DIR}/src/*.h)
   set(internal "<(mpi|hwloc|omp|zlib|jpeglib|turbojpeg|cudnn|nccl|nvml|cublasLt|cuda_runtime|cuda_runtime_api|cudnn_frontend|immintrin|xmmintrin)[.]h>|<(oneapi|toml[+][+]|nlohmann|CLI|spdlog|Eigen)/")
-  get_property(chosen GLOBAL PROPERTY TANDEM_INTERNAL_HEADERS)
-  foreach(header IN LISTS chosen)
+  get_property(named GLOBAL PROPERTY TANDEM_INTERNAL_HEADERS)
+  list(REMOVE_ITEM headers ${named})
+  foreach(header IN LISTS named)
     string(REPLACE "." "[.]" pattern ${header})
     string(APPEND internal "|\"${pattern}\"")
   endforeach()
