@@ -30,6 +30,7 @@ const std::vector<std::vector<std::uint8_t>>& files() {
     }
     std::sort(paths.begin(), paths.end());
     std::vector<std::vector<std::uint8_t>> bytes;
+    bytes.reserve(paths.size());
     for (const auto& path : paths) bytes.push_back(read_whole_file(path));
     return bytes;
   }();

@@ -81,6 +81,7 @@ double time_step(CudaContext& device, const Graph& graph, AnyContext& context, S
   const int rounds =
       std::clamp(static_cast<int>(seconds_in_all / round), least_rounds, most_rounds);
   std::vector<double> times;
+  times.reserve(static_cast<std::size_t>(rounds));
   for (int i = 0; i < rounds; ++i) times.push_back(seconds_of(device, step, launches, between));
   return median(times);
 }

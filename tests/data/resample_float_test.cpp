@@ -31,7 +31,7 @@ std::vector<double> naive_weights(int in, double low, double length, int out, in
 
 /// All values of the result, 0..255, rows from the top, mirrored where that is wanted.
 std::vector<double> naive(const ImageView& source, const FloatResize& wanted) {
-  const auto columns = static_cast<std::size_t>(3 * source.width);
+  const auto columns = std::size_t{3} * static_cast<std::size_t>(source.width);
   std::vector<double> result;
   for (int y = 0; y < wanted.height; ++y) {
     std::vector<double> row(columns);
@@ -103,6 +103,10 @@ const std::vector<Case> cases{
     {400, 533, {3.5, 7.5, 391.0, 522.0}, 17, 224, false, false},  // many taps
 };
 
+std::size_t values_of(const Case& c) {
+  return std::size_t{3} * static_cast<std::size_t>(c.to_height * c.to_width);
+}
+
 FloatResize wanted_of(const Case& c) { return {c.to_height, c.to_width, c.box, c.mirrored}; }
 
 TEST(FloatResample, EqualsTheNaiveFilter) {
@@ -130,7 +134,7 @@ TEST(FloatResample, BytesAreTheNextLevels) {
   for (const Case& c : cases) {
     const Source source = source_of(pattern(c.height, c.width, 3));
     const FloatResize wanted = wanted_of(c);
-    std::vector<float> floats(static_cast<std::size_t>(3 * c.to_height * c.to_width));
+    std::vector<float> floats(values_of(c));
     Bytes bytes(floats.size());
     resize_to_floats(source.view, wanted, floats.data());
     resize_to_bytes(source.view, wanted, bytes.data());
@@ -146,10 +150,10 @@ TEST(FloatResample, BlackAndWhiteStayAsTheyAre) {
   for (const Case& c : cases) {
     for (const int level : {0, 255}) {
       Image flat{c.height, c.width, 3, {}};
-      flat.pixels.assign(static_cast<std::size_t>(3 * c.height * c.width),
+      flat.pixels.assign(std::size_t{3} * static_cast<std::size_t>(c.height * c.width),
                          static_cast<std::uint8_t>(level));
       const FloatResize wanted = wanted_of(c);
-      std::vector<float> floats(static_cast<std::size_t>(3 * c.to_height * c.to_width));
+      std::vector<float> floats(values_of(c));
       Bytes bytes(floats.size());
       resize_to_floats(view_of(flat), wanted, floats.data());
       resize_to_bytes(view_of(flat), wanted, bytes.data());
@@ -170,7 +174,7 @@ TEST(ResizePassesOfShorts, OfAllInstructionsGiveTheSame) {
     FloatResize wanted = wanted_of(c);
     wanted.scale = {0.5F, 2.0F, 1.0F};
     wanted.offset = {-3.0F, 0.0F, 70.0F};
-    const auto values = static_cast<std::size_t>(3 * c.to_height * c.to_width);
+    const auto values = values_of(c);
     std::vector<float> expected(values);
     Bytes expected_bytes(values);
     resize_shorts(source.view, wanted, expected.data(), all.back());

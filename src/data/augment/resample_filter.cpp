@@ -11,6 +11,7 @@ template <typename Weight>
 Weight weight_of(double share) {
   if constexpr (std::is_same_v<Weight, float>) return static_cast<float>(share);
   constexpr int bits = std::is_same_v<Weight, std::uint16_t> ? 16 : filter_bits;
+  // NOLINTNEXTLINE(bugprone-incorrect-roundings): never negative, and a loop of vectors like this
   const int rounded = static_cast<int>(share * (1 << bits) + 0.5);
   return static_cast<Weight>(bits == 16 ? std::min(rounded, 0xffff) : rounded);
 }
@@ -57,7 +58,7 @@ TriangleFilter<Weight>::TriangleFilter(int in, double low, double length, int ou
   for (std::size_t i = 0; i < outputs; ++i) {
     const int back = std::max(0, first[i] + taps - in);
     first[i] -= back;
-    for (std::size_t t = static_cast<std::size_t>(back); t < stride; ++t) {
+    for (auto t = static_cast<std::size_t>(back); t < stride; ++t) {
       weights[stride * i + t] = columns[outputs * (t - static_cast<std::size_t>(back)) + i];
     }
   }
