@@ -3,7 +3,7 @@
 include(CheckCXXSourceCompiles)
 
 # tandem_instructions(HEADER MACRO WITH WITHOUT): makes HEADER, an include path, which includes WITH
-# where the compiler defines MACRO (__AVX2__), else WITHOUT. It is not installed.
+# where the compiler defines MACRO (__SSE__), else WITHOUT. It is not installed.
 function(tandem_instructions header macro with without)
   if(TANDEM_NATIVE)
     set(CMAKE_REQUIRED_FLAGS -march=native)

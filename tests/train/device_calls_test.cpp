@@ -15,6 +15,7 @@
 #include "device/cuda_graph.h"
 #include "device/open_context.h"
 #include "device/pinned_memory.h"
+#include "graph/fusion.h"
 #include "parallel/mapped/driver_functions.h"
 #include "parallel/self_communicator.h"
 #include "train/counted_steps.h"
@@ -71,7 +72,7 @@ TEST(DeviceCallsOfAnEvaluation, AreOneLaunchAndTheCopiesForEachBatch) {
   SelfCommunicator self;
   const std::unique_ptr<Dataset> test = open_test_dataset(config.data);
   const Transform transform = make_transform(config.data, false);
-  const Graph graph = smooth_graph(config, test->classes());
+  const Graph graph = fuse(smooth_graph(config, test->classes()));
   ParameterStore store(graph, gpu, false, {}, config.precision);
   store.initialize(7);
   Evaluator evaluator(*test, transform, graph, store, gpu, self,

@@ -85,7 +85,7 @@ RowFilter::RowFilter(const TriangleFilter<std::int32_t>& filter, int in, int cha
   const std::size_t copies = channels == 1 ? 1 : 4;
   weights_.reserve(filter.weights.size() * copies);
   for (const std::int32_t weight : filter.weights) weights_.insert(weights_.end(), copies, weight);
-  if (channels == 3) pixels_.resize(static_cast<std::size_t>(in) * 8);
+  if (channels == 3) pixels_.resize(interleaved_values * static_cast<std::size_t>(in));
 }
 
 void RowFilter::apply(const std::uint8_t* in0, const std::uint8_t* in1, std::int32_t* out0,

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <type_traits>
-#include <utility>
 
 #include "base/error.h"
 #include "data/augment/resample_filter.h"
 #include "data/augment/resample_short.h"
+#include "data/augment/resize_passes/known_taps.h"
 #include "data/fused.h"
 
 namespace tandem {
@@ -15,16 +14,7 @@ namespace {
 
 constexpr std::size_t lanes = 8;
 
-/// Calls `run` with `taps` as a constant of the compiler's where it is common, else with 0.
-template <typename Run>
-void with_taps(int taps, const Run& run) {
-  [&]<int... known>(std::integer_sequence<int, known...>) {
-    const bool found =
-        ((taps == known + 1 && (run(std::integral_constant<int, known + 1>{}), true)) || ...);
-    if (!found) run(std::integral_constant<int, 0>{});
-  }
-  (std::make_integer_sequence<int, 8>{});
-}
+constexpr int common_taps = 8;  ///< the most that the compiler knows
 
 /// Output rows that are filtered along x together, so that a weight is loaded once for all.
 constexpr int group = 4;
@@ -151,10 +141,11 @@ void make_row(FloatRows& rows, const TriangleFilter<float>& down, int y, float* 
   for (int t = 0; t < down.taps; ++t) {
     window[static_cast<std::size_t>(t)] = rows.row(down.first[at] + t);
   }
-  with_taps(down.taps, [&](auto known) {
-    filter_columns<known>(window.data(), down.weights.data() + at * taps, down.taps, rows.values(),
-                          out);
+  const float* weights = down.weights.data() + at * taps;
+  const bool common = with_known_taps<common_taps>(down.taps, [&]<int known>() {
+    filter_columns<known>(window.data(), weights, down.taps, rows.values(), out);
   });
+  if (!common) filter_columns<0>(window.data(), weights, down.taps, rows.values(), out);
 }
 
 /// Resizes to floats, `group` rows at a time: asks place(y, count) where rows y and on are to be
@@ -185,8 +176,9 @@ void resize_groups(const ImageView& source, const FloatResize& wanted, Place&& p
       make_row(rows, down, y + k, filtered.data() + stride * static_cast<std::size_t>(k));
     }
     float* made = place(y, count);
-    with_taps(across.taps,
-              [&](auto known) { filter_rows<known>(pass, filtered.data(), stride, made); });
+    const bool common = with_known_taps<common_taps>(
+        across.taps, [&]<int known>() { filter_rows<known>(pass, filtered.data(), stride, made); });
+    if (!common) filter_rows<0>(pass, filtered.data(), stride, made);
     done(y, count);
   }
 }

@@ -31,8 +31,9 @@ class PlannedResize {
              .across_weights = across_weights_.data(),
              .turned = turned_.get(),
              .lost = (down_.taps + across_.taps) / 2};
-    TANDEM_CHECK(std::max(down_.taps, across_.taps) <= ShortSizes::most_taps,
-                 "filters of {} and {} taps", down_.taps, across_.taps);
+    const auto [fewest, most] = std::minmax(down_.taps, across_.taps);
+    TANDEM_CHECK(fewest >= 1 && most <= ShortSizes::most_taps, "filters of {} and {} taps",
+                 down_.taps, across_.taps);
   }
 
   const ShortResizePlan& operator*() const { return plan_; }

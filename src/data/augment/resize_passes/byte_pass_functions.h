@@ -13,7 +13,7 @@
 namespace tandem {
 namespace {
 
-constexpr std::size_t byte_lanes = 8;  ///< two pixels, one a row, of four values each
+constexpr std::size_t byte_lanes = interleaved_values;
 constexpr int common_taps = 8;
 
 /// Stores the first two pixels of each 16-byte half of `shorts`, half by half.
@@ -66,7 +66,7 @@ inline void filter_rgb(const std::int32_t* interleaved, const int* first, std::s
                        std::int32_t* out1) {
   if (fixed_taps > 0) taps = fixed_taps;
   for (std::size_t i = 0; i < count; ++i) {
-    const std::int32_t* from = interleaved + std::ptrdiff_t{8} * first[i];
+    const std::int32_t* from = interleaved + static_cast<std::ptrdiff_t>(byte_lanes) * first[i];
     Int8 sum = Int8{} + filter_half;
     for (int t = 0; t < taps; ++t, from += byte_lanes) {
       Int8 values;

@@ -10,10 +10,10 @@
 namespace tandem {
 
 // The inner loops of resizing, compiled once for each set of instructions and chosen as the program
-// runs, so that a build for any processor is as fast as one for this one. Each is a file of this
-// folder; what it is made of, the *_functions.h and lanes, calls nothing that a file for other
-// instructions may define too (inline functions, the standard library's among them), for the linker
-// keeps one of all.
+// runs, for a build for any processor would be two to three times as slow without. Each is a file
+// of this folder; what it is made of, the *_functions.h and lanes, calls nothing that a file for
+// other instructions may define too (inline functions, the standard library's among them), for the
+// linker keeps one of all.
 
 /// Sizes of a resize in 16-bit fixed point (augment/resample_short.h).
 struct ShortSizes {
@@ -26,10 +26,10 @@ struct ShortSizes {
 
 /// What its two passes go by. The caller owns what it points to.
 struct ShortResizePlan {
-  ImageView source;  ///< RGB, at least ShortSizes::group columns wide
-  int height = 0;    ///< of the result, at least ShortSizes::strip
-  int width = 0;     ///< at least ShortSizes::pixels
-  int down_taps = 0;
+  ImageView source;   ///< RGB, at least ShortSizes::group columns wide
+  int height = 0;     ///< of the result, at least ShortSizes::strip
+  int width = 0;      ///< at least ShortSizes::pixels
+  int down_taps = 0;  ///< 1 to ShortSizes::most_taps
   int across_taps = 0;
   const int* down_first = nullptr;              ///< by output row: the first source row
   const std::uint32_t* down_weights = nullptr;  ///< down_taps for each, a 16-bit weight twice
@@ -44,6 +44,8 @@ struct ShortResizePlan {
 /// Pillow's.
 constexpr int filter_bits = 22;
 constexpr std::int32_t filter_half = 1 << (filter_bits - 1);
+/// Where two rows of RGB take turns: four values of a row, of which the last is anything, twice.
+constexpr std::size_t interleaved_values = 8;
 
 /// For some processors' instructions. All of them give the same values, but for the rounding of
 /// floats' scaling where one fuses it.
@@ -56,8 +58,7 @@ struct ResizePasses {
   /// Rounded to levels: height * width * 3 bytes.
   void (*shorts_to_bytes)(const ShortResizePlan& plan, std::uint8_t* out);
 
-  /// Two rows of RGB to pixels that take turns: eight values for each, those of a row four, of
-  /// which the last is anything.
+  /// Two rows of RGB to interleaved_values for each of `width` pixels.
   void (*interleave_rows)(const std::uint8_t* in0, const std::uint8_t* in1, int width,
                           std::int32_t* out);
   /// `count` outputs of three values 0..255, and up to one value more, for each of the two rows;
