@@ -32,10 +32,14 @@ Words subcommands_of(const CLI::App& command) {
 
 /// Where to put an option that is not this command's; empty where it is nobody's.
 std::string right_place(const CLI::App& command, const std::string& option) {
-  if (command.get_name() == "launch" && (option == "-n" || option == "-np" || option == "-c")) {
-    return "; how many ranks there are say --gpus and --ranks-per-gpu";
-  }
+  // Other launchers' options.
+  constexpr std::array ranks{"-n", "-np", "-c", "--np", "--ranks", "--ntasks", "--nproc-per-node"};
+  constexpr std::array hosts{"-H", "-N", "--host", "--nodes", "--nnodes", "--hostfile"};
   if (command.get_name() == "launch") {
+    if (std::ranges::count(ranks, option) > 0) {
+      return "; how many ranks there are say --gpus and --ranks-per-gpu";
+    }
+    if (std::ranges::count(hosts, option) > 0) return "; hosts are named by --hosts";
     return "; put -- before the command and its options: tandem launch -- train CONFIG " + option;
   }
   constexpr std::array launched{"train", "bench", "eval"};

@@ -411,7 +411,8 @@ class Trainer::Run {
     evaluation_seconds_ = seconds_since(start);
     const Evaluation& result = *found;
     bad_samples_.add(evaluator_.bad_samples());
-    const bool best = result.top1 > position_.best_top1;
+    // Outputs that are not finite are misses, which a few hits by chance may still be best of.
+    const bool best = std::isfinite(result.loss) && result.top1 > position_.best_top1;
     if (best) {
       position_.best_top1 = result.top1;
       position_.best_step = position_.step;

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <csignal>
 #include <fstream>
 #include <regex>
@@ -258,6 +259,33 @@ TEST_P(BadRun, SkipsBrokenPicturesWhereAsked) {
   }
   const Outcome evaluated = command({"eval", "out"}, ranks);
   EXPECT_NE(evaluated.out.find("on 7 samples, 1 skipped"), std::string::npos) << evaluated.out;
+}
+
+TEST_P(BadRun, TakesNoEvaluationForTheBestWhoseLossIsNotFinite) {
+  trained("first", set({"train.max_steps=1"}));
+  const std::string saved = "first/checkpoints/step-00000001.safetensors";
+  ASSERT_EQ(command({"weights", "export", saved, "near.safetensors"}).code, 0);
+  // Running statistics that training does not look at, so far off that outputs overflow; before the
+  // last layers a maximum would hide it.
+  const SafetensorsFile near(path("near.safetensors"));
+  std::vector<NamedTensor> tensors(near.tensors().begin(), near.tensors().end());
+  const std::vector<float> far(64, -3e38F);
+  const auto mean = std::ranges::find(tensors, "layer3.0.bn2.running_mean", &NamedTensor::name);
+  ASSERT_TRUE(mean != tensors.end() && mean->bytes() <= far.size() * sizeof(float));
+  mean->data = far.data();
+  write_safetensors(path("far.safetensors"), tensors, near.metadata());
+  const Outcome outcome =
+      train("out", set({"train.init=\"far.safetensors\"", "train.epochs=1"}), GetParam());
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const std::string told = outcome.out + outcome.err;
+  EXPECT_EQ(occurrences(told,
+                        "warning: the loss of epoch 1's evaluation is not finite, and so it "
+                        "is not the best: lower optimizer.lr\n"),
+            1U)
+      << told;
+  EXPECT_EQ(told.find("best so far"), std::string::npos) << told;
+  EXPECT_FALSE(fs::exists(path("out/checkpoints/best.safetensors")));
+  EXPECT_NE(command({"eval", "out"}, GetParam()).out.find("loss nan"), std::string::npos);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, BadRun, ::testing::Values(1, 2));

@@ -90,6 +90,13 @@ TEST_F(Commands, VersionAndMisuse) {
            {{"launch", "-n", "2", "--", "train", "run.toml"},
             "tandem launch: unknown option '-n'; how many ranks there are say --gpus and "
             "--ranks-per-gpu; see tandem launch --help\n"},
+           {{"launch", "--ranks", "2", "--", "train", "run.toml"},
+            "tandem launch: unknown option '--ranks'; how many ranks there are say --gpus and "
+            "--ranks-per-gpu; see tandem launch --help\n"},
+           {{"launch", "--nodes", "2", "--", "train", "run.toml"},
+            "tandem launch: unknown option '--nodes'; hosts are named by --hosts; see tandem "
+            "launch "
+            "--help\n"},
            {{"bench", "run.toml", "--ranks-per-gpu", "4"},
             "tandem bench: unknown option '--ranks-per-gpu'; it is one of tandem launch, which "
             "stand before --: tandem launch --ranks-per-gpu ... -- bench; see tandem bench "

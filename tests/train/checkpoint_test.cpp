@@ -69,7 +69,9 @@ TEST_F(Checkpoint, OfAnotherRunIsRefused) {
   CheckpointImage(saved.replica.store(), saved.replica.optimizer(), trained_position)
       .write(path("c"));
   const std::string before = path("c").string() + " was made with ";
-  const std::string advice = "; resume with the same, or start a new run with train.init";
+  const std::string advice =
+      "; resume with the same, as the run's own config.toml has it, or start a new run with "
+      "train.init";
   const auto message = [&](const TrainingPosition& expected, Trained& into) {
     return message_of<InputError>([&] {
       load_checkpoint(path("c"), into.replica.store(), into.replica.optimizer(), expected);

@@ -57,8 +57,8 @@ void require_same(const std::filesystem::path& path, std::string_view what, cons
                   const T& expected) {
   if (saved == expected) return;
   input_error(
-      "{} was made with {} {}, this run has {}; resume with the same, or start a new run with "
-      "train.init",
+      "{} was made with {} {}, this run has {}; resume with the same, as the run's own config.toml "
+      "has it, or start a new run with train.init",
       path.string(), what, saved, expected);
 }
 

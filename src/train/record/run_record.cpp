@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <fstream>
 #include <sstream>
 #include <string_view>
@@ -190,6 +191,12 @@ void RunRecord::evaluation(std::int64_t epoch, std::int64_t step, const Evaluati
            100.0 * result.top1, 100.0 * result.top5, loss_text(result.loss), result.samples,
            result.skipped > 0 ? fmt::format(", {} skipped", result.skipped) : "",
            best ? " (best so far)" : "");
+  if (!std::isfinite(result.loss)) {
+    log_warning(
+        "the loss of epoch {}'s evaluation is not finite, and so it is not the best: lower "
+        "optimizer.lr",
+        epoch);
+  }
 }
 
 void RunRecord::bad_samples(std::int64_t epoch, std::int64_t step, std::int64_t skipped,
