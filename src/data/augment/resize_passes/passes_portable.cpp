@@ -1,15 +1,9 @@
 #include "data/augment/resize_passes/lane_instructions_portable.h"
 // Behind it
-#include "data/augment/resize_passes/byte_pass_functions.h"
-#include "data/augment/resize_passes/short_pass_functions.h"
+#include "data/augment/resize_passes/own_passes.h"
 
 namespace tandem {
 
-const ResizePasses portable_resize_passes{.instructions = "portable",
-                                          .shorts_to_floats = resize_shorts_to_floats,
-                                          .shorts_to_bytes = resize_shorts_to_bytes,
-                                          .interleave_rows = interleave_byte_rows,
-                                          .filter_pixels = filter_byte_pixels,
-                                          .filter_columns = filter_byte_columns};
+constinit const ResizePasses portable_resize_passes = own_passes("portable");
 
 }  // namespace tandem
