@@ -27,6 +27,7 @@
 #include "base/process_place.h"
 #include "base/process_report.h"
 #include "data/data_timeout.h"
+#include "device/device_error.h"
 #include "parallel/communicator.h"
 #include "parallel/host_claim.h"
 #include "parallel/host_processes.h"
@@ -51,6 +52,8 @@ struct Failure {
   /// A rank has ended: the launcher is about to end the job, with fewer words of its own than about
   /// a rank that aborts.
   bool launcher_ends_job = false;
+  /// A device's fault, which may come of a rank that a signal is ending.
+  bool may_come_of_killed = false;
 };
 
 /// Of the exception that is being handled.
@@ -67,6 +70,8 @@ Failure current_failure() {
     return {.line = error.what(), .teller = Teller::this_rank};
   } catch (const PeerError& error) {
     return {.line = error.what(), .comes_of_another = true};
+  } catch (const DeviceError& error) {
+    return {.line = error.what(), .may_come_of_killed = true};
   } catch (const InputError& error) {
     return {.line = error.what(), .code = ExitCode::bad_input};
   } catch (const std::filesystem::filesystem_error& error) {
@@ -126,6 +131,15 @@ bool is_first_with_last_words(bool distributed) {
 bool has_killed_neighbour() {
   HostClaims* const shared = host_claims();
   return shared != nullptr && shared->is_claimed(HostClaim::killed_rank);
+}
+
+/// Until the end of a killed neighbour is seen, if there is one.
+void wait_for_killed_neighbour() {
+  if (host_claims() == nullptr) return;
+  const auto until = std::chrono::steady_clock::now() + device_fault_precedes_end;
+  while (!has_killed_neighbour() && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
 }
 
 /// Whether no other rank of this host tells of the error with which it ends the job; then this one
@@ -256,6 +270,7 @@ int failure_code() { return current_failure().code; }
 int end_failed(const MpiSession* session) {
   const Failure failure = current_failure();
   main_is_reached();
+  if (failure.may_come_of_killed) wait_for_killed_neighbour();
   const bool takes_turns = failure.teller == Teller::each_in_turn;
   if (takes_turns) wait_for_turn(failure, session);
   // What several ranks could have met says whose it is.

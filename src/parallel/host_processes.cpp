@@ -111,15 +111,20 @@ std::vector<int> HostProcesses::ended_ranks() {
   return ended;
 }
 
-void HostProcesses::require_alive(const Waited& waited) {
-  if (ended_ranks().empty()) return;
+void HostProcesses::require_alive(const Waited& waited, std::chrono::milliseconds patience) {
+  if (descriptors_.empty()) return;
+  const Clock::time_point until = Clock::now() + patience;
+  while (ended_ranks().empty()) {
+    if (Clock::now() >= until) return;
+    std::this_thread::sleep_for(interval / 2);
+  }
   // Who ends all processes, or their mpirun, ends this one by then. mpirun itself gives the others
   // a second when one has ended.
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   const std::vector<int> ended = ended_ranks();
   if (ended.empty()) return;
-  constexpr std::chrono::seconds patience(12);  // a launcher may take seconds to end a job
-  if (!claim_speech()) std::this_thread::sleep_for(patience);
+  constexpr std::chrono::seconds launchers_turn(12);  // it may take seconds to end a job
+  if (!claim_speech()) std::this_thread::sleep_for(launchers_turn);
   const std::string what = waited ? waited() : std::string();
   throw RankEnded(fmt::format(
       "{} on {} ended without a word{}{}: killed (by the kernel, where memory runs out) "

@@ -45,8 +45,8 @@ class HostProcesses {
     looked_ = now;
     require_alive(waited);
   }
-  /// The same, at once.
-  void require_alive(const Waited& waited);
+  /// The same, at once, and for `patience` again and again.
+  void require_alive(const Waited& waited, std::chrono::milliseconds patience = {});
 
  private:
   static constexpr std::chrono::milliseconds interval{20};

@@ -44,7 +44,9 @@ struct TuneResult {
   /// Training throughput of the best other placement over that of one rank, minus 1. Meant where
   /// both are there.
   double gain() const;
-  /// What the gain must exceed: the larger spread of the two.
+  /// What the gain must exceed: the larger spread of the two. Of a single round, which may have
+  /// met a busy moment, at least what its gain on one batch differs by from that of the runs
+  /// before.
   double spread() const;
   /// Whether one rank and the best other placement were compared by runs in turns. Single runs, of
   /// different moments, may differ by what else the host was at.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <stdexcept>
 #include <utility>
 
 #include "cli/fault_check.h"
@@ -22,7 +23,10 @@ std::unique_ptr<Program> FaultyDevice::started_faulty_bench(const Words& assignm
   add(set(device().settings));
   add(set(assignments));
   auto program = std::make_unique<Program>(faulty(with_driver(words)));
-  order({1}, "nothing", device().start_seconds);
+  write_order(1, "nothing");
+  wait_until("it has begun", device().start_seconds,
+             [&] { return !program->running() || fs::is_empty(path("orders")); });
+  if (!program->running()) throw std::runtime_error("the benchmark ended: " + program->wait().err);
   // More launches than there are where kernels are chosen.
   for (int thousands = 1; thousands < 50; ++thousands) order({1}, "nothing");
   return program;
@@ -40,15 +44,15 @@ exec nvidia-cuda-mps-control "$@"
   return with(command, "TANDEM_FAULT_ORDERS", path("orders").string());
 }
 
-void FaultyDevice::order(const std::vector<int>& ranks, const std::string& what,
-                         double seconds) const {
-  for (const int rank : ranks) write_file(written(rank), what);
-  for (const int rank : ranks) {
-    fs::rename(written(rank), path("orders") / std::to_string(rank));
-  }
-  wait_until("the orders are taken", seconds, [&] { return fs::is_empty(path("orders")); });
+void FaultyDevice::order(const std::vector<int>& ranks, const std::string& what) const {
+  for (const int rank : ranks) write_order(rank, what);
+  wait_until("the orders are taken", 20.0, [&] { return fs::is_empty(path("orders")); });
 }
 
-fs::path FaultyDevice::written(int rank) const { return path(fmt::format("order-{}", rank)); }
+void FaultyDevice::write_order(int rank, const std::string& what) const {
+  const fs::path written = path(fmt::format("order-{}", rank));
+  write_file(written, what);
+  fs::rename(written, path("orders") / std::to_string(rank));
+}
 
 }  // namespace tandem::cli

@@ -25,10 +25,10 @@ class FaultyDevice : public LaunchFault {
 
   /// What the ranks are to do, by a word of rank_fault.cpp's; once they begin, some hundred steps
   /// from now.
-  void order(const std::vector<int>& ranks, const std::string& what, double seconds = 20.0) const;
+  void order(const std::vector<int>& ranks, const std::string& what) const;
 
  private:
-  std::filesystem::path written(int rank) const;
+  void write_order(int rank, const std::string& what) const;
 };
 
 }  // namespace tandem::cli

@@ -7,15 +7,18 @@
 #include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 #include <thread>
 
 #include "base/error.h"
+#include "device/device_error.h"
 #include "parallel/mpi/mpi_session.h"
 
 // A job whose last rank fails while the others wait for it; failing_rank.sh checks that it ends,
-// and how. "abort": the error reaches main(). "unwind": it ends the session on its way. "absent":
-// it does not come to where all ranks meet. "apart": nor does it then, but gives signs of life.
+// and how. "abort": the error reaches main(). "unwind": it ends the session on its way. "killed":
+// it is, and before that shows the others have met a device's fault. "absent": it does not come to
+// where all ranks meet. "apart": nor does it then, but gives signs of life.
 // "stopped" and "late": it does not come to where MPI starts ("late": and a helper of rank 0 is
 // stopped).
 
@@ -50,10 +53,22 @@ void stay_out_of_mpi(std::string_view kind) {
   if (kind == "stopped" && rank == last_rank) std::raise(SIGSTOP);
 }
 
+/// As of ranks that share a GPU under MPS.
+void meet_the_end_of_the_last_rank(Communicator& world) {
+  world.watch_processes();
+  if (world.rank() == last_rank) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    std::raise(SIGKILL);
+  }
+  world.wait_until([]() -> bool { throw DeviceError("the device failed"); },
+                   [] { return std::string("a step"); });
+}
+
 void fail_on_the_last_rank(const MpiSession& session, std::string_view kind) {
   if (kind == "absent" && process_rank() == last_rank) ::sleep(60);
   if (kind == "apart" && process_rank() == last_rank) give_signs_of_life();
   const auto world = session.make_world(options);
+  if (kind == "killed") meet_the_end_of_the_last_rank(*world);
   if (world->rank() == last_rank) throw Error("this rank fails on purpose");
   world->barrier();
 }

@@ -8,6 +8,7 @@ status=0
 # lose one while it ends a job.
 for case in "abort:3:this rank fails on purpose [[]*, rank 2]" \
   "unwind:5:this rank fails on purpose [[]*, rank 2]" \
+  "killed:137:rank 2 on $(hostname) ended without a word, waited for in a step: killed" \
   "absent:3:waited 6 s in the first meeting of all ranks for rank 2, which gives no sign of life" \
   "apart:3:in the first meeting of all ranks though all ranks give signs of life: the MPI of one" \
   "stopped:1:waited 5 s in MPI_Init for rank 2 on $(hostname), which is stopped; look" \

@@ -9,6 +9,7 @@
 #include "base/idle_wait.h"
 #include "base/process_report.h"
 #include "base/text.h"
+#include "device/device_error.h"
 #include "parallel/communicator.h"
 #include "parallel/gather_text.h"
 #include "parallel/mpi/mpi_error.h"
@@ -108,9 +109,11 @@ template <typename Done, typename What>
 bool MpiWatch::ask(const Done& done, const What& what) const {
   try {
     return done();
-  } catch (const Error&) {
+  } catch (const Error& error) {
     own_report().set_wait(what());  // for who tells of the rank that it waited for
-    if (processes_) processes_->require_alive(what);
+    const bool is_devices = dynamic_cast<const DeviceError*>(&error) != nullptr;
+    const auto patience = is_devices ? device_fault_precedes_end : std::chrono::milliseconds(0);
+    if (processes_) processes_->require_alive(what, patience);
     throw;
   }
 }
