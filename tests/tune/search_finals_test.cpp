@@ -112,14 +112,14 @@ TEST(SearchFinals, CompareRunsOfTheSameMoments) {
   EXPECT_EQ(choice_of(result), Candidate{});
 }
 
-/// A machine whose runs leave the time for one round, in which `disturbed` is so many times as
-/// slow; before it others than one rank make `other`, one rank 1000.
-TuneResult disturbed_round(const Candidate& disturbed, double times, double other) {
+/// On a machine whose runs leave the time for one round, in which one rank is so many times as slow
+/// as before; others make `other`, where one rank first made 1000.
+TuneResult disturbed_round(double times, double other) {
   MadeUpMachine machine = slow_machine(15.5);
   machine.one_batch = [&](const Candidate& candidate) {
     const double rate = candidate.placement.ranks_per_device == 1 ? 1000.0 : other;
     const bool again = std::ranges::count(machine.runs, candidate) > 1;
-    return again && candidate == disturbed ? rate / times : rate;
+    return again && candidate == Candidate{} ? rate / times : rate;
   };
   machine.loader = [](int /*threads*/) { return 1e9; };
   TuneResult result = machine.search(ample_limits);
@@ -128,11 +128,11 @@ TuneResult disturbed_round(const Candidate& disturbed, double times, double othe
 }
 
 TEST(SearchFinals, OfOneRoundAreWeighedAgainstTheRunsBefore) {
-  const TuneResult slow_one = disturbed_round({}, 9.5, 900.0);
+  const TuneResult slow_one = disturbed_round(9.5, 900.0);
   EXPECT_NEAR(slow_one.gain(), 0.9 * 9.5 - 1.0, 1e-9);
   EXPECT_NEAR(slow_one.spread(), 0.9 * 9.5 - 0.9, 1e-9);
   EXPECT_EQ(choice_of(slow_one), Candidate{}) << "other runs say that one rank is faster";
-  const TuneResult both_agree = disturbed_round({}, 1.1, 1200.0);
+  const TuneResult both_agree = disturbed_round(1.1, 1200.0);
   EXPECT_NEAR(both_agree.spread(), 0.12, 1e-9);
   EXPECT_EQ(both_agree.choice, both_agree.best_other);
 }
