@@ -27,7 +27,10 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 std::string nearest(std::string_view word, std::span<const std::string> candidates) {
   std::string best;
   std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;
+  constexpr std::size_t short_word = 3;
   for (const std::string& candidate : candidates) {
+    // Of so few letters the first is right: "gpu" is no "cpu".
+    if (word.size() <= short_word && !candidate.starts_with(word.substr(0, 1))) continue;
     const std::size_t distance = edit_distance(word, candidate);
     if (distance < best_distance) {
       best_distance = distance;

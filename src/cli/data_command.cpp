@@ -220,7 +220,7 @@ void add_data_command(CLI::App& app, Command& chosen) {
       ->check(not_empty());
   command->add_option("--kind", arguments->kind, "idx, cifar10, cifar100 or folder")
       ->type_name("KIND")
-      ->check(CLI::IsMember({"idx", "cifar10", "cifar100", "folder"}));
+      ->check(one_of({"idx", "cifar10", "cifar100", "folder"}));
   command->add_option("--set", arguments->overrides, "Override a key, for instance data.classes=47")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);

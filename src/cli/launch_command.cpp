@@ -440,7 +440,7 @@ void add_launch_command(CLI::App& app, Command& chosen) {
       ->add_option("--colocation", arguments->colocation,
                    "What a GPU's ranks are: processes under MPS, or folded into one process; auto: "
                    "what `tandem tune` chose where it chose as many ranks, else processes")
-      ->check(CLI::IsMember({"processes", "folded", "auto"}))
+      ->check(one_of({"processes", "folded", "auto"}))
       ->capture_default_str();
   command
       ->add_option("--hosts", arguments->hosts,

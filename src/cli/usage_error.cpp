@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/text.h"
@@ -114,6 +115,16 @@ CLI::Validator not_empty(std::string_view what) {
             return text.empty() ? fmt::format("the {} is empty", what) : std::string();
           },
           "", "not empty"};
+}
+
+CLI::Validator one_of(std::vector<std::string> words) {
+  const std::string list = fmt::format("{{{}}}", join(words, ","));
+  return {[words = std::move(words)](const std::string& text) {
+            if (std::ranges::count(words, text) > 0) return std::string();
+            return fmt::format("'{}' is not one of {}{}", text, join(words, ", "),
+                               did_you_mean(text, words));
+          },
+          list, "one of"};
 }
 
 CLI::Validator no_home_sign() {

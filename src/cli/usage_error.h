@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tandem {
 
@@ -16,6 +17,9 @@ CLI::Validator not_empty(std::string_view what = "path");
 /// The same of a path, and one that begins with "~": a shell that sees a home folder in it replaces
 /// it, but not behind a "=", where a folder of that name would be made.
 CLI::Validator no_home_sign();
+
+/// Refuses what is none of `words`, and names the nearest.
+CLI::Validator one_of(std::vector<std::string> words);
 
 /// Refuses what is no number from `low` to `high`, which count.
 CLI::Validator within(double low, double high);

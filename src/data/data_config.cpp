@@ -225,6 +225,10 @@ DataConfig read_data_config(const ConfigTable& data) {
   if (native.height > 0 && native.height == native.width) {
     transform.size = get_small(data, "size", native.height, 1, largest_side);
   } else {
+    if (native.height > 0 && !data.has("size")) {
+      data.fail("size", fmt::format("missing; images of {} x {} pixels become square, of this size",
+                                    native.height, native.width));
+    }
     transform.size = static_cast<int>(data.get_int("size", 1, largest_side));
   }
   transform.channels = get_small(data, "channels", native.channels, 1, 3);

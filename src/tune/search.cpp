@@ -144,11 +144,16 @@ class Search {
     return found;
   }
 
+  /// Told once, however often it would be tried.
+  void leave_out(const std::string& line) {
+    if (std::ranges::count(result_.left_out, line) == 0) result_.left_out.push_back(line);
+  }
+
   /// Measures the candidate once, where that leaves the time for the finals.
   void explore(const Candidate& candidate) {
     const double for_runs = left() - reserved_beside(candidate);
     if (for_runs < expected_seconds(candidate.placement)) {
-      result_.left_out.push_back(text_of(candidate) + ": no time left");
+      leave_out(text_of(candidate) + ": no time left");
       return;
     }
     const double most = std::min(for_runs, longest_share * limits_.seconds);

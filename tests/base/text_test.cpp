@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <string>
+#include <vector>
 
 namespace tandem {
 namespace {
@@ -23,6 +25,9 @@ TEST(Text, NearestIsNearOrNothing) {
   EXPECT_EQ(nearest("weight-decya", keys), "weight_decay");
   EXPECT_EQ(nearest("l", keys), "lr");
   EXPECT_EQ(nearest("something_else", keys), "");
+  const std::vector<std::string> devices{"auto", "cpu", "cuda"};
+  EXPECT_EQ(nearest("cpi", devices), "cpu");
+  EXPECT_EQ(nearest("gpu", devices), "");
   EXPECT_EQ(nearest("x", {}), "");
   EXPECT_EQ(did_you_mean("nestrov", keys), " (did you mean 'nesterov'?)");
   EXPECT_EQ(did_you_mean("something_else", keys), "");

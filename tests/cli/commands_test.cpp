@@ -101,6 +101,9 @@ TEST_F(Commands, VersionAndMisuse) {
             "tandem bench: unknown option '--ranks-per-gpu'; it is one of tandem launch, which "
             "stand before --: tandem launch --ranks-per-gpu ... -- bench; see tandem bench "
             "--help\n"},
+           {{"launch", "--colocation", "fold", "--", "train", "run.toml"},
+            "tandem launch: --colocation: 'fold' is not one of processes, folded, auto (did you "
+            "mean 'folded'?); see tandem launch --help\n"},
            {{"eval", "--", "a", "b"}, "tandem eval: unexpected argument 'b'; see tandem eval"},
            {{"launch", "--"}, "tandem launch: COMMAND is required; see tandem launch --help\n"}}) {
     const Outcome outcome = command(each.arguments);

@@ -137,6 +137,20 @@ TEST(SearchFinals, OfOneRoundAreWeighedAgainstTheRunsBefore) {
   EXPECT_EQ(both_agree.choice, both_agree.best_other);
 }
 
+// MadeUpMachine::search() looks for lines that come twice.
+TEST(SearchFinals, SayOnceWhatThereIsNoTimeFor) {
+  for (double seconds = 20.0; seconds < 120.0; seconds += 2.0) {
+    for (const double of_a_thread : {150.0, 300.0}) {
+      MadeUpMachine machine;
+      machine.noise = 0.3;
+      machine.loader = [=](int threads) { return of_a_thread * threads; };
+      SearchLimits limits = ample_limits;
+      limits.seconds = seconds;
+      static_cast<void>(machine.search(limits));
+    }
+  }
+}
+
 TEST(SearchFinals, LeaveOutWhatFailsInThem) {
   MadeUpMachine machine;
   machine.one_batch = [](const Candidate& candidate) {
