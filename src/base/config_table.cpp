@@ -379,8 +379,7 @@ std::string ConfigTable::get_choice(std::string_view key,
   for (const std::string& choice : choices) {
     if (choice == value) return value;
   }
-  fail(key, fmt::format("'{}' is not one of {}{}", value, join(choices, ", "),
-                        did_you_mean(value, choices)));
+  fail(key, not_one_of(value, choices));
 }
 
 std::string ConfigTable::get_choice_or(std::string_view key, std::string_view fallback,

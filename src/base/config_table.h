@@ -75,6 +75,9 @@ class ConfigTable {
   /// An array of tables (`[[key]]`); a missing one is empty.
   std::vector<ConfigTable> tables(std::string_view key) const;
 
+  /// Throws InputError "FILE:LINE: KEY: missing; expected ..." where the key is missing, naming a
+  /// key that nobody asked for so far and that may be a wrong word for it.
+  void require(std::string_view key, std::string_view expected) const;
   /// Throws InputError for the first key that was never asked for, sub-tables included.
   void finish() const;
 
@@ -98,9 +101,6 @@ class ConfigTable {
   Node* only_other(const Fits& fits) const;
   /// " (did you mean 'x'?)" for a key that nobody knows here.
   std::string hint_for(std::string_view unknown) const;
-  /// Throws InputError where the key is missing, naming a key that nobody asked for so far and that
-  /// may be a wrong word for it.
-  void require(std::string_view key, std::string_view expected) const;
   [[noreturn]] void fail_missing(std::string_view key, std::string_view expected) const;
   std::shared_ptr<Document> document_;
   Node* node_;  // the document's

@@ -24,13 +24,25 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+namespace {
+
+/// A word of three letters or fewer that differs in the first is mostly another one: gpu, cpu.
+bool is_other_short_word(std::string_view a, std::string_view b) {
+  constexpr std::size_t short_word = 3;
+  const auto lower = [](char letter) {
+    return letter >= 'A' && letter <= 'Z' ? letter + 32 : letter;
+  };
+  return !a.empty() && a.size() <= short_word && a.size() == b.size() &&
+         lower(a[0]) != lower(b[0]) && a.substr(1) == b.substr(1);
+}
+
+}  // namespace
+
 std::string nearest(std::string_view word, std::span<const std::string> candidates) {
   std::string best;
   std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;
-  constexpr std::size_t short_word = 3;
   for (const std::string& candidate : candidates) {
-    // Of so few letters the first is right: "gpu" is no "cpu".
-    if (word.size() <= short_word && !candidate.starts_with(word.substr(0, 1))) continue;
+    if (is_other_short_word(word, candidate)) continue;
     const std::size_t distance = edit_distance(word, candidate);
     if (distance < best_distance) {
       best_distance = distance;
@@ -38,6 +50,11 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
     }
   }
   return best;
+}
+
+std::string not_one_of(std::string_view word, std::span<const std::string> candidates) {
+  return fmt::format("'{}' is not one of {}{}", word, join(candidates, ", "),
+                     did_you_mean(word, candidates));
 }
 
 std::string did_you_mean(std::string_view word, std::span<const std::string> candidates) {

@@ -15,11 +15,14 @@ namespace tandem {
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
 /// The candidate nearest to `word`, or "" where none is near enough to be a likely typing error
-/// (distance at most max(2, a third of the word)).
+/// (distance at most max(2, a third of the word), and not in the first of three letters alone).
 std::string nearest(std::string_view word, std::span<const std::string> candidates);
 
 /// " (did you mean 'x'?)" for the nearest candidate, else "".
 std::string did_you_mean(std::string_view word, std::span<const std::string> candidates);
+
+/// "'x' is not one of a, b", with the nearest where there is one.
+std::string not_one_of(std::string_view word, std::span<const std::string> candidates);
 
 /// Whether `key` may be somebody's word for `wanted`: a longer or shorter one, or a mistyped one.
 /// Less is mistyped than nearest() allows, since the key may well be a right one of its own.

@@ -53,7 +53,7 @@ struct Failure {
   /// a rank that aborts.
   bool launcher_ends_job = false;
   /// A device's fault, which may come of a rank that a signal is ending.
-  bool may_come_of_killed = false;
+  bool may_follow_killed_rank = false;
 };
 
 /// Of the exception that is being handled.
@@ -71,7 +71,7 @@ Failure current_failure() {
   } catch (const PeerError& error) {
     return {.line = error.what(), .comes_of_another = true};
   } catch (const DeviceError& error) {
-    return {.line = error.what(), .may_come_of_killed = true};
+    return {.line = error.what(), .may_follow_killed_rank = true};
   } catch (const InputError& error) {
     return {.line = error.what(), .code = ExitCode::bad_input};
   } catch (const std::filesystem::filesystem_error& error) {
@@ -133,11 +133,14 @@ bool has_killed_neighbour() {
   return shared != nullptr && shared->is_claimed(HostClaim::killed_rank);
 }
 
-/// Until the end of a killed neighbour is seen, if there is one.
-void wait_for_killed_neighbour() {
+/// Until a watcher has seen the end of a killed neighbour, for killed_rank_patience() at most.
+/// Where nobody watches, MpiWatch has looked.
+void wait_for_killed_neighbour(const MpiSession* session) {
   if (host_claims() == nullptr) return;
-  const auto until = std::chrono::steady_clock::now() + device_fault_precedes_end;
-  while (!has_killed_neighbour() && std::chrono::steady_clock::now() < until) {
+  const Seconds patience =
+      killed_rank_patience(session == nullptr ? 0.0 : session->timeout_seconds());
+  const auto start = std::chrono::steady_clock::now();
+  while (!has_killed_neighbour() && std::chrono::steady_clock::now() - start < patience) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
 }
@@ -270,7 +273,7 @@ int failure_code() { return current_failure().code; }
 int end_failed(const MpiSession* session) {
   const Failure failure = current_failure();
   main_is_reached();
-  if (failure.may_come_of_killed) wait_for_killed_neighbour();
+  if (failure.may_follow_killed_rank) wait_for_killed_neighbour(session);
   const bool takes_turns = failure.teller == Teller::each_in_turn;
   if (takes_turns) wait_for_turn(failure, session);
   // What several ranks could have met says whose it is.

@@ -120,9 +120,7 @@ CLI::Validator not_empty(std::string_view what) {
 CLI::Validator one_of(std::vector<std::string> words) {
   const std::string list = fmt::format("{{{}}}", join(words, ","));
   return {[words = std::move(words)](const std::string& text) {
-            if (std::ranges::count(words, text) > 0) return std::string();
-            return fmt::format("'{}' is not one of {}{}", text, join(words, ", "),
-                               did_you_mean(text, words));
+            return std::ranges::count(words, text) > 0 ? std::string() : not_one_of(text, words);
           },
           list, "one of"};
 }

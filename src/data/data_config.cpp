@@ -225,9 +225,10 @@ DataConfig read_data_config(const ConfigTable& data) {
   if (native.height > 0 && native.height == native.width) {
     transform.size = get_small(data, "size", native.height, 1, largest_side);
   } else {
-    if (native.height > 0 && !data.has("size")) {
-      data.fail("size", fmt::format("missing; images of {} x {} pixels become square, of this size",
-                                    native.height, native.width));
+    if (native.height > 0) {
+      data.require("size",
+                   fmt::format("an integer: images {} pixels wide and {} high become square",
+                               native.width, native.height));
     }
     transform.size = static_cast<int>(data.get_int("size", 1, largest_side));
   }

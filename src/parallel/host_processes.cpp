@@ -111,12 +111,12 @@ std::vector<int> HostProcesses::ended_ranks() {
   return ended;
 }
 
-void HostProcesses::require_alive(const Waited& waited, std::chrono::milliseconds patience) {
-  if (descriptors_.empty()) return;
-  const Clock::time_point until = Clock::now() + patience;
+void HostProcesses::require_alive(const Waited& waited, std::chrono::duration<double> patience) {
+  const Clock::time_point start = Clock::now();
   while (ended_ranks().empty()) {
-    if (Clock::now() >= until) return;
-    std::this_thread::sleep_for(interval / 2);
+    const bool none_left = std::ranges::all_of(descriptors_, [](auto each) { return each.fd < 0; });
+    if (none_left || Clock::now() - start >= patience) return;
+    std::this_thread::sleep_for(interval);
   }
   // Who ends all processes, or their mpirun, ends this one by then. mpirun itself gives the others
   // a second when one has ended.
@@ -130,6 +130,12 @@ void HostProcesses::require_alive(const Waited& waited, std::chrono::millisecond
       "{} on {} ended without a word{}{}: killed (by the kernel, where memory runs out) "
       "or crashed; look at that host's memory and kernel log",
       ranks_text(ended), host_, what.empty() ? "" : ", waited for in ", what));
+}
+
+std::chrono::duration<double> killed_rank_patience(double timeout_seconds) {
+  constexpr double most = 2.0;
+  return std::chrono::duration<double>(timeout_seconds > 0.0 ? std::min(most, timeout_seconds / 4.0)
+                                                             : most);
 }
 
 void explain_own_end() noexcept {

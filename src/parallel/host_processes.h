@@ -45,8 +45,8 @@ class HostProcesses {
     looked_ = now;
     require_alive(waited);
   }
-  /// The same, at once, and for `patience` again and again.
-  void require_alive(const Waited& waited, std::chrono::milliseconds patience = {});
+  /// The same at once, and repeatedly for up to `patience`, until one has ended.
+  void require_alive(const Waited& waited, std::chrono::duration<double> patience = {});
 
  private:
   static constexpr std::chrono::milliseconds interval{20};
@@ -66,6 +66,12 @@ class HostProcesses {
   Clock::time_point looked_{};
   int exceptions_;
 };
+
+/// How long a rank that has met a device's fault looks for one that was killed, whose memory, which
+/// others may have mapped, can be gone before its end is seen, and whose end tells more. Short
+/// enough that those who wait for this rank no longer than `timeout_seconds` (0: for ever) hear of
+/// the fault in time.
+std::chrono::duration<double> killed_rank_patience(double timeout_seconds);
 
 /// Whatever ends this process from here on, others have nothing to tell: it was told to end, or has
 /// said itself why it must. A signal's handler may call it.

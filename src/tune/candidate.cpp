@@ -34,6 +34,8 @@ double Row::training() const { return median(sorted(counted(), &Rates::training)
 
 double Row::one_batch() const { return median(sorted(counted(), &Rates::one_batch)); }
 
+double Row::first_training() const { return median(sorted(runs, &Rates::training)); }
+
 double Row::least_training() const { return sorted(counted(), &Rates::training).front(); }
 
 double Row::most_training() const { return sorted(counted(), &Rates::training).back(); }

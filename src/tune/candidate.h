@@ -65,6 +65,8 @@ struct Row {
   /// Medians over the runs that count.
   double training() const;
   double one_batch() const;
+  /// Of `runs`, though others count.
+  double first_training() const;
   /// Least and most of them.
   double least_training() const;
   double most_training() const;

@@ -131,6 +131,7 @@ class Search {
       row.timed_out = found.timed_out;
       return found;
     }
+    std::erase(result_.left_out, no_time_for(candidate));  // as was thought before
     const double took = elapsed_() - before;
     const bool has_run =
         std::ranges::find(runs_, candidate.placement, &Run::placement) != runs_.end();
@@ -144,7 +145,10 @@ class Search {
     return found;
   }
 
-  /// Told once, however often it would be tried.
+  static std::string no_time_for(const Candidate& candidate) {
+    return text_of(candidate) + ": no time left";
+  }
+  /// Told once, however often it is tried.
   void leave_out(const std::string& line) {
     if (std::ranges::count(result_.left_out, line) == 0) result_.left_out.push_back(line);
   }
@@ -153,7 +157,7 @@ class Search {
   void explore(const Candidate& candidate) {
     const double for_runs = left() - reserved_beside(candidate);
     if (for_runs < expected_seconds(candidate.placement)) {
-      leave_out(text_of(candidate) + ": no time left");
+      leave_out(no_time_for(candidate));
       return;
     }
     const double most = std::min(for_runs, longest_share * limits_.seconds);
@@ -188,8 +192,7 @@ class Search {
       const Candidate processes{.placement = {.ranks_per_device = ranks},
                                 .workers = std::max(limits_.workers, threads / ranks)};
       if (!result_.on_gpus && ranks > limits_.cores) {
-        result_.left_out.push_back(
-            fmt::format("{}: cores for them: {}", text_of(processes), limits_.cores));
+        leave_out(fmt::format("{}: cores for them: {}", text_of(processes), limits_.cores));
         continue;
       }
       explore(processes);
@@ -221,9 +224,9 @@ class Search {
       candidate.placement.sm_percent = shares.at(usual_share);
       out_of_reach_ = candidate;
       shares.erase(shares.begin() + usual_share);
-      result_.left_out.push_back(fmt::format(
-          "SM shares of {} %: {} processes reach {:.0f} % of the best", fmt::join(shares, " and "),
-          processes_of(candidate.placement), 100.0 * reached));
+      leave_out(fmt::format("SM shares of {} %: {} processes reach {:.0f} % of the best",
+                            fmt::join(shares, " and "), processes_of(candidate.placement),
+                            100.0 * reached));
       return;
     }
     for (const int percent : shares) {
@@ -245,7 +248,7 @@ class Search {
     add_workers(candidate);
     const std::string name = text_of(candidate);
     if (repeat(more) == 0) {
-      result_.left_out.push_back(name + ": no time left for it in turns with the others");
+      leave_out(name + ": no time left for it in turns with the others");
     } else {
       finalists = more;  // without it where its run failed: a single one would choose it
     }
@@ -411,8 +414,7 @@ class Search {
       } else if (found.timed_out) {
         return false;
       } else {
-        result_.left_out.push_back(text_of(candidate) +
-                                   ": failed in turns with the others: " + found.problem);
+        leave_out(text_of(candidate) + ": failed in turns with the others: " + found.problem);
         if (!is_other(candidate)) return false;
       }
     }
@@ -439,8 +441,7 @@ class Search {
     if (!result_.one_rank && !result_.best_other) {
       input_error("nothing fits the memory: {}", result_.rows.front().problem);
     }
-    const bool other =
-        !result_.one_rank || (result_.best_other && result_.gain() > result_.spread());
+    const bool other = !result_.one_rank || (result_.best_other && result_.other_is_faster());
     result_.choice = other ? *result_.best_other : *result_.one_rank;
   }
 

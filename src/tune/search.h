@@ -44,10 +44,16 @@ struct TuneResult {
   /// Training throughput of the best other placement over that of one rank, minus 1. Meant where
   /// both are there.
   double gain() const;
-  /// What the gain must exceed: the larger spread of the two. Of a single round, which may have
-  /// met a busy moment, at least what its gain on one batch differs by from that of the runs
-  /// before.
+  /// What the gain must exceed: the larger spread of the two.
   double spread() const;
+  /// The same gain by the runs before those in turns, where of these there is a single round, which
+  /// may have met a busy moment.
+  std::optional<double> gain_before_only_round() const;
+  /// Whether the best other placement beats one rank by more than the spread, by those runs too.
+  bool other_is_faster() const;
+  /// How many times apart the two may lie in that round and before it, for either to be believed.
+  static constexpr double contradiction = 2.0;
+  bool is_contradicted() const;
   /// Whether one rank and the best other placement were compared by runs in turns. Single runs, of
   /// different moments, may differ by what else the host was at.
   bool measured_in_turns() const;
@@ -80,7 +86,8 @@ std::vector<int> sm_shares(int processes);
 ///    should it be the fastest of all on one batch, or train faster than all by more than its
 ///    spread, that with the workers that help it, in turns with the others.
 ///
-/// Another placement is chosen only where it beats one rank by more than the spread. Throws
+/// Another placement is chosen only where it beats one rank by more than the spread, in a single
+/// round and in the runs before it alike. Throws
 /// InputError where one rank fails for another reason than memory or is not done within the time,
 /// and where nothing fits.
 TuneResult search_placement(const SearchLimits& limits, const Measure& measure,

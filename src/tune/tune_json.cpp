@@ -68,6 +68,9 @@ std::string tune_json(const SearchLimits& limits, const TuneResult& result,
     json["gain"] = result.gain();
     json["spread"] = result.spread();
     json["measured_in_turns"] = result.measured_in_turns();
+    if (const auto before = result.gain_before_only_round()) {
+      json["gain_before_only_round"] = *before;
+    }
   }
   if (sweep) json["sweep"] = sweep_json(*sweep);
   // A command line need not be UTF-8.

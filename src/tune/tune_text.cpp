@@ -23,6 +23,11 @@ std::string choice_text(const TuneResult& result) {
   if (!result.measured_in_turns()) {
     text += "both of single runs at different moments: there was no whole round in turns\n";
   }
+  if (const auto before = result.gain_before_only_round()) {
+    text +=
+        fmt::format("there was one round in turns; the runs before it make the other's gain {}\n",
+                    signed_percent(*before));
+  }
   if (result.choice == *result.best_other) {
     return text + fmt::format("it gains {} over one rank with the whole batch; spread {:.1f} %\n",
                               signed_percent(result.gain()), 100.0 * result.spread());
@@ -80,8 +85,9 @@ std::string tune_text(const TuneResult& result) {
 
 std::string why_not_kept(const TuneResult& result) {
   if (!result.best_other) return result.left_out.empty() ? "" : "nothing stood against it";
-  const bool needs_turns = result.one_rank && !result.measured_in_turns();
-  return needs_turns ? "nothing was measured in turns" : "";
+  if (!result.one_rank) return "";
+  if (!result.measured_in_turns()) return "nothing was measured in turns";
+  return result.is_contradicted() ? "the only round in turns contradicts the runs before it" : "";
 }
 
 std::string sweep_text(const TuneResult& result, const Sweep& sweep) {

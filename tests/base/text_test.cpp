@@ -4,6 +4,7 @@
 
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tandem {
@@ -27,7 +28,12 @@ TEST(Text, NearestIsNearOrNothing) {
   EXPECT_EQ(nearest("something_else", keys), "");
   const std::vector<std::string> devices{"auto", "cpu", "cuda"};
   EXPECT_EQ(nearest("cpi", devices), "cpu");
-  EXPECT_EQ(nearest("gpu", devices), "");
+  EXPECT_EQ(nearest("gpu", devices), "") << "differs in the first of three letters";
+  const std::vector<std::string> kinds{"sgd", "lr", "fp32"};
+  for (const auto& [word, meant] : std::vector<std::pair<const char*, const char*>>{
+           {"Sgd", "sgd"}, {"gd", "sgd"}, {"rl", "lr"}, {"LR", "lr"}, {"p32", "fp32"}}) {
+    EXPECT_EQ(nearest(word, kinds), meant);
+  }
   EXPECT_EQ(nearest("x", {}), "");
   EXPECT_EQ(did_you_mean("nestrov", keys), " (did you mean 'nesterov'?)");
   EXPECT_EQ(did_you_mean("something_else", keys), "");

@@ -104,6 +104,9 @@ TEST_F(Commands, VersionAndMisuse) {
            {{"launch", "--colocation", "fold", "--", "train", "run.toml"},
             "tandem launch: --colocation: 'fold' is not one of processes, folded, auto (did you "
             "mean 'folded'?); see tandem launch --help\n"},
+           {{"data", "verify", "x", "--kind", "cifar"},
+            "tandem data verify: --kind: 'cifar' is not one of idx, cifar10, cifar100, folder (did "
+            "you mean 'cifar10'?); see "},
            {{"eval", "--", "a", "b"}, "tandem eval: unexpected argument 'b'; see tandem eval"},
            {{"launch", "--"}, "tandem launch: COMMAND is required; see tandem launch --help\n"}}) {
     const Outcome outcome = command(each.arguments);

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "device/device_error.h"
+#include "parallel/host_processes.h"
 #include "support/report_file.h"
 
 // Which process of a job tells an error, where another one has met its cause.
@@ -18,8 +19,8 @@
 namespace tandem {
 namespace {
 
-/// A rank in a process of its own, which a parent watches, and whose command ends with a device's
-/// fault.
+/// A rank in a process of its own, which a parent watches, and whose command ends with a fault.
+template <typename Fault = DeviceError>
 class FaultyRank {
  public:
   FaultyRank() {
@@ -55,7 +56,7 @@ class FaultyRank {
     ::setenv(variable.first.c_str(), variable.second.c_str(), 1);
     ::dup2(output, STDERR_FILENO);
     try {
-      throw DeviceError("the device failed");
+      throw Fault("the device failed");
     } catch (const Error&) {
       ::_exit(end_failed(nullptr));
     }
@@ -66,16 +67,28 @@ class FaultyRank {
   int output_ = -1;
 };
 
-TEST(DeviceFaultOfARank, IsToldByItself) {
-  const FaultyRank rank;
-  EXPECT_EQ(rank.words(), "error: the device failed\n");
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// The watcher of a killed rank sees its end only once its memory is gone, whose loss others have
-// met by then.
+TEST(DeviceFaultOfARank, IsToldByItselfOnceNoOtherCanHaveBeenKilled) {
+  const auto start = std::chrono::steady_clock::now();
+  const FaultyRank rank;
+  EXPECT_EQ(rank.words(), "error: the device failed\n");
+  EXPECT_GT(seconds_since(start), 0.9 * killed_rank_patience(0.0).count());
+}
+
+TEST(OtherFaultOfARank, IsToldAtOnce) {
+  const auto start = std::chrono::steady_clock::now();
+  const FaultyRank<SystemError> rank;
+  EXPECT_EQ(rank.words(), "error: the device failed\n");
+  EXPECT_LT(seconds_since(start), killed_rank_patience(0.0).count());
+}
+
+// Others may meet that its memory is gone before the watcher of a killed rank sees its end.
 TEST(DeviceFaultOfARank, IsLeftToTheWatcherOfOneThatIsKilled) {
   const FaultyRank rank;
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
   rank.claims().claim(HostClaim::killed_rank);
   rank.claims().claim(HostClaim::told_error);
   EXPECT_EQ(rank.words(), "");
@@ -85,6 +98,12 @@ TEST(DeviceFaultOfARank, IsToldWhereNobodyTellsOfTheKilledOne) {
   const FaultyRank rank;
   rank.claims().claim(HostClaim::killed_rank);
   EXPECT_EQ(rank.words(), "error: the device failed\n");
+}
+
+TEST(DeviceFaultOfARank, IsToldBeforeOthersStopWaitingForIt) {
+  EXPECT_EQ(killed_rank_patience(0.0).count(), 2.0) << "they wait for ever";
+  EXPECT_EQ(killed_rank_patience(20.0).count(), 2.0);
+  EXPECT_EQ(killed_rank_patience(2.0).count(), 0.5);
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ std::unique_ptr<Program> FaultyDevice::started_faulty_bench(const Words& assignm
   add(set(device().settings));
   add(set(assignments));
   auto program = std::make_unique<Program>(faulty(with_driver(words)));
-  write_order(1, "nothing");
+  give_orders({1}, "nothing");
   wait_until("it has begun", device().start_seconds,
              [&] { return !program->running() || fs::is_empty(path("orders")); });
   if (!program->running()) throw std::runtime_error("the benchmark ended: " + program->wait().err);
@@ -45,14 +45,17 @@ exec nvidia-cuda-mps-control "$@"
 }
 
 void FaultyDevice::order(const std::vector<int>& ranks, const std::string& what) const {
-  for (const int rank : ranks) write_order(rank, what);
+  give_orders(ranks, what);
   wait_until("the orders are taken", 20.0, [&] { return fs::is_empty(path("orders")); });
 }
 
-void FaultyDevice::write_order(int rank, const std::string& what) const {
-  const fs::path written = path(fmt::format("order-{}", rank));
-  write_file(written, what);
-  fs::rename(written, path("orders") / std::to_string(rank));
+void FaultyDevice::give_orders(const std::vector<int>& ranks, const std::string& what) const {
+  const auto written = [this](int rank) { return path(fmt::format("order-{}", rank)); };
+  for (const int rank : ranks) write_file(written(rank), what);
+  // As nearly at one moment as can be: they are to be followed in the same step.
+  for (const int rank : ranks) {
+    fs::rename(written(rank), path("orders") / std::to_string(rank));
+  }
 }
 
 }  // namespace tandem::cli

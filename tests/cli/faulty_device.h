@@ -28,7 +28,7 @@ class FaultyDevice : public LaunchFault {
   void order(const std::vector<int>& ranks, const std::string& what) const;
 
  private:
-  void write_order(int rank, const std::string& what) const;
+  void give_orders(const std::vector<int>& ranks, const std::string& what) const;
 };
 
 }  // namespace tandem::cli

@@ -17,7 +17,7 @@
 
 // A job whose last rank fails while the others wait for it; failing_rank.sh checks that it ends,
 // and how. "abort": the error reaches main(). "unwind": it ends the session on its way. "killed":
-// it is, and before that shows the others have met a device's fault. "absent": it does not come to
+// it is, and the others have met a device's fault before that shows. "absent": it does not come to
 // where all ranks meet. "apart": nor does it then, but gives signs of life.
 // "stopped" and "late": it does not come to where MPI starts ("late": and a helper of rank 0 is
 // stopped).
@@ -80,6 +80,10 @@ int run(int argc, char** argv) {
   if (kind == "unwind") fail_on_the_last_rank(session, kind);
   try {
     fail_on_the_last_rank(session, kind);
+  } catch (const RankEnded& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    ::sleep(4);  // the turn of mpirun, which says which signal it was
+    session.abort(3);
   } catch (const Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
     session.abort(3);

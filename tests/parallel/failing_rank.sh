@@ -31,7 +31,7 @@ for case in "abort:3:this rank fails on purpose [[]*, rank 2]" \
     *$text*) ;;
     *) echo "$kind: the error does not say '$text': $output"; status=1 ;;
   esac
-  if [ "$(echo "$output" | grep -c 'waited [0-9]* s in')" -gt 1 ]; then
+  if [ "$(echo "$output" | grep -c 'waited [0-9]* s in\|ended without a word\|the device failed')" -gt 1 ]; then
     echo "$kind: several ranks tell of it: $output"
     status=1
   fi

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <functional>
 #include <string>
@@ -52,13 +50,9 @@ struct MadeUpMachine {
   }
 
   TuneResult search(const SearchLimits& limits) {
-    TuneResult result = search_placement(
+    return search_placement(
         limits, [this](const Candidate& candidate, double s) { return measure(candidate, s); },
         [this] { return now; });
-    for (const std::string& line : result.left_out) {
-      EXPECT_EQ(std::ranges::count(result.left_out, line), 1) << line;
-    }
-    return result;
   }
 };
 

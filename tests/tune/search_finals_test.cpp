@@ -112,33 +112,46 @@ TEST(SearchFinals, CompareRunsOfTheSameMoments) {
   EXPECT_EQ(choice_of(result), Candidate{});
 }
 
-/// On a machine whose runs leave the time for one round, in which one rank is so many times as slow
-/// as before; others make `other`, where one rank first made 1000.
-TuneResult disturbed_round(double times, double other) {
-  MadeUpMachine machine = slow_machine(15.5);
-  machine.one_batch = [&](const Candidate& candidate) {
-    const double rate = candidate.placement.ranks_per_device == 1 ? 1000.0 : other;
-    const bool again = std::ranges::count(machine.runs, candidate) > 1;
-    return again && candidate == Candidate{} ? rate / times : rate;
+/// On a machine whose runs leave the time for one round: 2 folded ranks train at `before` and in
+/// the round at `then`, one rank at 1000 and `one_then`. On one batch nothing changes.
+TuneResult of_one_round(double before, double then, double one_then) {
+  MadeUpMachine machine;
+  machine.first_run_seconds = 19.0;
+  machine.run_seconds = 18.0;
+  machine.one_batch = [](const Candidate& candidate) {
+    return candidate == Candidate{} ? 1000.0 : candidate == folded(2) ? 2000.0 : 500.0;
   };
-  machine.loader = [](int /*threads*/) { return 1e9; };
-  TuneResult result = machine.search(ample_limits);
+  TuneResult result = search_placement(
+      ample_limits,
+      [&](const Candidate& candidate, double seconds) {
+        const bool again = has_run(machine, candidate);
+        Measurement found = machine.measure(candidate, seconds);
+        if (found.rates && candidate == folded(2)) found.rates->training = again ? then : before;
+        if (found.rates && candidate == Candidate{} && again) found.rates->training = one_then;
+        return found;
+      },
+      [&] { return machine.now; });
   EXPECT_EQ(row_of(result, Candidate{}).final_runs.size(), 1U);
+  EXPECT_NEAR(result.gain_before_only_round().value_or(-1.0), before / 1000.0 - 1.0, 1e-9);
+  EXPECT_NEAR(result.gain(), then / one_then - 1.0, 1e-9);
   return result;
 }
 
-TEST(SearchFinals, OfOneRoundAreWeighedAgainstTheRunsBefore) {
-  const TuneResult slow_one = disturbed_round(9.5, 900.0);
-  EXPECT_NEAR(slow_one.gain(), 0.9 * 9.5 - 1.0, 1e-9);
-  EXPECT_NEAR(slow_one.spread(), 0.9 * 9.5 - 0.9, 1e-9);
-  EXPECT_EQ(choice_of(slow_one), Candidate{}) << "other runs say that one rank is faster";
-  const TuneResult both_agree = disturbed_round(1.1, 1200.0);
-  EXPECT_NEAR(both_agree.spread(), 0.12, 1e-9);
-  EXPECT_EQ(both_agree.choice, both_agree.best_other);
+TEST(SearchFinals, OfOneRoundChooseAnotherWhereTheRunsBeforeDoToo) {
+  EXPECT_EQ(choice_of(of_one_round(1400.0, 1150.0, 1000.0)), folded(2));
+  EXPECT_EQ(choice_of(of_one_round(1000.0, 1300.0, 1000.0)), Candidate{});
+  EXPECT_EQ(choice_of(of_one_round(1300.0, 1000.0, 1000.0)), Candidate{});
+  EXPECT_EQ(choice_of(of_one_round(900.0, 900.0, 100.0)), Candidate{}) << "one rank was disturbed";
 }
 
-// MadeUpMachine::search() looks for lines that come twice.
+TEST(SearchFinals, OfOneRoundAreNotBelievedWhereTheRunsBeforeAreFarOff) {
+  EXPECT_TRUE(of_one_round(900.0, 900.0, 100.0).is_contradicted());
+  EXPECT_TRUE(of_one_round(1400.0, 500.0, 1000.0).is_contradicted());
+  EXPECT_FALSE(of_one_round(1400.0, 1000.0, 1000.0).is_contradicted());
+}
+
 TEST(SearchFinals, SayOnceWhatThereIsNoTimeFor) {
+  bool was_said = false;
   for (double seconds = 20.0; seconds < 120.0; seconds += 2.0) {
     for (const double of_a_thread : {150.0, 300.0}) {
       MadeUpMachine machine;
@@ -146,9 +159,18 @@ TEST(SearchFinals, SayOnceWhatThereIsNoTimeFor) {
       machine.loader = [=](int threads) { return of_a_thread * threads; };
       SearchLimits limits = ample_limits;
       limits.seconds = seconds;
-      static_cast<void>(machine.search(limits));
+      const TuneResult result = machine.search(limits);
+      for (const std::string& line : result.left_out) {
+        EXPECT_EQ(std::ranges::count(result.left_out, line), 1) << line;
+        was_said = was_said || line.ends_with("no time left");
+      }
+      for (const Row& row : result.rows) {
+        EXPECT_FALSE(row.measured() && std::ranges::count(result.left_out, text_of(row.candidate) +
+                                                                               ": no time left"));
+      }
     }
   }
+  EXPECT_TRUE(was_said);
 }
 
 TEST(SearchFinals, LeaveOutWhatFailsInThem) {

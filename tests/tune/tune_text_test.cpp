@@ -89,6 +89,20 @@ TEST(TuneText, SaysWhyAChoiceIsNotSureEnoughToKeep) {
   EXPECT_EQ(why_not_kept(result), "");
 }
 
+TEST(TuneText, TellsOfRunsThatTheOnlyRoundContradicts) {
+  TuneResult result = example(true);
+  EXPECT_EQ(tune_text(result).find("one round"), std::string::npos) << "there were three";
+  Row& one = result.rows.at(*result.one_rank);
+  one.final_runs.resize(1);
+  expect_part(tune_text(result),
+              "one round in turns; the runs before it make the other's gain +25");
+  EXPECT_EQ(why_not_kept(result), "");
+  one.final_runs[0].training = 100.0;
+  EXPECT_EQ(why_not_kept(result), "the only round in turns contradicts the runs before it");
+  const auto json = nlohmann::json::parse(tune_json(ample_limits, result, std::nullopt));
+  EXPECT_NEAR(json["gain_before_only_round"].get<double>(), 0.25, 1e-9);
+}
+
 TEST(TuneText, ASingleRunHasTheRangeOfItsStretches) {
   Row row{.candidate = processes(4)};
   row.runs.push_back({.training = 1939.8, .one_batch = 2000.0, .range = 0.034});

@@ -107,13 +107,17 @@ void MpiWatch::wait_until(const std::function<bool()>& done,
 
 template <typename Done, typename What>
 bool MpiWatch::ask(const Done& done, const What& what) const {
+  const auto look_for_ends = [&](Seconds patience) {
+    own_report().set_wait(what());  // for who tells of the rank that it waited for
+    if (processes_) processes_->require_alive(what, patience);
+  };
   try {
     return done();
-  } catch (const Error& error) {
-    own_report().set_wait(what());  // for who tells of the rank that it waited for
-    const bool is_devices = dynamic_cast<const DeviceError*>(&error) != nullptr;
-    const auto patience = is_devices ? device_fault_precedes_end : std::chrono::milliseconds(0);
-    if (processes_) processes_->require_alive(what, patience);
+  } catch (const DeviceError&) {
+    look_for_ends(killed_rank_patience(timeout_.count()));
+    throw;
+  } catch (const Error&) {
+    look_for_ends({});
     throw;
   }
 }
