@@ -131,7 +131,6 @@ class Search {
       row.timed_out = found.timed_out;
       return found;
     }
-    std::erase(result_.left_out, no_time_for(candidate));  // as was thought before
     const double took = elapsed_() - before;
     const bool has_run =
         std::ranges::find(runs_, candidate.placement, &Run::placement) != runs_.end();
@@ -145,9 +144,6 @@ class Search {
     return found;
   }
 
-  static std::string no_time_for(const Candidate& candidate) {
-    return text_of(candidate) + ": no time left";
-  }
   /// Told once, however often it is tried.
   void leave_out(const std::string& line) {
     if (std::ranges::count(result_.left_out, line) == 0) result_.left_out.push_back(line);
@@ -157,7 +153,7 @@ class Search {
   void explore(const Candidate& candidate) {
     const double for_runs = left() - reserved_beside(candidate);
     if (for_runs < expected_seconds(candidate.placement)) {
-      leave_out(no_time_for(candidate));
+      leave_out(text_of(candidate) + ": no time left");
       return;
     }
     const double most = std::min(for_runs, longest_share * limits_.seconds);

@@ -164,10 +164,6 @@ TEST(SearchFinals, SayOnceWhatThereIsNoTimeFor) {
         EXPECT_EQ(std::ranges::count(result.left_out, line), 1) << line;
         was_said = was_said || line.ends_with("no time left");
       }
-      for (const Row& row : result.rows) {
-        EXPECT_FALSE(row.measured() && std::ranges::count(result.left_out, text_of(row.candidate) +
-                                                                               ": no time left"));
-      }
     }
   }
   EXPECT_TRUE(was_said);
