@@ -38,6 +38,7 @@ struct ConfigTable::Document {
   std::vector<std::unique_ptr<Node>> nodes;
 
   Node* make_node() { return nodes.emplace_back(std::make_unique<Node>()).get(); }
+  bool has_overrides = false;
 };
 
 namespace {
@@ -168,6 +169,12 @@ void ConfigTable::override_key(std::string_view assignment) {
   }
   const std::string_view value = trimmed(assignment.substr(equals + 1));
   const std::string origin = fmt::format("--set {}", assignment);
+  document_->has_overrides = true;
+  if (value.empty()) {
+    if (erase_toml(document_->root, key, origin)) return;
+    input_error("{}: nothing to remove: there is no such key; expected a value behind the sign",
+                origin);
+  }
   try {
     set_toml(document_->root, key, value, origin);
   } catch (const InputError&) {
@@ -207,10 +214,12 @@ std::string ConfigTable::where(std::string_view key) const {
   return line == 0 ? document_->origin : fmt::format("{}:{}", document_->origin, line);
 }
 
+std::string ConfigTable::full_key(std::string_view key) const {
+  return node_->path.empty() ? std::string(key) : fmt::format("{}.{}", node_->path, key);
+}
+
 void ConfigTable::fail(std::string_view key, std::string_view message) const {
-  const std::string full =
-      node_->path.empty() ? std::string(key) : fmt::format("{}.{}", node_->path, key);
-  input_error("{}: {}: {}", where(key), full, message);
+  input_error("{}: {}: {}", where(key), full_key(key), message);
 }
 
 template <typename Fits>
@@ -470,8 +479,14 @@ void ConfigTable::finish() const {
   if (node_->table == nullptr) return;
   for (const auto& [key, value] : *node_->table) {
     if (node_->known.contains(key.str())) continue;
-    fail(key.str(), fmt::format("unknown key{}; known here: {}", hint_for(key.str()),
-                                fmt::join(node_->known, ", ")));
+    const std::string hint = hint_for(key.str());
+    std::string way_out;
+    // Such as one of another optimizer than that which the command line names.
+    if (hint.empty() && document_->has_overrides && !where(key.str()).starts_with("--set")) {
+      way_out = fmt::format("; --set {}= removes it", full_key(key.str()));
+    }
+    fail(key.str(), fmt::format("unknown key{}; known here: {}{}", hint,
+                                fmt::join(node_->known, ", "), way_out));
   }
   for (const auto& [name, children] : node_->children) {
     for (Node* child : children) ConfigTable(document_, child).finish();

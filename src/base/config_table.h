@@ -29,6 +29,7 @@ class ConfigTable {
 
   /// Applies `key=value` with a dotted key, as given on a command line. The value is read as a TOML
   /// value; what is no TOML value is taken as a string. Intermediate tables are made as needed.
+  /// Nothing behind the sign removes the key; throws InputError where it is not there.
   void override_key(std::string_view assignment);
   /// Sets a dotted key, known to be one, to a string; `origin` stands for the file name in
   /// messages. Throws InputError where the string is not UTF-8.
@@ -99,6 +100,8 @@ class ConfigTable {
   /// there is none, or several.
   template <typename Fits>
   Node* only_other(const Fits& fits) const;
+  /// "train.epochs".
+  std::string full_key(std::string_view key) const;
   /// " (did you mean 'x'?)" for a key that nobody knows here.
   std::string hint_for(std::string_view unknown) const;
   [[noreturn]] void fail_missing(std::string_view key, std::string_view expected) const;

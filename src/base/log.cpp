@@ -10,6 +10,8 @@
 #include <memory>
 #include <mutex>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/file_work.h"
@@ -24,6 +26,17 @@ std::atomic<void (*)()> g_clear_line{nullptr};
 std::mutex g_file_mutex;
 std::shared_ptr<spdlog::logger> g_file;
 std::string g_file_failure;
+
+/// What was said before there was a file, which takes it as it is opened.
+struct EarlyLine {
+  spdlog::log_clock::time_point time;
+  LogLevel level;
+  std::string message;
+};
+std::vector<EarlyLine> g_early;
+/// A process that opens none keeps no more.
+constexpr std::size_t most_early_lines = 1000;
+bool g_keeps_early = true;  // until the first file
 
 spdlog::level::level_enum to_spdlog(LogLevel level) {
   switch (level) {
@@ -91,6 +104,10 @@ void open_log_file(const std::filesystem::path& file) {
   const std::scoped_lock lock(g_file_mutex);
   g_file = std::move(logger);
   g_file_failure.clear();
+  g_keeps_early = false;
+  for (const EarlyLine& line : std::exchange(g_early, {})) {
+    g_file->log(line.time, {}, to_spdlog(line.level), line.message);
+  }
 }
 
 bool shows_debug_log() { return wanted_level() == "debug"; }
@@ -114,7 +131,11 @@ void write_log(LogLevel level, const std::string& message) {
 void write_log_line(LogPlace place, LogLevel level, const std::string& message) {
   if (place == LogPlace::file) {
     const std::scoped_lock lock(g_file_mutex);
-    if (g_file) g_file->log(to_spdlog(level), message);
+    if (g_file) {
+      g_file->log(to_spdlog(level), message);
+    } else if (g_keeps_early && g_early.size() < most_early_lines) {
+      g_early.push_back({spdlog::log_clock::now(), level, message});
+    }
   } else if (process_rank() <= 0 || level == LogLevel::error) {
     if (auto* clear = g_clear_line.load(); clear != nullptr) clear();
     // An error may be that of a process whose heart stands still.

@@ -54,4 +54,19 @@ void set_toml(toml::table& root, std::string_view key, std::string_view value,
   }
 }
 
+bool erase_toml(toml::table& root, std::string_view key, std::string_view origin) {
+  const toml::table names = parse_toml(fmt::format("{} = 0", key), origin);
+  const toml::table* from = &names;
+  toml::table* in = &root;
+  for (;;) {
+    const auto entry = from->begin();
+    const std::string name(entry->first.str());
+    from = entry->second.as_table();
+    if (from == nullptr) return in->erase(name) > 0;
+    toml::node* const inner = in->get(name);
+    if (inner == nullptr || !inner->is_table()) return false;
+    in = inner->as_table();
+  }
+}
+
 }  // namespace tandem

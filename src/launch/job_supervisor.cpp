@@ -175,14 +175,16 @@ void tell_way_on(WayOn& way_on) {
 }
 
 /// How a job that has failed goes on, which a line says; null where it ends with its code.
-const Continuation* next_start(const SupervisorOptions& options, int restarts, int code,
-                               const JobEnd& end, WayOn& way_on) {
+const Continuation* next_start(const SupervisorOptions& options, const LaunchPlan& plan,
+                               int restarts, int code, const JobEnd& end, WayOn& way_on) {
   if (restarts >= options.max_restarts) {
     if (options.max_restarts > 0) {
       log_warning("the job ended with code {}, and all {} restarts are used up", code,
                   options.max_restarts);
     }
-    if (end.killed_by == 0) tell_way_on(way_on);
+    // What lies in the folder where no rank has started is another run's.
+    const bool ran = restarts > 0 || !did_not_start(plan, end);
+    if (end.killed_by == 0 && ran) tell_way_on(way_on);
     return nullptr;
   }
   const Continuation* const next = way_on.find();
@@ -212,7 +214,7 @@ int supervise(LaunchPlan plan, const SupervisorOptions& options) {
     tell_why(plan, end, way_on);
     const int code = did_not_start(plan, end) ? ExitCode::failure : end.code;
     if (end.stop_signal != 0) return 128 + end.stop_signal;
-    const Continuation* const next = next_start(options, restarts, code, end, way_on);
+    const Continuation* const next = next_start(options, plan, restarts, code, end, way_on);
     if (next == nullptr) return code;
     if (stop == 0) stop = pause_before_restart(signals);
     if (stop != 0) {

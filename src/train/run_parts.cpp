@@ -16,6 +16,7 @@
 #include "train/data_loading.h"
 #include "train/file_patience.h"
 #include "train/host_memory_need.h"
+#include "train/norm_values.h"
 #include "train/planned_run.h"
 #include "train/run_device.h"
 #include "train/step/device_input.h"
@@ -107,9 +108,11 @@ std::optional<RawInput> raw_input(const RunParts& parts) {
 }
 
 /// Where it ends, a slow start does too: what follows makes the plan and chooses its kernels.
-Graph build_model(const RunConfig& config, const Datasets& datasets, HeartbeatWatch& heartbeat) {
-  heartbeat.begin_phase();
-  return run_model(config, datasets.train->classes());
+Graph build_model(const RunConfig& config, RunParts& parts, const Communicator& communicator) {
+  parts.heartbeat.begin_phase();
+  Graph graph = run_model(config, parts.datasets.train->classes());
+  require_values_to_normalise(graph, config, parts.sampler.micro_batch(), communicator.size());
+  return graph;
 }
 
 }  // namespace
@@ -127,7 +130,7 @@ RunParts::RunParts(const RunConfig& config, Communicator& communicator)
       sampler(check_run(config, *this, communicator)),
       loader(*datasets.train, train_transform, training_batches(sampler),
              loader_options(config, *this, communicator)),
-      replica(config, build_model(config, datasets, heartbeat), sampler.micro_batch(), context,
+      replica(config, build_model(config, *this, communicator), sampler.micro_batch(), context,
               communicator, reduction ? *reduction : communicator, raw_input(*this)) {}
 
 int RunParts::threads() const {

@@ -384,6 +384,31 @@ TEST(ConfigTable, ReadsFilesAndNamesThem) {
                 (folder / "config.toml").string());
 }
 
+TEST(ConfigTable, AnAssignmentOfNothingRemovesTheKey) {
+  ConfigTable config = ConfigTable::from_text("[a]\nx = 1\ny = 2\n[a.b]\nz = 3\n", "x");
+  config.override_key("a.x=");
+  config.override_key("a.b.z = ");
+  EXPECT_FALSE(config.table("a").has("x"));
+  EXPECT_TRUE(config.table("a").has("y"));
+  EXPECT_FALSE(config.table("a").table("b").has("z"));
+  for (const char* none : {"a.x=", "a.c.z=", "a.y.z=", "q="}) {
+    EXPECT_EQ(rejected([&] { config.override_key(none); }),
+              std::string("--set ") + none +
+                  ": nothing to remove: there is no such key; expected a value behind the sign");
+  }
+}
+
+TEST(ConfigTable, AKeyOfAFileThatNobodyKnowsCanBeRemoved) {
+  ConfigTable config = ConfigTable::from_text("[a]\nmomentum = 1\nx = 2\n", "run.toml");
+  static_cast<void>(config.table("a").has("x"));
+  const std::string unknown = "run.toml:2: a.momentum: unknown key; known here: x";
+  EXPECT_EQ(rejected([&] { config.finish(); }), unknown);
+  config.override_key("a.x=3");
+  EXPECT_EQ(rejected([&] { config.finish(); }), unknown + "; --set a.momentum= removes it");
+  config.override_key("a.momentum=");
+  config.finish();
+}
+
 TEST(ConfigTable, NumbersBeyondTheirRangeAreNoStrings) {
   const auto message = [](const std::string& value) {
     ConfigTable config = ConfigTable::from_text("", "x");

@@ -58,6 +58,7 @@ TEST(LogDeathTest, LevelIsTakenFromTheEnvironmentAndAWrongOneNamedOnce) {
 
 TEST(Log, FileTakesEverythingWithATimeStampAndAppends) {
   const TemporaryFolder folder;
+  open_log_file(folder / "first");  // which takes what other tests have said
   std::ofstream(folder / "log") << "before\n";
   open_log_file(folder / "log");
   spoken_by(0);
@@ -70,6 +71,23 @@ TEST(Log, FileTakesEverythingWithATimeStampAndAppends) {
       std::regex_match(text, std::regex("before\n" + stamp + "debug a 1\n" + stamp + "info b 2\n" +
                                         stamp + "warning c 3\n" + stamp + "error d 4\n")))
       << text;
+}
+
+TEST(LogDeathTest, FileTakesWhatWasSaidBeforeIt) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process that has opened none yet
+  EXPECT_EXIT(
+      {
+        const TemporaryFolder folder;
+        log_info("early");
+        open_log_file(folder / "log");
+        log_info("late");
+        close_log_file();
+        log_info("too late");
+        std::ifstream stream(folder / "log");
+        std::fputs(std::string(std::istreambuf_iterator<char>(stream), {}).c_str(), stderr);
+        std::exit(0);
+      },
+      testing::ExitedWithCode(0), "early\nlate\ntoo late\n.* info early\n.* info late\n$");
 }
 
 TEST(Log, ClearsTheLiveLineFirst) {

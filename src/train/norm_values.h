@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+
+#include "graph/graph.h"
+#include "train/run_config.h"
+
+namespace tandem {
+
+/// Throws InputError that names the first batch normalisation of `graph` which would train on one
+/// value of each channel: normalised it is 0, whatever the input, so that nothing before it learns,
+/// and the running variance has no estimate (PyTorch refuses it too). `graph`: the model before
+/// fusion; `batch`: samples of one step's pass on a process, which has all of its folded ranks';
+/// `processes`: over which train.sync_batch_norm normalises.
+void require_values_to_normalise(const Graph& graph, const RunConfig& config, std::int64_t batch,
+                                 std::int64_t processes);
+
+}  // namespace tandem
