@@ -251,14 +251,23 @@ TEST_F(LaunchFault, MpirunThatIsKilledIsToldWithTheWayOn) {
 }
 
 TEST_F(LaunchFault, HostThatCannotBeReachedIsTold) {
-  const Outcome outcome = run(with_script(launch({"--gpus", "none", "--hosts", "localhost,node-b"}),
-                                          "mpirun", "#!/bin/bash\nexit 255\n"));
+  const auto started_on = [&](const std::string& hosts) {
+    return run(with_script(launch({"--gpus", "none", "--hosts", hosts}), "mpirun",
+                           "#!/bin/bash\nexit 255\n"));
+  };
+  const Outcome outcome = started_on("localhost,node-b");
   EXPECT_EQ(outcome.code, 1);
   const std::string line = only_error(outcome);
   EXPECT_TRUE(line.starts_with("error: mpirun did not start the job on localhost, node-b, "))
       << outcome.err;
   EXPECT_NE(line.find("(ssh HOST true)"), std::string::npos) << line;
   expect_nothing_left();
+
+  ASSERT_EQ(run(launch({"--gpus", "none"}, set({"train.max_steps=3"}))).code, 0);
+  const Outcome elsewhere = started_on("node-b,node-c");
+  EXPECT_EQ(elsewhere.code, 1) << elsewhere.err;
+  EXPECT_EQ(elsewhere.err.find("can go on"), std::string::npos)
+      << "here is another run's checkpoint";
 }
 
 // Where mpirun fails no rank comes to refuse the folder.
