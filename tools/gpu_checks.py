@@ -104,7 +104,8 @@ CHECKS = [
     colocated("colocated_direct_2", 2, 80, "tandem_parallel_colocated_cuda_tests", 2, TANDEM_TEST_EXCHANGE="direct"),
     colocated("data_parallel_colocated_2", 2, 70, "test_train_data_parallel_colocated_cuda", 2, **UNTUNED),
     colocated("colocated_calls_2", 2, 30, "test_train_colocated_device_calls", 2),
-    # With 13 processes nine tests were killed within 319 s, probably for want of the host's 128 GiB; all take longer.
+    # It keeps what it has ended; all tests take longer. With 13 processes nine tests were killed within 319 s, probably for
+    # want of the host's 128 GiB.
     Check("racecheck_models", 1, 400, f"{CASES} --shards 66 --tool racecheck --out {{out}}/racecheck_models.txt "
           "{bin}/tests/test_graph_cuda", cores=7),
     sanitizer("racecheck", 400),

@@ -170,10 +170,9 @@ void ConfigTable::override_key(std::string_view assignment) {
   const std::string_view value = trimmed(assignment.substr(equals + 1));
   const std::string origin = fmt::format("--set {}", assignment);
   document_->has_overrides = true;
-  if (value.empty()) {
-    if (erase_toml(document_->root, key, origin)) return;
-    input_error("{}: nothing to remove: there is no such key; expected a value behind the sign",
-                origin);
+  if (value == "unset") {
+    erase_toml(document_->root, key, origin);
+    return;
   }
   try {
     set_toml(document_->root, key, value, origin);
@@ -483,7 +482,7 @@ void ConfigTable::finish() const {
     std::string way_out;
     // Such as one of another optimizer than that which the command line names.
     if (hint.empty() && document_->has_overrides && !where(key.str()).starts_with("--set")) {
-      way_out = fmt::format("; --set {}= removes it", full_key(key.str()));
+      way_out = fmt::format("; --set {}=unset removes it", full_key(key.str()));
     }
     fail(key.str(), fmt::format("unknown key{}; known here: {}{}", hint,
                                 fmt::join(node_->known, ", "), way_out));

@@ -29,7 +29,7 @@ class ConfigTable {
 
   /// Applies `key=value` with a dotted key, as given on a command line. The value is read as a TOML
   /// value; what is no TOML value is taken as a string. Intermediate tables are made as needed.
-  /// Nothing behind the sign removes the key; throws InputError where it is not there.
+  /// The bare word unset removes the key, which need not be there, and may not be a table.
   void override_key(std::string_view assignment);
   /// Sets a dotted key, known to be one, to a string; `origin` stands for the file name in
   /// messages. Throws InputError where the string is not UTF-8.

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -28,15 +29,28 @@ std::shared_ptr<spdlog::logger> g_file;
 std::string g_file_failure;
 
 /// What was said before there was a file, which takes it as it is opened.
-struct EarlyLine {
+struct EarlyMessage {
   spdlog::log_clock::time_point time;
   LogLevel level;
   std::string message;
 };
-std::vector<EarlyLine> g_early;
-/// A process that opens none keeps no more.
-constexpr std::size_t most_early_lines = 1000;
+/// Of this process, under the file's lock. Never destroyed, since threads may speak till the end.
+std::vector<EarlyMessage>& early_messages() {
+  static auto* const messages = new std::vector<EarlyMessage>;
+  return *messages;
+}
 bool g_keeps_early = true;  // until the first file
+
+/// Debug messages, which are many, are not kept, nor those of ranks that open no file.
+void keep_early(LogLevel level, const std::string& message) noexcept {
+  constexpr std::size_t most = 1000;
+  if (!g_keeps_early || level == LogLevel::debug || process_rank() > 0) return;
+  try {
+    std::vector<EarlyMessage>& messages = early_messages();
+    if (messages.size() < most) messages.push_back({spdlog::log_clock::now(), level, message});
+  } catch (const std::bad_alloc&) {  // which may be what it tells of
+  }
+}
 
 spdlog::level::level_enum to_spdlog(LogLevel level) {
   switch (level) {
@@ -105,8 +119,8 @@ void open_log_file(const std::filesystem::path& file) {
   g_file = std::move(logger);
   g_file_failure.clear();
   g_keeps_early = false;
-  for (const EarlyLine& line : std::exchange(g_early, {})) {
-    g_file->log(line.time, {}, to_spdlog(line.level), line.message);
+  for (const EarlyMessage& early : std::exchange(early_messages(), {})) {
+    g_file->log(early.time, {}, to_spdlog(early.level), early.message);
   }
 }
 
@@ -133,8 +147,8 @@ void write_log_line(LogPlace place, LogLevel level, const std::string& message) 
     const std::scoped_lock lock(g_file_mutex);
     if (g_file) {
       g_file->log(to_spdlog(level), message);
-    } else if (g_keeps_early && g_early.size() < most_early_lines) {
-      g_early.push_back({spdlog::log_clock::now(), level, message});
+    } else {
+      keep_early(level, message);
     }
   } else if (process_rank() <= 0 || level == LogLevel::error) {
     if (auto* clear = g_clear_line.load(); clear != nullptr) clear();

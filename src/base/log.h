@@ -11,7 +11,7 @@ namespace tandem {
 enum class LogLevel { debug, info, warning, error };
 
 /// Opens `file` (appending) as this process's log beside standard error. The first one also takes
-/// what was said before, a thousand messages at most.
+/// what was said before, but for debug messages, a thousand at most.
 ///
 /// Rank 0 (or an unranked process) prints all levels, debug only with TANDEM_LOG=debug (its other
 /// value is info; one that is neither is warned of once); other ranks print errors alone, each line

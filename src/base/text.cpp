@@ -26,23 +26,33 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 namespace {
 
-/// A word of three letters or fewer that differs in the first is mostly another one: gpu, cpu.
-bool is_other_short_word(std::string_view a, std::string_view b) {
-  constexpr std::size_t short_word = 3;
-  const auto lower = [](char letter) {
-    return letter >= 'A' && letter <= 'Z' ? letter + 32 : letter;
-  };
-  return !a.empty() && a.size() <= short_word && a.size() == b.size() &&
-         lower(a[0]) != lower(b[0]) && a.substr(1) == b.substr(1);
+std::string lower_case(std::string_view word) {
+  std::string lower(word);
+  for (char& letter : lower) {
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  }
+  return lower;
+}
+
+/// Whether a word of three letters or fewer is a typing error of `meant`: two wrong letters make
+/// it any word, and a wrong first one mostly another (gpu, cpu).
+bool is_near_short_word(std::string_view word, std::string_view meant) {
+  const std::string typed = lower_case(word);
+  const std::string wanted = lower_case(meant);
+  if (std::ranges::is_permutation(typed, wanted)) return true;
+  const bool other_first = typed.size() == wanted.size() && typed[0] != wanted[0];
+  return edit_distance(typed, wanted) <= 1 && !other_first;
 }
 
 }  // namespace
 
 std::string nearest(std::string_view word, std::span<const std::string> candidates) {
   std::string best;
+  constexpr std::size_t short_word = 3;
   std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
-    if (is_other_short_word(word, candidate)) continue;
+    if (!word.empty() && word.size() <= short_word && !is_near_short_word(word, candidate))
+      continue;
     const std::size_t distance = edit_distance(word, candidate);
     if (distance < best_distance) {
       best_distance = distance;

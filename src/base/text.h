@@ -15,7 +15,8 @@ namespace tandem {
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
 /// The candidate nearest to `word`, or "" where none is near enough to be a likely typing error
-/// (distance at most max(2, a third of the word), and not in the first of three letters alone).
+/// (distance at most max(2, a third of the word); of three letters or fewer at most one, which is
+/// not the first, or the same letters in another order, whatever their case).
 std::string nearest(std::string_view word, std::span<const std::string> candidates);
 
 /// " (did you mean 'x'?)" for the nearest candidate, else "".

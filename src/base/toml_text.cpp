@@ -54,7 +54,7 @@ void set_toml(toml::table& root, std::string_view key, std::string_view value,
   }
 }
 
-bool erase_toml(toml::table& root, std::string_view key, std::string_view origin) {
+void erase_toml(toml::table& root, std::string_view key, std::string_view origin) {
   const toml::table names = parse_toml(fmt::format("{} = 0", key), origin);
   const toml::table* from = &names;
   toml::table* in = &root;
@@ -62,10 +62,17 @@ bool erase_toml(toml::table& root, std::string_view key, std::string_view origin
     const auto entry = from->begin();
     const std::string name(entry->first.str());
     from = entry->second.as_table();
-    if (from == nullptr) return in->erase(name) > 0;
-    toml::node* const inner = in->get(name);
-    if (inner == nullptr || !inner->is_table()) return false;
-    in = inner->as_table();
+    toml::node* const found = in->get(name);
+    if (found == nullptr) return;
+    if (from == nullptr && found->is_table()) {
+      input_error("{}: {} is a table; remove its keys one by one", origin, key);
+    }
+    if (from == nullptr) {
+      in->erase(name);
+      return;
+    }
+    if (!found->is_table()) return;
+    in = found->as_table();
   }
 }
 

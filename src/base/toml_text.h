@@ -24,7 +24,7 @@ std::string quoted_toml(std::string_view text);
 void set_toml(toml::table& root, std::string_view key, std::string_view value,
               std::string_view origin);
 
-/// Removes a dotted key, known to be one; whether it was there. `origin`: as of parse_toml().
-bool erase_toml(toml::table& root, std::string_view key, std::string_view origin);
+/// Removes a dotted key, known to be one, where it is there. Throws InputError where it is a table.
+void erase_toml(toml::table& root, std::string_view key, std::string_view origin);
 
 }  // namespace tandem

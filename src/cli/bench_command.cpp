@@ -65,8 +65,9 @@ void add_bench_command(CLI::App& app, Command& chosen) {
       ->required()
       ->check(not_empty());
   command
-      ->add_option("--set", arguments->overrides,
-                   "Override a key: --set train.global_batch=512; may be repeated")
+      ->add_option(
+          "--set", arguments->overrides,
+          "Override a key: --set train.global_batch=512; may be repeated; KEY=unset removes it")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   command

@@ -63,7 +63,7 @@ void add_train_command(CLI::App& app, Command& chosen) {
       ->check(not_empty());
   command
       ->add_option("--set", arguments->overrides,
-                   "Override a key: --set optimizer.lr=0.05; may be repeated")
+                   "Override a key: --set optimizer.lr=0.05; may be repeated; KEY=unset removes it")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   command

@@ -226,9 +226,10 @@ DataConfig read_data_config(const ConfigTable& data) {
     transform.size = get_small(data, "size", native.height, 1, largest_side);
   } else {
     if (native.height > 0) {
-      data.require("size",
-                   fmt::format("an integer: images {} pixels wide and {} high become square",
-                               native.width, native.height));
+      data.require(
+          "size",
+          fmt::format("an integer, the side of the square that images of {} x {} pixels become",
+                      native.width, native.height));
     }
     transform.size = static_cast<int>(data.get_int("size", 1, largest_side));
   }

@@ -10,8 +10,8 @@ namespace tandem {
 /// Throws InputError that names the first batch normalisation of `graph` which would train on one
 /// value of each channel: normalised it is 0, whatever the input, so that nothing before it learns,
 /// and the running variance has no estimate (PyTorch refuses it too). `graph`: the model before
-/// fusion; `batch`: samples of one step's pass on a process, which has all of its folded ranks';
-/// `processes`: over which train.sync_batch_norm normalises.
+/// fusion; `batch`: samples of one micro-batch of a process, of all of its folded ranks; with
+/// train.sync_batch_norm those of all `processes` count.
 void require_values_to_normalise(const Graph& graph, const RunConfig& config, std::int64_t batch,
                                  std::int64_t processes);
 

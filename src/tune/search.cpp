@@ -422,6 +422,19 @@ class Search {
     return true;
   }
 
+  /// Of two others, the one that is faster than one rank in the runs before a single round too,
+  /// then the faster one. One rank is the first finalist, so it is known.
+  bool beats(std::size_t index, std::size_t other) {
+    const auto order = [this](std::size_t each) {
+      result_.best_other = each;
+      const bool is_chosen = !result_.one_rank || result_.other_is_faster();
+      return std::pair(is_chosen, result_.rows[each].training());
+    };
+    const bool found = order(index) > order(other);
+    result_.best_other = other;
+    return found;
+  }
+
   void decide(const std::vector<Candidate>& finalists) {
     for (const Candidate& candidate : finalists) {
       const auto index = static_cast<std::size_t>(&row_of(candidate) - result_.rows.data());
@@ -429,8 +442,7 @@ class Search {
       if (!row.measured()) continue;
       if (!is_other(candidate)) {
         result_.one_rank = index;
-      } else if (!result_.best_other ||
-                 row.training() > result_.rows[*result_.best_other].training()) {
+      } else if (!result_.best_other || beats(index, *result_.best_other)) {
         result_.best_other = index;
       }
     }

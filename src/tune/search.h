@@ -51,7 +51,7 @@ struct TuneResult {
   std::optional<double> gain_before_only_round() const;
   /// Whether the best other placement beats one rank by more than the spread, by those runs too.
   bool other_is_faster() const;
-  /// How many times apart the two may lie in that round and before it, for either to be believed.
+  /// By which factor the ratio of their rates may change between those runs and that round.
   static constexpr double contradiction = 2.0;
   bool is_contradicted() const;
   /// Whether one rank and the best other placement were compared by runs in turns. Single runs, of

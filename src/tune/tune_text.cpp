@@ -24,9 +24,10 @@ std::string choice_text(const TuneResult& result) {
     text += "both of single runs at different moments: there was no whole round in turns\n";
   }
   if (const auto before = result.gain_before_only_round()) {
+    const bool differs = result.gain() > result.spread() && !result.other_is_faster();
     text +=
-        fmt::format("there was one round in turns; the runs before it make the other's gain {}\n",
-                    signed_percent(*before));
+        fmt::format("there was one round in turns; in the runs before it the other gains {}{}\n",
+                    signed_percent(*before), differs ? ", so one rank stays" : "");
   }
   if (result.choice == *result.best_other) {
     return text + fmt::format("it gains {} over one rank with the whole batch; spread {:.1f} %\n",

@@ -34,6 +34,8 @@ TEST(Text, NearestIsNearOrNothing) {
            {"Sgd", "sgd"}, {"gd", "sgd"}, {"rl", "lr"}, {"LR", "lr"}, {"p32", "fp32"}}) {
     EXPECT_EQ(nearest(word, kinds), meant);
   }
+  EXPECT_EQ(nearest("wd", kinds), "");
+  EXPECT_EQ(nearest("gp", devices), "");
   EXPECT_EQ(nearest("x", {}), "");
   EXPECT_EQ(did_you_mean("nestrov", keys), " (did you mean 'nesterov'?)");
   EXPECT_EQ(did_you_mean("something_else", keys), "");

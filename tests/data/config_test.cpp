@@ -63,8 +63,9 @@ TEST(DataConfig, NamesBadKeysAndValues) {
   expect_input_error([] { read(synthetic + "[data.augment]\nflipp = true\n"); },
                      {"run.toml:6: data.augment.flipp", "did you mean 'flip'"});
   expect_input_error([] { read(synthetic + "path = 'x'\n"); }, {"data.path", "unknown key"});
-  expect_input_error([] { read(synthetic + "width = 16\n"); },
-                     {"data.size: missing", "images 16 pixels wide and 32 high become square"});
+  expect_input_error(
+      [] { read(synthetic + "width = 16\n"); },
+      {"data.size: missing", "the side of the square that images of 16 x 32 pixels become"});
   expect_input_error([] { read(synthetic + "channels = 2\n"); }, {"data.channels", "1 (gray)"});
   expect_input_error([] { read(synthetic + "mean = [0.1, 0.2]\n"); },
                      {"data.mean", "2 numbers for 3 channels"});

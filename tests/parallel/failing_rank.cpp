@@ -57,7 +57,7 @@ void stay_out_of_mpi(std::string_view kind) {
 void meet_the_end_of_the_last_rank(Communicator& world) {
   world.watch_processes();
   if (world.rank() == last_rank) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
     std::raise(SIGKILL);
   }
   world.wait_until([]() -> bool { throw DeviceError("the device failed"); },

@@ -27,7 +27,7 @@ std::string refusal(const std::vector<std::string>& settings, std::int64_t batch
 TEST(NormValues, OneOfAChannelIsRefusedWithTheLayer) {
   const std::string one = refusal({}, 1);
   EXPECT_NE(one.find("train.global_batch: "), std::string::npos) << one;
-  EXPECT_NE(one.find("would normalise one value of each channel"), std::string::npos) << one;
+  EXPECT_NE(one.find("would normalise each channel over a single value"), std::string::npos) << one;
   EXPECT_NE(refusal({"parallel.folded_ranks=4", "train.global_batch=4"}, 4), "");
 }
 
@@ -40,6 +40,10 @@ TEST(NormValues, MoreAreEnough) {
 TEST(NormValues, AreCountedOverAllRanksWhereTheseNormaliseTogether) {
   EXPECT_NE(refusal({}, 1, 4), "");
   EXPECT_EQ(refusal({"train.sync_batch_norm=true"}, 1, 4), "");
+  EXPECT_EQ(
+      refusal({"train.sync_batch_norm=true", "parallel.folded_ranks=4", "train.global_batch=4"}, 4),
+      "");
+  EXPECT_NE(refusal({}, 1, 4).find("train.sync_batch_norm = true"), std::string::npos);
   EXPECT_NE(refusal({"train.sync_batch_norm=true"}, 1, 1), "");
 }
 

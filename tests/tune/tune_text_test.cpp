@@ -95,8 +95,11 @@ TEST(TuneText, TellsOfRunsThatTheOnlyRoundContradicts) {
   Row& one = result.rows.at(*result.one_rank);
   one.final_runs.resize(1);
   expect_part(tune_text(result),
-              "one round in turns; the runs before it make the other's gain +25");
+              "one round in turns; in the runs before it the other gains +25.0 %\n");
   EXPECT_EQ(why_not_kept(result), "");
+  one.runs[0].training = 1300.0;
+  expect_part(tune_text(result), "the other gains -3.8 %, so one rank stays\n");
+  one.runs[0].training = 1000.0;
   one.final_runs[0].training = 100.0;
   EXPECT_EQ(why_not_kept(result), "the only round in turns contradicts the runs before it");
   const auto json = nlohmann::json::parse(tune_json(ample_limits, result, std::nullopt));
