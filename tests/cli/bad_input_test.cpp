@@ -63,10 +63,6 @@ std::vector<Case> cases() {
       {"KeyOfAnotherOptimizer",
        set({"optimizer.kind=adamw", "optimizer.nesterov=unset"}),
        {"run.toml:26: optimizer.momentum: unknown key; known here: ", "optimizer.momentum=unset"}},
-      {"OneValueToNormalise",
-       set({"data.height=4", "data.width=4", "train.global_batch=1"}),
-       {"--set train.global_batch=1: train.global_batch: layer 'layer3.0.bn1' would normalise each "
-        "channel over a single value, one pixel of one sample"}},
       {"KeyOfAnotherTable",
        set({"train.lr=0.5"}),
        {"--set train.lr=0.5: train.lr: unknown key (did you mean 'optimizer.lr'?)"}},

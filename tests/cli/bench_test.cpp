@@ -104,6 +104,10 @@ TEST_F(Bench, LeavesNoRunBehind) {
 
 TEST_F(Bench, WhatIsWrongIsToldInOneLine) {
   expect_one_message(bench(set({"train.globl_batch=3"})), {"globl_batch", "unknown key"});
+  expect_one_message(
+      bench(set({"data.height=4", "data.width=4", "train.global_batch=1"})),
+      {"--set train.global_batch=1: train.global_batch: layer 'layer3.0.bn1' would normalise each "
+       "channel over a single value, one pixel of one sample"});
   expect_one_message(bench({"--json", "missing/bench.json"}), {"missing/bench.json", "written"});
   write_file(path("notes.md"), "# Notes\n");
   expect_one_message(bench({"--json", "notes.md"}), {"'notes.md' exists and is no JSON object"});
