@@ -89,7 +89,7 @@ TEST(ProcessReport, IsNotTakenFromWhatHoldsNone) {
         report_variable(-1, 0), std::pair(report_variable(0, 0).first, std::string("x"))}) {
     EXPECT_EQ(in_child(variable, reports_alone), 0) << variable.second;
   }
-  for (const std::size_t offset : {0, 512}) {
+  for (const std::size_t offset : {0U, 512U}) {
     EXPECT_EQ(file.at(offset).step(), 0);
     EXPECT_EQ(other.at(offset).step(), 0);
   }
