@@ -36,9 +36,9 @@ struct ConfigTable::Document {
   std::string origin;
   std::filesystem::path folder = ".";
   std::vector<std::unique_ptr<Node>> nodes;
+  bool has_overrides = false;
 
   Node* make_node() { return nodes.emplace_back(std::make_unique<Node>()).get(); }
-  bool has_overrides = false;
 };
 
 namespace {
@@ -384,10 +384,8 @@ bool ConfigTable::get_bool_or(std::string_view key, bool fallback) const {
 std::string ConfigTable::get_choice(std::string_view key,
                                     std::span<const std::string> choices) const {
   std::string value = get_string(key);
-  for (const std::string& choice : choices) {
-    if (choice == value) return value;
-  }
-  fail(key, not_one_of(value, choices));
+  if (std::ranges::find(choices, value) == choices.end()) fail(key, not_one_of(value, choices));
+  return value;
 }
 
 std::string ConfigTable::get_choice_or(std::string_view key, std::string_view fallback,
@@ -479,13 +477,13 @@ void ConfigTable::finish() const {
   for (const auto& [key, value] : *node_->table) {
     if (node_->known.contains(key.str())) continue;
     const std::string hint = hint_for(key.str());
-    std::string way_out;
+    std::string message =
+        fmt::format("unknown key{}; known here: {}", hint, fmt::join(node_->known, ", "));
     // Such as one of another optimizer than that which the command line names.
     if (hint.empty() && document_->has_overrides && !where(key.str()).starts_with("--set")) {
-      way_out = fmt::format("; --set {}=unset removes it", full_key(key.str()));
+      message += fmt::format("; --set {}=unset removes it", full_key(key.str()));
     }
-    fail(key.str(), fmt::format("unknown key{}; known here: {}{}", hint,
-                                fmt::join(node_->known, ", "), way_out));
+    fail(key.str(), message);
   }
   for (const auto& [name, children] : node_->children) {
     for (Node* child : children) ConfigTable(document_, child).finish();

@@ -53,6 +53,7 @@ struct TuneResult {
   bool other_is_faster() const;
   /// By which factor the ratio of their rates may change between those runs and that round.
   static constexpr double contradiction = 2.0;
+  /// Whether it changed by more, so that neither is to be believed.
   bool is_contradicted() const;
   /// Whether one rank and the best other placement were compared by runs in turns. Single runs, of
   /// different moments, may differ by what else the host was at.
@@ -87,9 +88,8 @@ std::vector<int> sm_shares(int processes);
 ///    spread, that with the workers that help it, in turns with the others.
 ///
 /// Another placement is chosen only where it beats one rank by more than the spread, in a single
-/// round and in the runs before it alike. Throws
-/// InputError where one rank fails for another reason than memory or is not done within the time,
-/// and where nothing fits.
+/// round and in the runs before it alike. Throws InputError where one rank fails for another reason
+/// than memory or is not done within the time, and where nothing fits.
 TuneResult search_placement(const SearchLimits& limits, const Measure& measure,
                             const Elapsed& elapsed);
 

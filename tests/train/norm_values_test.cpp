@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "support/message.h"
+#include "base/error.h"
 #include "train/device_run.h"
 #include "train/planned_run.h"
 

@@ -150,6 +150,25 @@ TEST(SearchFinals, OfOneRoundAreNotBelievedWhereTheRunsBeforeAreFarOff) {
   EXPECT_FALSE(of_one_round(1400.0, 1000.0, 1000.0).is_contradicted());
 }
 
+TEST(SearchFinals, OfOneRoundChooseTheFastestOfThoseThatAreFasterInTheRunsBeforeToo) {
+  MadeUpMachine machine;
+  // Runs in turns take so much longer than expected that one round is all there is.
+  machine.first_run_seconds = machine.run_seconds = 6.0;
+  machine.more_seconds = [&](const Candidate& candidate) {
+    return has_run(machine, candidate) ? 10.0 : 0.0;
+  };
+  // 2 folded are the fastest in the round alone, 4 folded in both.
+  machine.one_batch = [&](const Candidate& candidate) {
+    const bool again = std::ranges::count(machine.runs, candidate) > 1;
+    if (candidate == folded(2)) return again ? 1500.0 : 990.0;
+    return candidate == folded(4) ? 1200.0 : candidate == Candidate{} ? 1000.0 : 500.0;
+  };
+  const TuneResult result = machine.search(ample_limits);
+  EXPECT_EQ(row_of(result, folded(2)).final_runs.size(), 1U);
+  EXPECT_EQ(row_of(result, folded(4)).final_runs.size(), 1U);
+  EXPECT_EQ(choice_of(result), folded(4));
+}
+
 TEST(SearchFinals, SayOnceWhatThereIsNoTimeFor) {
   bool was_said = false;
   for (double seconds = 20.0; seconds < 120.0; seconds += 2.0) {
