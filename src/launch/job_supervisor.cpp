@@ -86,8 +86,8 @@ JobEnd run_plan(const LaunchPlan& plan, const SignalQueue& signals) {
 /// Whether mpirun has not started a host's part.
 bool did_not_start(const LaunchPlan& plan, const JobEnd& end) {
   constexpr int not_started = 255;  // a code of Open MPI's own
-  return end.code == not_started && end.rank_code == 0 && !end.words.begun &&
-         plan.starter == Starter::mpirun && !plan.keeps_mpirun_quiet();
+  return end.code == not_started && end.rank_code == 0 && plan.starter == Starter::mpirun &&
+         !plan.keeps_mpirun_quiet();
 }
 
 /// Of mpirun on this host alone, whose words are kept from the terminal (-q), the MPI library's of
@@ -183,7 +183,7 @@ const Continuation* next_start(const SupervisorOptions& options, const LaunchPla
                   options.max_restarts);
     }
     // Where no rank has started, what lies in the folder is of an earlier run, perhaps another one.
-    const bool ran = restarts > 0 || !did_not_start(plan, end);
+    const bool ran = restarts > 0 || end.words.begun || !did_not_start(plan, end);
     if (end.killed_by == 0 && ran) tell_way_on(way_on);
     return nullptr;
   }
