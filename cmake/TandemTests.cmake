@@ -1,6 +1,8 @@
 # Seconds that a test, or listing a program's tests, may take by default: tests take some, but virtual
 # machines may stand still for minutes.
 set(TANDEM_TEST_TIMEOUT 400)
+# PROCESSORS of a test that measures: it runs alone, for CTest takes no more than it has.
+set(TANDEM_ALL_PROCESSORS 1000)
 
 # tandem_test_program(NAME SOURCE ...): what all programs of tests have in common; tests/CMakeLists.txt has their
 # headers and options.

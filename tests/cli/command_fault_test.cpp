@@ -1,8 +1,11 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <limits>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -105,11 +108,15 @@ class HungRankOf : public CommandFault {
     trained("few", set({"train.max_steps=1"}));
     std::vector<std::string> arguments{"eval", "few"};
     arguments.insert(arguments.end(), sized.begin(), sized.end());
-    const Outcome outcome = command(arguments, 2);
-    const std::string name = "\"seconds\":";
-    const std::size_t at = outcome.out.find(name);
-    EXPECT_NE(at, std::string::npos) << outcome.out << outcome.err;
-    return static_cast<int>(few * seconds / std::stod(outcome.out.substr(at + name.size())));
+    double least = std::numeric_limits<double>::infinity();
+    for (int i = 0; i < 3; ++i) {  // one may be slow beside other programs
+      const Outcome outcome = command(arguments, 2);
+      const std::string name = "\"seconds\":";
+      const std::size_t at = outcome.out.find(name);
+      if (at == std::string::npos) throw std::runtime_error(outcome.out + outcome.err);
+      least = std::min(least, std::stod(outcome.out.substr(at + name.size())));
+    }
+    return static_cast<int>(few * seconds / least);
   }
 };
 

@@ -151,6 +151,9 @@ pid_t Program::rank_process(int rank) const {
       if (code != std::errc() || end != name.data() + name.size()) continue;
       if (is_rank(id, id_, rank)) return id;
     }
+    if (!running()) {
+      throw std::runtime_error("it ended before rank " + std::to_string(rank) + " was looked for: " + err());
+    }
     std::this_thread::sleep_for(poll_interval);
   }
   throw std::runtime_error("mpirun did not start rank " + std::to_string(rank));
