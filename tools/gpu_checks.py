@@ -106,7 +106,7 @@ CHECKS = [
     colocated("colocated_calls_2", 2, 30, "test_train_colocated_device_calls", 2),
     # It keeps what it has ended; all tests take longer. With 13 processes nine tests were killed within 319 s, probably for
     # want of the host's 128 GiB.
-    Check("racecheck_models", 1, 400, f"{CASES} --shards 66 --tool racecheck --out {{out}}/racecheck_models.txt "
+    Check("racecheck_models", 1, 400, f"{CASES} --shards 100 --tool racecheck --out {{out}}/racecheck_models.txt "
           "{bin}/tests/test_graph_cuda", cores=7),
     sanitizer("racecheck", 400),
     Check("layers", 1, 180, f"{CASES} --mps {{bin}}/tests/test_layers_cuda", cores=14),

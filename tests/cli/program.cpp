@@ -152,7 +152,8 @@ pid_t Program::rank_process(int rank) const {
       if (is_rank(id, id_, rank)) return id;
     }
     if (!running()) {
-      throw std::runtime_error("it ended before rank " + std::to_string(rank) + " was looked for: " + err());
+      throw std::runtime_error("it ended before rank " + std::to_string(rank) +
+                               " was looked for: " + err());
     }
     std::this_thread::sleep_for(poll_interval);
   }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <string>
+#include <tuple>
 
 #include "device/cuda_graph.h"
 #include "device/memory.h"
@@ -13,6 +15,7 @@
 #include "graph/model_file.h"
 #include "graph/untimed_kernels.h"
 #include "optim/sgd.h"
+#include "support/repeats.h"
 #include "tensor/host_tensor.h"
 
 // Captured steps whose activations lie in the gradients' memory, or whose gradients pass through
@@ -152,47 +155,52 @@ class Steps {
   Arena sums_;
 };
 
-class LentGradientsCudaTest : public testing::Test {
+/// A model, and whether its side work is done late.
+class LentGradientsCudaTest : public testing::TestWithParam<std::tuple<std::string, bool>> {
  protected:
   UntimedKernels untimed_;
   AnyContext context_{std::in_place_type<CudaContext>, 0};
 };
 
-TEST_F(LentGradientsCudaTest, LeaveTheBits) {
-  for (const char* model : {"resnet18", "shufflenet_v2_x1_0"}) {
-    const Graph graph = fuse(load_model(find_model(model), {.classes = 10, .size = 32}));
-    for (const bool late : {false, true}) {
-      SCOPED_TRACE(std::string(model) + (late ? " with late side work" : ""));
-      Steps own(context_, graph, GradientMemory::stored, late);
-      Steps lent(context_, graph, GradientMemory::lent, late);
-      Steps passing(context_, graph, GradientMemory::passing, late);
-      EXPECT_GT(lent.plan().side_layers(), 0U);
-      EXPECT_LE(lent.plan().activation_bytes(), own.plan().activation_bytes());
-      // Outside of a graph first, as in training.
-      for (Steps* each : {&own, &lent, &passing}) each->enqueue();
-      synchronize(context_);
-      auto& device = std::get<CudaContext>(context_);
-      CudaGraph own_graph(device, [&] { own.enqueue(); });
-      CudaGraph lent_graph(device, [&] { lent.enqueue(); });
-      CudaGraph passing_graph(device, [&] { passing.enqueue(); });
-      for (int launch = 0; launch < 8; ++launch) {
-        own_graph.launch();
-        lent.overwrite_memory();
-        lent_graph.launch();
-        passing.overwrite_memory();
-        passing_graph.launch();
-        Results wanted = own.results();
-        ASSERT_TRUE(std::ranges::all_of(wanted.gradients,
-                                        [](float gradient) { return std::isfinite(gradient); }));
-        EXPECT_EQ(lent.results().sums, wanted.sums) << "launch " << launch;
-        EXPECT_TRUE(lent.results() == wanted) << "launch " << launch;
-        EXPECT_TRUE(lent.gaps_are_zero()) << "launch " << launch;
-        wanted.gradients.clear();
-        EXPECT_TRUE(passing.results() == wanted) << "passing, launch " << launch;
-      }
-    }
+TEST_P(LentGradientsCudaTest, LeaveTheBits) {
+  const auto& [model, late] = GetParam();
+  const Graph graph = fuse(load_model(find_model(model), {.classes = 10, .size = 32}));
+  Steps own(context_, graph, GradientMemory::stored, late);
+  Steps lent(context_, graph, GradientMemory::lent, late);
+  Steps passing(context_, graph, GradientMemory::passing, late);
+  EXPECT_GT(lent.plan().side_layers(), 0U);
+  EXPECT_LE(lent.plan().activation_bytes(), own.plan().activation_bytes());
+  // Outside of a graph first, as in training.
+  for (Steps* each : {&own, &lent, &passing}) each->enqueue();
+  synchronize(context_);
+  auto& device = std::get<CudaContext>(context_);
+  CudaGraph own_graph(device, [&] { own.enqueue(); });
+  CudaGraph lent_graph(device, [&] { lent.enqueue(); });
+  CudaGraph passing_graph(device, [&] { passing.enqueue(); });
+  for (int launch = 0; launch < repeats(8); ++launch) {
+    own_graph.launch();
+    lent.overwrite_memory();
+    lent_graph.launch();
+    passing.overwrite_memory();
+    passing_graph.launch();
+    Results wanted = own.results();
+    ASSERT_TRUE(std::ranges::all_of(wanted.gradients,
+                                    [](float gradient) { return std::isfinite(gradient); }));
+    EXPECT_EQ(lent.results().sums, wanted.sums) << "launch " << launch;
+    EXPECT_TRUE(lent.results() == wanted) << "launch " << launch;
+    EXPECT_TRUE(lent.gaps_are_zero()) << "launch " << launch;
+    wanted.gradients.clear();
+    EXPECT_TRUE(passing.results() == wanted) << "passing, launch " << launch;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Zoo, LentGradientsCudaTest,
+                         testing::Combine(testing::Values("resnet18", "shufflenet_v2_x1_0"),
+                                          testing::Bool()),
+                         [](const auto& each) {
+                           return std::get<0>(each.param) +
+                                  (std::get<1>(each.param) ? "_late" : "");
+                         });
 
 }  // namespace
 }  // namespace tandem

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -192,29 +193,33 @@ class NormDeferralCudaTest : public testing::Test {
   AnyContext context_{std::in_place_type<CudaContext>, 0};
 };
 
+/// So many normalisations of a model are left to their readers.
 struct Deferring {
   std::string model;
   std::ptrdiff_t count;
 };
-class NormDeferralOfModelCudaTest : public NormDeferralCudaTest,
-                                    public testing::WithParamInterface<Deferring> {};
+class NormDeferralOfModelCudaTest
+    : public NormDeferralCudaTest,
+      public testing::WithParamInterface<std::tuple<Deferring, Precision>> {};
 
 TEST_P(NormDeferralOfModelCudaTest, LeavesTheBits) {
   // All windows, activations and strides, down to images of one pixel.
   OneRank sum;
-  const auto& [name, count] = GetParam();
-  for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp16}) {
-    expect_same(model_of(name, 32), {.batch = 8, .precision = precision, .rank_sum = &sum},
-                NormDeferral::always, count, count);
-  }
+  const auto& [deferring, precision] = GetParam();
+  expect_same(model_of(deferring.model, 32), {.batch = 8, .precision = precision, .rank_sum = &sum},
+              NormDeferral::always, deferring.count, deferring.count);
 }
 
-INSTANTIATE_TEST_SUITE_P(Zoo, NormDeferralOfModelCudaTest,
-                         testing::Values(Deferring{"mobilenet_v2", 17},
-                                         Deferring{"efficientnet_b0", 16},
-                                         Deferring{"shufflenet_v2_x1_0", 17},
-                                         Deferring{"resnet18", 4}, Deferring{"resnet50", 5}),
-                         [](const auto& each) { return each.param.model; });
+INSTANTIATE_TEST_SUITE_P(
+    Zoo, NormDeferralOfModelCudaTest,
+    testing::Combine(testing::Values(Deferring{"mobilenet_v2", 17},
+                                     Deferring{"efficientnet_b0", 16},
+                                     Deferring{"shufflenet_v2_x1_0", 17}, Deferring{"resnet18", 4},
+                                     Deferring{"resnet50", 5}),
+                     testing::Values(Precision::fp32, Precision::bf16, Precision::fp16)),
+    [](const auto& each) {
+      return std::get<0>(each.param).model + "_" + std::string(name_of(std::get<1>(each.param)));
+    });
 
 /// Of normalisations by size so many are left to their readers.
 struct Large {
@@ -231,9 +236,13 @@ TEST_P(NormDeferralOfLargeLayersCudaTest, GoesBySize) {
   const Graph graph = model_of(large.model, 64);
   expect_rounded(graph, {.batch = 32, .precision = precision}, NormDeferral::by_size, large.least,
                  large.most);
+}
+
+TEST_P(NormDeferralOfLargeLayersCudaTest, GoesBySizeInGroups) {
   // Of groups there is no kernel of all blocks.
-  expect_same(graph, {.batch = 64, .precision = precision, .groups = 2}, NormDeferral::by_size,
-              large.least, large.most);
+  const auto& [large, precision] = GetParam();
+  expect_same(model_of(large.model, 64), {.batch = 64, .precision = precision, .groups = 2},
+              NormDeferral::by_size, large.least, large.most);
 }
 
 INSTANTIATE_TEST_SUITE_P(Zoo, NormDeferralOfLargeLayersCudaTest,
@@ -248,12 +257,17 @@ INSTANTIATE_TEST_SUITE_P(Zoo, NormDeferralOfLargeLayersCudaTest,
                                   std::string(name_of(std::get<1>(each.param)));
                          });
 
-TEST_F(NormDeferralCudaTest, LeavesAShortcutInGroupsTooLargeForRegisters) {
-  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
-    expect_same(model_of("resnet18", 112), {.batch = 256, .precision = precision, .groups = 2},
-                NormDeferral::by_size, 2, 4);
-  }
+class NormDeferralOfAShortcutCudaTest : public NormDeferralCudaTest,
+                                        public testing::WithParamInterface<Precision> {};
+
+TEST_P(NormDeferralOfAShortcutCudaTest, IsDoneInGroupsTooLargeForRegisters) {
+  expect_same(model_of("resnet18", 112), {.batch = 256, .precision = GetParam(), .groups = 2},
+              NormDeferral::by_size, 2, 4);
 }
+
+INSTANTIATE_TEST_SUITE_P(Some, NormDeferralOfAShortcutCudaTest,
+                         testing::Values(Precision::fp32, Precision::bf16),
+                         [](const auto& each) { return std::string(name_of(each.param)); });
 
 TEST_F(NormDeferralCudaTest, LeavesForMemoryWhatIsSiluUnderASmallWindow) {
   const auto left = [&](const std::string& model, NormDeferral deferral) {
@@ -281,20 +295,32 @@ TEST_F(NormDeferralCudaTest, LeavesToMaximaWithoutABorder) {
   }
 }
 
-TEST_F(NormDeferralCudaTest, KeepsWhatSideWorkReads) {
+/// Whether gradients are accumulated, and side work done late.
+class NormDeferralBesideSideWorkCudaTest
+    : public NormDeferralCudaTest,
+      public testing::WithParamInterface<std::tuple<Deferring, bool, bool>> {};
+
+TEST_P(NormDeferralBesideSideWorkCudaTest, KeepsWhatThatReads) {
   OneRank sum;
-  for (const bool accumulate : {false, true}) {
-    for (const bool late : {false, true}) {
-      const Mode mode{.batch = 8,
-                      .rank_sum = &sum,
-                      .side_work = SideWork::always,
-                      .accumulate = accumulate,
-                      .late = late};
-      expect_same(model_of("mobilenet_v2", 32), mode, NormDeferral::always, 17, 17);
-      expect_same(model_of("resnet18", 32), mode, NormDeferral::always, 4, 4);
-    }
-  }
+  const auto& [deferring, accumulate, late] = GetParam();
+  expect_same(model_of(deferring.model, 32),
+              {.batch = 8,
+               .rank_sum = &sum,
+               .side_work = SideWork::always,
+               .accumulate = accumulate,
+               .late = late},
+              NormDeferral::always, deferring.count, deferring.count);
 }
+
+INSTANTIATE_TEST_SUITE_P(Zoo, NormDeferralBesideSideWorkCudaTest,
+                         testing::Combine(testing::Values(Deferring{"mobilenet_v2", 17},
+                                                          Deferring{"resnet18", 4}),
+                                          testing::Bool(), testing::Bool()),
+                         [](const auto& each) {
+                           return std::get<0>(each.param).model +
+                                  (std::get<1>(each.param) ? "_accumulating" : "") +
+                                  (std::get<2>(each.param) ? "_late" : "");
+                         });
 
 TEST_F(NormDeferralCudaTest, OfFewSamplesTellsWhatManyNeed) {
   const Graph graph = model_of("mobilenet_v2", 32);
@@ -314,7 +340,7 @@ TEST_F(NormDeferralCudaTest, OfFewSamplesTellsWhatManyNeed) {
   EXPECT_GT(bytes_of_one(64, NormDeferral::by_size), told);
 }
 
-TEST_F(NormDeferralCudaTest, WorksBesideFrozenLayers) {
+TEST_F(NormDeferralCudaTest, WorksBesideFrozenWindows) {
   // Makers frozen below everything that is trained, the reader of the last one among it; and makers
   // frozen whose gradient passes on.
   const NamePrefixes below({"features.0", "features.1", "features.2.conv.0"});
@@ -324,6 +350,9 @@ TEST_F(NormDeferralCudaTest, WorksBesideFrozenLayers) {
     expect_same(model_of("mobilenet_v2", 32), {.batch = 8, .freeze = freeze, .rank_sum = &sum},
                 NormDeferral::always, 17, 17);
   }
+}
+
+TEST_F(NormDeferralCudaTest, WorksBesideFrozenShortcuts) {
   const NamePrefixes to_a_shortcut({"conv1", "bn1", "layer1", "layer2.0.downsample"});
   const NamePrefixes shortcuts({"layer2.0.downsample", "layer3.0.downsample"});
   for (const bool below_too : {true, false}) {
@@ -356,27 +385,33 @@ TEST_F(NormDeferralCudaTest, LeavesNothingToSumsWithOtherGroupsOfSamples) {
   }
 }
 
-class NormDeferralInGroupsCudaTest : public NormDeferralCudaTest,
-                                     public testing::WithParamInterface<std::int64_t> {};
+class NormDeferralInGroupsCudaTest
+    : public NormDeferralCudaTest,
+      public testing::WithParamInterface<std::tuple<Deferring, std::int64_t>> {};
 
 TEST_P(NormDeferralInGroupsCudaTest, RoundsAsElsewhereWhereOneKernelNormalises) {
   // There the statistics' sums are taken in another order.
-  for (const auto& [name, least] :
-       {std::pair{"mobilenet_v2", 17}, std::pair{"efficientnet_b0", 16},
-        std::pair{"shufflenet_v2_x1_0", 17}, std::pair{"resnet18", 4}}) {
-    SCOPED_TRACE(name);
-    const Graph graph = model_of(name, 32);
-    const Mode mode{.batch = 64 * GetParam(), .precision = Precision::fp32, .groups = GetParam()};
-    const Results own = run(context_, graph, mode, NormDeferral::never);
-    const Results left = run(context_, graph, mode, NormDeferral::always);
-    EXPECT_GE(left.deferred, least);
-    EXPECT_NEAR(left.sums[0], own.sums[0], 1e-4F * own.sums[0]);
-    EXPECT_NEAR(left.evaluated_loss, own.evaluated_loss, 1e-3 * own.evaluated_loss);
-    EXPECT_LT(difference(left.gradients, own.gradients), 1e-2);
-  }
+  const auto& [deferring, groups] = GetParam();
+  const Graph graph = model_of(deferring.model, 32);
+  const Mode mode{.batch = 64 * groups, .precision = Precision::fp32, .groups = groups};
+  const Results own = run(context_, graph, mode, NormDeferral::never);
+  const Results left = run(context_, graph, mode, NormDeferral::always);
+  EXPECT_GE(left.deferred, deferring.count);
+  EXPECT_NEAR(left.sums[0], own.sums[0], 1e-4F * own.sums[0]);
+  EXPECT_NEAR(left.evaluated_loss, own.evaluated_loss, 1e-3 * own.evaluated_loss);
+  EXPECT_LT(difference(left.gradients, own.gradients), 1e-2);
 }
 
-INSTANTIATE_TEST_SUITE_P(Groups, NormDeferralInGroupsCudaTest, testing::Values(1, 2));
+INSTANTIATE_TEST_SUITE_P(Zoo, NormDeferralInGroupsCudaTest,
+                         testing::Combine(testing::Values(Deferring{"mobilenet_v2", 17},
+                                                          Deferring{"efficientnet_b0", 16},
+                                                          Deferring{"shufflenet_v2_x1_0", 17},
+                                                          Deferring{"resnet18", 4}),
+                                          testing::Values(1, 2)),
+                         [](const auto& each) {
+                           return std::get<0>(each.param).model + "_" +
+                                  std::to_string(std::get<1>(each.param));
+                         });
 
 }  // namespace
 }  // namespace tandem
