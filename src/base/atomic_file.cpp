@@ -111,7 +111,10 @@ void AtomicFile::commit() {
     fail("cannot finish", path_, code);
   }
   file_moved();
-  const std::filesystem::path folder = path_.has_parent_path() ? path_.parent_path() : ".";
+  sync_folder(path_.has_parent_path() ? path_.parent_path() : ".");
+}
+
+void sync_folder(const std::filesystem::path& folder) {
   const int directory = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (directory < 0) fail("cannot open", folder, errno);
   // Some file systems refuse to sync a folder (EINVAL); the rename is then as durable as they make

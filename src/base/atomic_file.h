@@ -33,6 +33,9 @@ class AtomicFile {
   std::size_t in_memory_ = 0;  // of those that the system may not have written to the disk yet
 };
 
+/// Makes renames in a folder durable, as far as its file system can. Throws as AtomicFile does.
+void sync_folder(const std::filesystem::path& folder);
+
 /// Throws InputError where `output` is `input`, by whatever path or link: it would be replaced by
 /// what is made of it.
 void expect_other_file(const std::filesystem::path& output, const std::filesystem::path& input);

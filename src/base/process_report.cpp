@@ -16,8 +16,6 @@
 namespace tandem {
 namespace {
 
-constexpr const char* variable_name = "TANDEM_REPORT";
-
 /// Whoever inherited the variable alone has something else under that number.
 bool holds_reports(int descriptor) {
   std::error_code code;
@@ -39,7 +37,7 @@ bool holds(std::size_t bytes, std::size_t offset) {
 
 /// Stays mapped for good.
 Shared shared_with_parent() {
-  const char* const text = std::getenv(variable_name);
+  const char* const text = std::getenv(process_report_variable);
   const std::string_view value = text == nullptr ? "" : text;
   const std::size_t colon = value.find(':');
   if (colon == std::string_view::npos) return {};
@@ -89,7 +87,7 @@ std::string ProcessReport::wait() const {
 }
 
 std::pair<std::string, std::string> report_variable(int descriptor, std::size_t offset) {
-  return {variable_name, fmt::format("{}:{}", descriptor, offset)};
+  return {process_report_variable, fmt::format("{}:{}", descriptor, offset)};
 }
 
 ProcessReport& own_report() {
@@ -102,7 +100,7 @@ bool has_watching_parent() { return shared().report != nullptr; }
 
 HostClaims* host_claims() {
   // Whatever writes an error line asks: that alone does not settle what own_report() is.
-  return std::getenv(variable_name) == nullptr ? nullptr : shared().claims;
+  return std::getenv(process_report_variable) == nullptr ? nullptr : shared().claims;
 }
 
 }  // namespace tandem

@@ -12,6 +12,9 @@
 
 namespace tandem {
 
+/// Names, in the environment of a process that is watched, the memory that it reports in.
+inline constexpr const char* process_report_variable = "TANDEM_REPORT";
+
 /// What a process says of itself, for a parent that watches it to read, also once it is dead. Lies
 /// in memory that both share; zeroed memory is a process that has said nothing. One thread writes
 /// each value; any may read.

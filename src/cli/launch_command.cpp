@@ -29,6 +29,7 @@
 #include "device/host_memory.h"
 #include "device/open_context.h"
 #include "launch/end_notice.h"
+#include "launch/forwarded_variables.h"
 #include "launch/job_supervisor.h"
 #include "launch/launch_plan.h"
 #include "launch/mps_environment.h"
@@ -353,7 +354,8 @@ Continuation continuation(const std::vector<std::string>& command, bool is_resta
 }
 
 int launch(const LaunchArguments& arguments) {
-  if (started_by_mpi(&variable)) {
+  // A shell of one task that srun or mpirun started, as `srun --pty bash`, may launch.
+  if (started_by_mpi(&variable) && read_launched_job(&variable).size > 1) {
     input_error("tandem launch starts mpirun itself; start it without mpirun");
   }
   require_launched_command(arguments.command);
@@ -369,6 +371,7 @@ int launch(const LaunchArguments& arguments) {
   } else {
     ask_of_other_hosts(arguments, plan);
   }
+  plan.forwarded = forwarded_variables(environment_texts(), plan.rank.slot.reuse_mps);
   if (arguments.dry_run) {
     std::cout << plan_text(plan, slots, ::geteuid() == 0);
     return 0;

@@ -1,5 +1,9 @@
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <exception>
 #include <iostream>
@@ -31,7 +35,17 @@ bool starts_ranks(int argc, char** argv) {
   return argc > 1 && std::ranges::find(names, std::string_view(argv[1])) != names.end();
 }
 
+/// Some parents close them, and the first files that are opened would be printed into.
+void open_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF) {
+      static_cast<void>(::open("/dev/null", O_RDWR));  // the lowest that is free
+    }
+  }
+}
+
 int run(int argc, char** argv) {
+  open_standard_streams();
   // A write beyond a limit on file sizes then fails as on a full disk, instead of ending the
   // program.
   if (std::signal(SIGXFSZ, SIG_IGN) == SIG_ERR) log_warning("cannot ignore SIGXFSZ");

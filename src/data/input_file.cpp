@@ -1,5 +1,6 @@
 #include "data/input_file.h"
 
+#include <fmt/format.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <system_error>
 
 #include "base/error.h"
 #include "base/file_work.h"
@@ -20,6 +22,12 @@ struct CloseFile {
 };
 using FileHandle = std::unique_ptr<std::FILE, CloseFile>;
 
+/// Where the program has used up what it may have, the file is none the worse.
+[[noreturn]] void cannot_read(const std::filesystem::path& path, const std::error_code& code) {
+  if (is_shortage(code)) file_error(fmt::format("{}: cannot be read", path.string()), code);
+  input_error("{}: cannot be read ({}); check its permissions", path.string(), code.message());
+}
+
 FileHandle open_for_reading(const std::filesystem::path& path, std::uint64_t& size) {
   file_in_hand(path);
   std::error_code code;
@@ -30,6 +38,8 @@ FileHandle open_for_reading(const std::filesystem::path& path, std::uint64_t& si
       input_error("{}: a link that cannot be followed ({}); mend or remove it", path.string(),
                   code.message());
     }
+    // Of a file that is not there status() says so by its type.
+    if (status.type() != std::filesystem::file_type::not_found) cannot_read(path, code);
     input_error("{}: no such file; check the path", path.string());
   }
   // Before it is opened: opening a pipe waits for a writer.
@@ -39,10 +49,8 @@ FileHandle open_for_reading(const std::filesystem::path& path, std::uint64_t& si
   }
   size = std::filesystem::file_size(path, code);
   FileHandle file(std::fopen(path.c_str(), "rb"));
-  if (code || !file) {
-    input_error("{}: cannot be read ({}); check its permissions", path.string(),
-                code ? code.message() : std::strerror(errno));
-  }
+  if (!file) code = {errno, std::generic_category()};
+  if (code) cannot_read(path, code);
   return file;
 }
 

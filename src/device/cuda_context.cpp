@@ -18,6 +18,15 @@
 namespace tandem {
 namespace {
 
+/// False also of a driver that does not say.
+bool is_under_mps(int device) {
+  int value = 0;
+  if (cudaDeviceGetAttribute(&value, cudaDevAttrMpsEnabled, device) == cudaSuccess)
+    return value != 0;
+  static_cast<void>(cudaGetLastError());
+  return false;
+}
+
 /// "GPU-12345678-..." from CUDA's 16 bytes, as nvidia-smi writes it.
 std::string uuid_text(const cudaUUID_t& uuid) {
   std::string text = "GPU-";
@@ -66,10 +75,13 @@ CudaDevice read_device(int index) {
   return {.index = index,
           .name = properties.name,
           .uuid = uuid_text(properties.uuid),
+          .card = fmt::format("{:04x}:{:02x}:{:02x}", properties.pciDomainID, properties.pciBusID,
+                              properties.pciDeviceID),
           .capability = 10 * properties.major + properties.minor,
           .multiprocessors = properties.multiProcessorCount,
           .memory_bytes = properties.totalGlobalMem,
-          .l2_bytes = static_cast<std::size_t>(properties.l2CacheSize)};
+          .l2_bytes = static_cast<std::size_t>(properties.l2CacheSize),
+          .under_mps = is_under_mps(index)};
 }
 
 /// Ampere's, whose tensor cores multiply bf16; cmake/Cuda.cmake leaves out older cards.

@@ -18,10 +18,12 @@ struct CudaDevice {
   int index = 0;  ///< among the devices that this process sees
   std::string name;
   std::string uuid;    ///< "GPU-...", of the whole card or the MIG instance
+  std::string card;    ///< "0000:3b:00", its place on the PCI bus; of MIG instances, their card's
   int capability = 0;  ///< compute capability, 90 for 9.0
   int multiprocessors = 0;
   std::size_t memory_bytes = 0;
   std::size_t l2_bytes = 0;
+  bool under_mps = false;  ///< the driver's word: contexts on it are an MPS server's
 };
 
 /// A CUDA device as a place to compute: memory, the stream that kernels are enqueued on, the

@@ -76,6 +76,13 @@ std::string text_from(Status (*function)(DeviceHandle*, char*, unsigned int),
   return got ? text.data() : "";
 }
 
+/// Without what stands around it: CUDA skips blanks behind commas.
+std::string without_blanks(const std::string& word) {
+  const std::size_t begin = word.find_first_not_of(" \t");
+  if (begin == std::string::npos) return {};
+  return word.substr(begin, word.find_last_not_of(" \t") - begin + 1);
+}
+
 /// "00000000:3B:00.0" as sysfs has it: a domain of four digits, small letters.
 std::string sysfs_bus_id(std::string text) {
   std::ranges::transform(text, text.begin(),
@@ -202,6 +209,7 @@ std::vector<GpuInfo> visible_gpus_of(const std::vector<GpuInfo>& gpus, const cha
   std::vector<GpuInfo> chosen;
   std::istringstream words(visible);
   for (std::string word; std::getline(words, word, ',');) {
+    word = without_blanks(word);
     auto found = gpus.end();
     if (const auto index = parse_number<std::size_t>(word)) {
       if (*index < gpus.size()) found = gpus.begin() + static_cast<std::ptrdiff_t>(*index);
@@ -209,7 +217,9 @@ std::vector<GpuInfo> visible_gpus_of(const std::vector<GpuInfo>& gpus, const cha
       found = std::ranges::find_if(gpus,
                                    [&](const GpuInfo& gpu) { return gpu.uuid.starts_with(word); });
     }
-    if (found == gpus.end()) break;  // as CUDA does
+    if (found == gpus.end()) break;  // as CUDA does, which shows none where one is named twice
+    const auto is_it = [&](const GpuInfo& each) { return each.uuid == found->uuid; };
+    if (std::ranges::any_of(chosen, is_it)) return {};
     chosen.push_back(*found);
   }
   return chosen;
@@ -224,7 +234,7 @@ void require_one_order(const std::vector<GpuInfo>& gpus, const char* visible, co
   if (other == gpus.end()) return;
   std::istringstream words(visible);
   for (std::string word; std::getline(words, word, ',');) {
-    if (!parse_number<std::size_t>(word)) continue;
+    if (!parse_number<std::size_t>(without_blanks(word))) continue;
     input_error(
         "CUDA_VISIBLE_DEVICES={} names GPUs by index, and {} has different models ({}, {}), which "
         "CUDA counts in another order than nvidia-smi; set CUDA_DEVICE_ORDER=PCI_BUS_ID too, or "

@@ -110,7 +110,27 @@ class DaemonList {
 
 }  // namespace
 
-std::vector<GpuInfo> choose_gpus(const std::string& gpus, const GpuList& host) {
+namespace {
+
+/// Nothing passes between instances of one card, and NCCL refuses them.
+void check_instances(const std::string& gpus, const std::vector<GpuInfo>& chosen) {
+  for (std::size_t at = 0; at < chosen.size(); ++at) {
+    const GpuInfo& gpu = chosen[at];
+    const auto other = std::find_if(
+        chosen.begin(), chosen.begin() + static_cast<std::ptrdiff_t>(at), [&](const GpuInfo& each) {
+          return gpu.is_instance && each.is_instance && !gpu.bus_id.empty() &&
+                 each.bus_id == gpu.bus_id;
+        });
+    if (other == chosen.begin() + static_cast<std::ptrdiff_t>(at)) continue;
+    input_error(
+        "--gpus {}: {} and {} are MIG instances of one card, which cannot exchange gradients; "
+        "choose one instance of "
+        "each card (--gpus with indices or UUIDs), or start a job on each",
+        gpus, other->uuid, gpu.uuid);
+  }
+}
+
+std::vector<GpuInfo> find_gpus(const std::string& gpus, const GpuList& host) {
   if (gpus == "none") return {};
   if (gpus == "all") return host.gpus;
   if (gpus.find(',') == std::string::npos) {
@@ -133,6 +153,14 @@ std::vector<GpuInfo> choose_gpus(const std::string& gpus, const GpuList& host) {
     chosen.push_back(gpu);
   }
   if (chosen.empty()) names_none(gpus);
+  return chosen;
+}
+
+}  // namespace
+
+std::vector<GpuInfo> choose_gpus(const std::string& gpus, const GpuList& host) {
+  std::vector<GpuInfo> chosen = find_gpus(gpus, host);
+  check_instances(gpus, chosen);
   return chosen;
 }
 

@@ -83,6 +83,7 @@ std::vector<std::string> mpirun_command(const LaunchPlan& plan, bool as_root) {
     for (const auto& [name, value] : start_environment(plan)) {
       command.insert(command.end(), {"-x", name});
     }
+    for (const std::string& name : plan.forwarded) command.insert(command.end(), {"-x", name});
   }
   command.insert(command.end(), {"-n", fmt::format("{}", plan.processes())});
   return command;

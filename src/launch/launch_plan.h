@@ -26,6 +26,8 @@ struct LaunchPlan {
   /// Whether mpirun, on this host alone, says what it has to say of ranks that end. Its boxes say
   /// nothing there that ranks, or this program, do not say in a line.
   bool mpirun_speaks = false;
+  /// Names of variables that ranks of other hosts get from mpirun (forwarded_variables()).
+  std::vector<std::string> forwarded;
   RankRequest rank;
   std::string program;  ///< tandem's path, the same on all hosts
 

@@ -12,12 +12,12 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <system_error>
 
 #include "base/error.h"
-#include "base/folder_entries.h"
 #include "base/remove_folder.h"
 #include "launch/holds_within.h"
-#include "launch/host_tag.h"
+#include "launch/old_job_folders.h"
 #include "launch/own_folder.h"
 
 namespace tandem {
@@ -54,14 +54,6 @@ void require_own(const fs::path& path) {
 /// With which the names of this user's folders begin.
 std::string name_start() { return fmt::format("tandem-{}-", ::geteuid()); }
 
-/// Of a younger one the lock may not be there, or not be taken, yet.
-bool is_old(const fs::path& folder) {
-  std::error_code code;
-  auto made = fs::last_write_time(folder / lock_name, code);
-  if (code == std::errc::no_such_file_or_directory) made = fs::last_write_time(folder, code);
-  return !code && fs::file_time_type::clock::now() - made > std::chrono::minutes(1);
-}
-
 }  // namespace
 
 fs::path MpsFolder::path_of(const std::string& job) {
@@ -73,7 +65,7 @@ fs::path MpsFolder::path_of(const std::string& job) {
       ::access(runtime, W_OK | X_OK) == 0) {
     base = runtime;
   }
-  return base / fmt::format("{}{}-{}", name_start(), job, host_tag());
+  return base / job_folder_name(name_start(), job);
 }
 
 fs::path MpsFolder::pipe_directory(int daemon) const { return path_ / fmt::format("p{}", daemon); }
@@ -124,8 +116,11 @@ void MpsFolder::wait_ready(double seconds) const {
 
 bool MpsFolder::is_deserted() const {
   const int lock = ::open((path_ / lock_name).c_str(), O_RDWR | O_CLOEXEC);
-  // Whoever made the folder ended before it could take its lock.
-  if (lock < 0) return errno == ENOENT;
+  if (lock < 0) {
+    // Whoever made the folder ended before it could take its lock.
+    std::error_code code;
+    return errno == ENOENT && fs::is_empty(path_, code);
+  }
   const bool is_free = ::flock(lock, LOCK_EX | LOCK_NB) == 0;
   static_cast<void>(::close(lock));  // gives the lock back
   return is_free;
@@ -133,10 +128,8 @@ bool MpsFolder::is_deserted() const {
 
 std::vector<fs::path> MpsFolder::abandoned() const {
   std::vector<fs::path> found;
-  for (const fs::path& path : entries_of(path_.parent_path()).paths) {
-    const bool ours = path.filename().string().starts_with(name_start());
-    if (!ours || path == path_ || !is_own_folder(path) || !is_old(path)) continue;
-    if (MpsFolder(path).is_deserted()) found.push_back(path);
+  for (const fs::path& path : old_job_folders(path_.parent_path(), name_start())) {
+    if (path != path_ && MpsFolder(path).is_deserted()) found.push_back(path);
   }
   return found;
 }

@@ -14,8 +14,8 @@ namespace tandem {
 ///   ready, failed         what became of the daemons; `failed` holds the reason
 class MpsFolder {
  public:
-  /// Where a job's folder is: $XDG_RUNTIME_DIR/tandem-UID-JOB, or in /tmp. Short, since the paths
-  /// of sockets in it may have 107 bytes.
+  /// Where a job's folder is: $XDG_RUNTIME_DIR/tandem-UID-JOB-TAG (host_tag()), or in /tmp. Short,
+  /// since the paths of sockets in it may have 107 bytes.
   static std::filesystem::path path_of(const std::string& job);
 
   explicit MpsFolder(std::filesystem::path path) : path_(std::move(path)) {}

@@ -12,12 +12,11 @@
 #include <cstring>
 #include <system_error>
 
-#include "base/folder_entries.h"
 #include "base/log.h"
 #include "base/remove_folder.h"
 #include "launch/detach.h"
 #include "launch/holds_within.h"
-#include "launch/host_tag.h"
+#include "launch/old_job_folders.h"
 #include "launch/own_folder.h"
 #include "parallel/colocated/shared_segment.h"
 
@@ -33,7 +32,7 @@ constexpr const char* open_mpi_variable = "OMPI_MCA_btl_vader_backing_directory"
 std::string name_start() { return fmt::format("tandem-job-{}-", ::geteuid()); }
 
 fs::path path_of(const std::string& job) {
-  return fs::path(base) / fmt::format("{}{}-{}", name_start(), job, host_tag());
+  return fs::path(base) / job_folder_name(name_start(), job);
 }
 
 /// -1 where it cannot be opened. The system gives locks of it back when their process ends.
@@ -49,17 +48,8 @@ int open_shared(const fs::path& path) {
   return -1;
 }
 
-/// A younger one may not be locked yet.
-bool is_old(const fs::path& path) {
-  std::error_code code;
-  const auto changed = fs::last_write_time(path, code);
-  return !code && fs::file_time_type::clock::now() - changed > std::chrono::minutes(1);
-}
-
 void remove_abandoned() {
-  for (const fs::path& path : entries_of(base).paths) {
-    const bool ours = path.filename().string().starts_with(name_start());
-    if (!ours || !is_own_folder(path) || !is_old(path)) continue;
+  for (const fs::path& path : old_job_folders(base, name_start())) {
     const int folder = open_folder(path);
     if (folder < 0) continue;
     if (::flock(folder, LOCK_EX | LOCK_NB) == 0) static_cast<void>(remove_folder(path));

@@ -73,7 +73,7 @@ std::unique_ptr<Communicator> make_device_communicator(AnyContext& context, Comm
   }
   // Asked of all, whoever runs under MPS: that may be some GPUs' ranks alone.
   const bool enough = on_all(host, gpu->device().multiprocessors >= fewest_for_waiting_kernels);
-  const bool kernels_wait = ranks_run_under_mps(host, topology) && enough;
+  const bool kernels_wait = ranks_run_under_mps(host, topology, gpu->device().under_mps) && enough;
   DeviceLinkOptions links = options;
   const bool at_once = kernels_wait || topology.colocated_size() == 1;
   const bool direct =

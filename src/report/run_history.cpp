@@ -130,7 +130,9 @@ bool add_record(const std::string& line, RunHistory& run, double& elapsed) {
 void read_metrics(const fs::path& path, RunHistory& run) {
   std::error_code code;
   std::ifstream file(path, std::ios::binary);
-  if (!fs::is_regular_file(path, code) || !file) {
+  const bool is_there = fs::is_regular_file(path, code);
+  if (is_there && !file) input_error("{}: cannot be read; check its permissions", path.string());
+  if (!is_there) {
     input_error("{}: no such file; give the folders of runs, as 'tandem train --out' names them",
                 path.string());
   }

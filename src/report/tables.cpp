@@ -58,7 +58,8 @@ double mean_throughput(const RunHistory& run) {
 const EvaluationRecord* best_evaluation(const RunHistory& run) {
   const EvaluationRecord* best = nullptr;
   for (const EvaluationRecord& each : run.evaluations) {
-    if (std::isfinite(each.top1) && (best == nullptr || each.top1 > best->top1)) best = &each;
+    const bool counts = std::isfinite(each.top1) && std::isfinite(each.loss);
+    if (counts && (best == nullptr || each.top1 > best->top1)) best = &each;
   }
   return best;
 }

@@ -27,6 +27,11 @@ EarlyStopConfig EarlyStopConfig::read(const ConfigTable& table) {
 }
 
 void EarlyStop::watch(const Evaluation& evaluation, std::int64_t step) {
+  // Outputs that are not finite are misses, which a few hits by chance may still be best of.
+  if (!std::isfinite(evaluation.loss)) {
+    ++state_.waited;
+    return;
+  }
   const double value = value_of(config_.metric, evaluation);
   const double gain = config_.metric == "loss" ? state_.best - value : value - state_.best;
   if (state_.best_step == 0 || std::isnan(state_.best) || gain > config_.min_delta) {
@@ -37,6 +42,10 @@ void EarlyStop::watch(const Evaluation& evaluation, std::int64_t step) {
 }
 
 std::string EarlyStop::reason() const {
+  if (state_.best_step == 0) {
+    return fmt::format("no loss was finite in {} evaluation{}", state_.waited,
+                       state_.waited == 1 ? "" : "s");
+  }
   const bool falls = config_.metric == "loss";
   const std::string delta =
       config_.min_delta > 0.0 ? fmt::format(" by more than {}", config_.min_delta) : "";

@@ -24,7 +24,7 @@ struct EarlyStopConfig {
 struct EarlyStopState {
   double best = 0.0;           ///< the metric at its last improvement
   std::int64_t best_step = 0;  ///< where that was; 0: nothing was evaluated yet
-  std::int64_t waited = 0;     ///< evaluations since
+  std::int64_t waited = 0;     ///< evaluations since, and those whose loss was not finite
 
   bool operator==(const EarlyStopState&) const = default;
 };

@@ -107,7 +107,7 @@ class EvaluationRun {
     constexpr std::int64_t default_batch = 64;
     const std::int64_t batch = config_.eval_batch > 0 ? config_.eval_batch : default_batch;
     evaluator_.emplace(*dataset_, transform_, graph_, store_, context_, communicator_,
-                       EvaluatorOptions{.batch = std::min(batch, dataset_->size()),
+                       EvaluatorOptions{.batch = batch,
                                         .loading = evaluation_loading(config_.data, communicator_),
                                         .precision = config_.precision});
     return evaluator_->run();

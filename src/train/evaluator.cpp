@@ -1,5 +1,6 @@
 #include "train/evaluator.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <type_traits>
@@ -20,9 +21,27 @@
 
 namespace tandem {
 
+namespace {
+
+/// No rank has more samples than its share of the whole.
+EvaluatorOptions within_share(EvaluatorOptions options, const Dataset& dataset,
+                              const Communicator& communicator) {
+  const std::int64_t share = (dataset.size() + communicator.size() - 1) / communicator.size();
+  options.batch = std::clamp<std::int64_t>(share, 1, options.batch);
+  return options;
+}
+
+}  // namespace
+
 Evaluator::Evaluator(const Dataset& dataset, const Transform& transform, const Graph& graph,
                      ParameterStore& store, AnyContext& context, Communicator& communicator,
-                     const EvaluatorOptions& options)
+                     const EvaluatorOptions& wanted)
+    : Evaluator(dataset, transform, graph, store, context, communicator,
+                within_share(wanted, dataset, communicator), WithinShare{}) {}
+
+Evaluator::Evaluator(const Dataset& dataset, const Transform& transform, const Graph& graph,
+                     ParameterStore& store, AnyContext& context, Communicator& communicator,
+                     const EvaluatorOptions& options, WithinShare /*tag*/)
     : dataset_(dataset),
       transform_(transform),
       context_(context),

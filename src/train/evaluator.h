@@ -28,7 +28,7 @@ struct Evaluation {
 };
 
 struct EvaluatorOptions {
-  std::int64_t batch = 1;  ///< samples that a rank takes at once
+  std::int64_t batch = 1;  ///< samples that a rank takes at once, at most its share of the data set
   EvaluationLoading loading{};
   Precision precision = Precision::fp32;  ///< as of the parameter store
   /// Memory of the context's, aligned as an Arena, that evaluations may use, and destroy what is
@@ -43,7 +43,7 @@ class Evaluator {
   /// not the memory for such batches.
   Evaluator(const Dataset& dataset, const Transform& transform, const Graph& graph,
             ParameterStore& store, AnyContext& context, Communicator& communicator,
-            const EvaluatorOptions& options);
+            const EvaluatorOptions& wanted);
 
   /// Collective. Parameters and buffers must be the same on all ranks. Throws InputError where not
   /// one sample could be read.
@@ -58,6 +58,11 @@ class Evaluator {
   std::size_t activation_bytes() const { return plan_->activation_bytes(); }
 
  private:
+  struct WithinShare {};
+  Evaluator(const Dataset& dataset, const Transform& transform, const Graph& graph,
+            ParameterStore& store, AnyContext& context, Communicator& communicator,
+            const EvaluatorOptions& options, WithinShare tag);
+
   std::unique_ptr<StepPlan> make_plan(const Graph& graph, ParameterStore& store,
                                       StepPlanOptions options);
   /// A device's memory for the images, spare memory where that suffices.

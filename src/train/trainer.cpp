@@ -156,7 +156,14 @@ class Trainer::Run {
   /// A folder of its own would hold no checkpoint.
   void require_something_to_do(const RunPlace& place) const {
     if (!place.resume || resumes_in_place(place)) return;
-    if (position_.step < total_steps() || evaluation_is_pending()) return;
+    if (evaluation_is_pending()) return;
+    EarlyStop stopped(config_.early_stop);
+    stopped.restore(position_.early_stop);
+    if (stopped.due()) {
+      input_error("--resume {}: it has stopped early ({}); raise train.early_stop_patience",
+                  place.resume_from.string(), stopped.reason());
+    }
+    if (position_.step < total_steps()) return;
     input_error(
         "--resume {}: it is at step {} already, and this run ends at step {}; raise train.{}",
         place.resume_from.string(), position_.step, total_steps(),

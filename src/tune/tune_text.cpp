@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace tandem {
 namespace {
 
@@ -85,7 +87,11 @@ std::string tune_text(const TuneResult& result) {
 }
 
 std::string why_not_kept(const TuneResult& result) {
-  if (!result.best_other) return result.left_out.empty() ? "" : "nothing stood against it";
+  if (!result.best_other) {
+    const bool all_ended =
+        std::ranges::none_of(result.rows, [](const Row& row) { return row.timed_out; });
+    return result.left_out.empty() && all_ended ? "" : "nothing stood against it";
+  }
   if (!result.one_rank) return "";
   if (!result.measured_in_turns()) return "nothing was measured in turns";
   return result.is_contradicted() ? "the only round in turns contradicts the runs before it" : "";

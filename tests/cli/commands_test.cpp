@@ -4,6 +4,7 @@
 #include <set>
 #include <thread>
 
+#include "base/text.h"
 #include "cli/run_folder.h"
 
 // Each subcommand alone, and train and eval on two ranks.
@@ -344,6 +345,24 @@ TEST_F(Commands, KeepLastAndBest) {
                 {fmt::format("# step = {}\n", best_step), fmt::format("# best_top1 = {}\n", best)});
   const Outcome evaluated = command({"eval", "out", "--json"});
   expect_all_in(evaluated.out, {"best.safetensors", fmt::format("\"top1\": {}", best)});
+}
+
+// As some daemons start programs: nothing is printed into what is opened next.
+TEST_F(Commands, ClosedStreamsAreNobodyElses) {
+  const Outcome outcome = run(
+      {.command = {"sh", "-c",
+                   join(train_command("out", set({"train.max_steps=3"})), " ") + " <&- >&- 2>&-"},
+       .folder = root()});
+  EXPECT_EQ(outcome.code, 0);
+  const std::string metrics = read_file(path("out/metrics.jsonl"));
+  EXPECT_TRUE(metrics.starts_with("{")) << metrics;
+  EXPECT_EQ(train_losses(path("out")).size(), 3U);
+}
+
+// Of such batches no memory would do.
+TEST_F(Commands, EvaluatesNoMoreSamplesAtOnceThanThereAre) {
+  trained("out", set({"train.max_steps=1", "train.eval_batch=1048576"}));
+  EXPECT_EQ(read_metrics(path("out"), "evaluation").size(), 1U);
 }
 
 TEST_F(Commands, MaxStepsEndsARunAsIfFinished) {

@@ -31,5 +31,24 @@ TEST_F(ForeignLauncher, MayStartOneProcess) {
   EXPECT_EQ(outcome.code, 0) << outcome.err;
 }
 
+// As `srun --pty bash` leaves it, where Slurm's kind of MPI is PMI or PMIx.
+TEST_F(ForeignLauncher, MayStartAShellThatLaunches) {
+  const auto planned = [&](const Environment& environment) {
+    return run(
+        {.command = tandem({"launch", "--gpus", "none", "--dry-run", "--", "train", "run.toml"}),
+         .folder = root(),
+         .environment = environment});
+  };
+  for (const Environment& environment : {Environment{{"PMI_SIZE", "1"}, {"PMI_RANK", "0"}},
+                                         Environment{{"PMIX_RANK", "0"},
+                                                     {"PMIX_NAMESPACE", "slurm.pmix.7.0"},
+                                                     {"SLURM_STEP_NUM_TASKS", "1"}}}) {
+    const Outcome outcome = planned(environment);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+  }
+  expect_one_message(planned({{"PMI_SIZE", "2"}, {"PMI_RANK", "0"}}),
+                     {"tandem launch starts mpirun itself; start it without mpirun"});
+}
+
 }  // namespace
 }  // namespace tandem::cli

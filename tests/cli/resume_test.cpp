@@ -222,10 +222,26 @@ TEST_F(Resume, IntoAnotherFolderWithNothingLeftToDoIsRefused) {
   EXPECT_FALSE(std::filesystem::exists(path("b")));
 }
 
+TEST_F(Resume, IntoAnotherFolderOfARunThatStoppedEarlyIsRefused) {
+  const std::vector<std::string> patient =
+      set({"train.early_stop_patience=1", "train.early_stop_min_delta=1"});
+  trained("a", patient);
+  ASSERT_LT(train_losses(path("a")).rbegin()->first, 32);
+  std::vector<std::string> more = patient;
+  more.insert(more.end(), {"--resume", "a"});
+  const Outcome refused = train("b", more);
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(
+      refused.err.find("--resume a: it has stopped early (top1 has not risen by more than 1 "),
+      std::string::npos)
+      << refused.err;
+  EXPECT_FALSE(std::filesystem::exists(path("b")));
+}
+
 TEST_F(Resume, FromTheFolderOfARunsCheckpoints) {
   trained("a", set({"train.max_steps=9"}));
   trained("a", set({"train.max_steps=10"}, {"--resume", "a/checkpoints"}));
-  trained("b", set({"train.max_steps=11"}, {"--resume", "a/checkpoints"}));
+  trained("b", set({"train.max_steps=11"}, {"--resume", "a/checkpoints/"}));
   EXPECT_EQ(train_losses(path("a")).rbegin()->first, 10);
   EXPECT_EQ(train_losses(path("b")).begin()->first, 11);
 }
@@ -315,6 +331,51 @@ TEST_F(ResumeFromOlder, SetsTheBestOfLaterStepsAside) {
   EXPECT_EQ(read_file(path("out/checkpoints/best-of-step-00000032.safetensors")), best);
   EXPECT_EQ(read_file(path("out/checkpoints/best.safetensors")),
             read_file(checkpoint(path("out"), 16)));
+}
+
+// One that fails before its first checkpoint leaves what it went on from, and what was newer.
+TEST_F(ResumeFromOlder, FromTheBestThatFailsAtOnceCanGoOn) {
+  const std::vector<std::string> options = set({"checkpoint.every_steps=8", "checkpoint.keep=1"});
+  trained("out", set({"train.max_steps=8"}, options));
+  const std::filesystem::path best = path("out/checkpoints/best.safetensors");
+  const std::string of_8 = read_file(best);
+  trained("out", set({"train.max_steps=16", "train.eval_every=1000"}, {"--resume"}));
+  write_file(best, of_8);
+  std::filesystem::remove(checkpoint(path("out"), 8));
+  const Outcome failed =
+      train("out", set({"optimizer.lr=1000000", "checkpoint.keep=1"}, {"--resume", best.string()}));
+  EXPECT_EQ(failed.code, 2);
+  EXPECT_NE(failed.err.find("stays as step-00000016.safetensors.superseded until the next "),
+            std::string::npos)
+      << failed.err;
+  EXPECT_NE(failed.err.find("the last checkpoint is out/checkpoints/step-00000008.safetensors"),
+            std::string::npos)
+      << failed.err;
+  EXPECT_TRUE(read_file(checkpoint(path("out"), 8)) == of_8);
+  EXPECT_TRUE(
+      std::filesystem::exists(path("out/checkpoints/step-00000016.safetensors.superseded")));
+  trained("out", set({"train.max_steps=9", "checkpoint.keep=1"}, {"--resume"}));
+  EXPECT_EQ(checkpoint_steps(path("out")), std::vector<int>{9});
+  EXPECT_FALSE(
+      std::filesystem::exists(path("out/checkpoints/step-00000016.safetensors.superseded")));
+}
+
+TEST_F(Resume, ByTheBestCheckpointWhereThereIsNoOther) {
+  trained("a", set({"train.max_steps=8"}));
+  std::filesystem::remove(checkpoint(path("a"), 8));
+  trained("a", set({"train.max_steps=9"}, {"--resume"}));
+  EXPECT_EQ(train_losses(path("a")).rbegin()->first, 9);
+}
+
+// Its parameters say whether it is the same one.
+TEST_F(Resume, OfAModelWhoseFileLiesElsewhereNow) {
+  const std::string model = "resnet8.toml";
+  const std::filesystem::path file = std::filesystem::path(TANDEM_MODELS_FOLDER) / model;
+  trained("a", set({"train.max_steps=8", "model.name=resnet8"}));
+  std::filesystem::copy_file(file, path(model));
+  trained("a", set({"train.max_steps=9", "model.name=./" + model}, {"--resume"}));
+  EXPECT_EQ(train("a", set({"train.max_steps=10", "model.name=resnet20"}, {"--resume"})).code, 2);
+  trained("a", set({"train.max_steps=10", "model.name=resnet8"}, {"--resume"}));
 }
 
 // A checkpoint that counts what cannot be is refused before anything is done by it.

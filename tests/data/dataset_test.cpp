@@ -8,6 +8,7 @@
 #include "data/datasets/folder_dataset.h"
 #include "data/datasets/synthetic_dataset.h"
 #include "data/jpeg_writer.h"
+#include "support/no_file_more.h"
 
 namespace tandem::testing {
 namespace {
@@ -172,6 +173,14 @@ TEST_F(Folder, NamesTheBrokenSample) {
   const FolderDataset data(folder.path());
   expect_input_error([&] { static_cast<void>(data.load(0)); },
                      {(folder / "cat/broken.jpg").string() + ": "});
+}
+
+// Else it would be left out of a training that skips what is broken.
+TEST_F(Folder, ASampleForWhichTheMachineHasNoFileLeftIsNotBroken) {
+  add("cat/sound.jpg");
+  const FolderDataset data(folder.path());
+  const NoFileMore none;
+  EXPECT_THROW(static_cast<void>(data.load(0)), SystemError);
 }
 
 TEST(Synthetic, DependsOnSeedSampleAndLabel) {

@@ -58,6 +58,9 @@ TEST_F(ListedGpus, AreThoseThatAreVisible) {
   EXPECT_EQ(uuids(visible_gpus_of(gpus, "1,0")), (Uuids{"GPU-b", "GPU-a"}));
   EXPECT_EQ(uuids(visible_gpus_of(gpus, "MIG-GPU-c-1,GPU-a")), (Uuids{"MIG-GPU-c-1", "GPU-a"}));
   EXPECT_EQ(uuids(visible_gpus_of(gpus, "")), Uuids());
+  EXPECT_EQ(uuids(visible_gpus_of(gpus, " 1, 0 ,GPU-d")), (Uuids{"GPU-b", "GPU-a", "GPU-d"}));
+  // CUDA shows none where one is named twice.
+  EXPECT_EQ(uuids(visible_gpus_of(gpus, "0,1,0")), Uuids());
   // CUDA takes no GPU behind one that is not there.
   EXPECT_EQ(uuids(visible_gpus_of(gpus, "0,-1,1")), Uuids{"GPU-a"});
 }

@@ -90,6 +90,21 @@ TEST(DealSlots, NeedsNoDaemonForOneProcessPerGpu) {
   EXPECT_TRUE(host.daemons.empty());
 }
 
+TEST(ChooseGpus, RefusesInstancesOfOneCard) {
+  GpuList list = gpus(3);
+  for (GpuInfo& gpu : list.gpus) {
+    gpu.bus_id = gpu.uuid == "GPU-c" ? "0000:5e:00.0" : "0000:3b:00.0";
+    gpu.is_instance = true;
+  }
+  EXPECT_EQ(
+      refusal([&] { choose_gpus("all", list); }),
+      "--gpus all: GPU-a and GPU-b are MIG instances of one card, which cannot exchange "
+      "gradients; choose one instance of each card (--gpus with indices or UUIDs), or start a "
+      "job on each");
+  EXPECT_EQ(uuids(choose_gpus("0,2", list)), (Texts{"GPU-a", "GPU-c"}));
+  EXPECT_EQ(uuids(choose_gpus("1", list)), Texts{"GPU-a"});
+}
+
 TEST(DealSlots, GivesEachInstanceADaemonOfItsOwn) {
   GpuList list = gpus(2);
   for (GpuInfo& gpu : list.gpus) gpu.is_instance = true;

@@ -53,6 +53,12 @@ TEST(StartCommand, OfSeveralHosts) {
             std::string("srun --mpi=pmix --nodes=2 --ntasks=8 --ntasks-per-node=4 --cpu-bind=none "
                         "--gpu-bind=none --kill-on-bad-exit=1 --nodelist=node-a,node-b ") +
                 rank_words);
+  // srun hands on the whole environment.
+  two.forwarded = {"NCCL_SOCKET_IFNAME", "TANDEM_TUNE"};
+  EXPECT_NE(shell_line(start_command(two, Starter::mpirun, false))
+                .find(" -x NCCL_SOCKET_IFNAME -x TANDEM_TUNE -n 8 "),
+            std::string::npos);
+  EXPECT_EQ(shell_line(start_command(two, Starter::srun, false)).find("NCCL"), std::string::npos);
 }
 
 TEST(StartCommand, LeadsNobodyToAnotherDaemonOfMps) {

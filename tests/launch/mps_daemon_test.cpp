@@ -1,6 +1,7 @@
 #include "launch/mps_daemon.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -9,6 +10,7 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "launch/host_tag.h"
 #include "launch/mps_folder.h"
 #include "parallel/placement/mps_control.h"
 #include "support/process.h"
@@ -163,22 +165,29 @@ TEST(MpsFolderTest, TellsWhatBecameOfTheDaemons) {
 TEST(MpsFolderTest, FindsWhatDeadJobsLeft) {
   const TemporaryFolder base;
   ::setenv("XDG_RUNTIME_DIR", base.path().c_str(), 1);
-  const MpsFolder dead(MpsFolder::path_of("dead"));
-  const MpsFolder alive(MpsFolder::path_of("alive"));
-  const MpsFolder mine(MpsFolder::path_of("mine"));
+  const MpsFolder dead(MpsFolder::path_of("0000dead"));
+  const MpsFolder alive(MpsFolder::path_of("000a11fe"));
+  const MpsFolder mine(MpsFolder::path_of("00000001"));
   for (const MpsFolder& folder : {dead, alive, mine}) {
     folder.create();
     std::ofstream(folder.path() / "ranks.lock") << "";
-    std::filesystem::last_write_time(
-        folder.path() / "ranks.lock",
-        std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
   }
   alive.join(0.0);  // held by this process to its end
-  std::filesystem::create_directory(base / "tandem-of-somebody-else");
+  // Others of this user: a run's folder, and what another host made where /tmp is shared.
+  const std::string start = "tandem-" + std::to_string(::geteuid()) + "-";
+  const std::filesystem::path run = base / (start + "Xh2c8a");
+  const std::filesystem::path elsewhere =
+      base / (start + "0000dead-" + (host_tag() == "0000" ? "0001" : "0000"));
+  for (const std::filesystem::path& other : {run, elsewhere}) {
+    ASSERT_EQ(::mkdir(other.c_str(), S_IRWXU), 0);
+  }
+  const auto long_ago = std::filesystem::file_time_type::clock::now() - std::chrono::hours(1);
+  for (const auto& path : {dead.path(), alive.path(), mine.path(), run, elsewhere}) {
+    std::filesystem::last_write_time(path, long_ago);
+  }
   EXPECT_EQ(mine.abandoned(), std::vector<std::filesystem::path>{dead.path()});
   // One that was made just now may be somebody's who has not taken its lock yet.
-  std::filesystem::last_write_time(dead.path() / "ranks.lock",
-                                   std::filesystem::file_time_type::clock::now());
+  std::filesystem::last_write_time(dead.path(), std::filesystem::file_time_type::clock::now());
   EXPECT_TRUE(mine.abandoned().empty());
   ::unsetenv("XDG_RUNTIME_DIR");
 }
@@ -187,14 +196,17 @@ TEST(MpsFolderTest, FindsWhatDeadJobsLeft) {
 TEST(MpsFolderTest, FindsWhatADeadJobLeftWithoutALock) {
   const TemporaryFolder base;
   ::setenv("XDG_RUNTIME_DIR", base.path().c_str(), 1);
-  const MpsFolder dead(MpsFolder::path_of("dead"));
-  const MpsFolder mine(MpsFolder::path_of("mine"));
+  const MpsFolder dead(MpsFolder::path_of("0000dead"));
+  const MpsFolder mine(MpsFolder::path_of("00000001"));
   dead.create();
   EXPECT_TRUE(dead.is_deserted());
   EXPECT_TRUE(mine.abandoned().empty());  // it may be about to take the lock
   std::filesystem::last_write_time(
       dead.path(), std::filesystem::file_time_type::clock::now() - std::chrono::minutes(2));
   EXPECT_EQ(mine.abandoned(), std::vector<std::filesystem::path>{dead.path()});
+  // What is in it somebody may need.
+  std::ofstream(dead.path() / "file") << "";
+  EXPECT_FALSE(dead.is_deserted());
   ::unsetenv("XDG_RUNTIME_DIR");
 }
 

@@ -108,6 +108,33 @@ TEST(OneRankPerDevice, NamesTheRanksThatShareOne) {
   EXPECT_NO_THROW(check_one_rank_per_device(RankTopology(apart, 0)));
 }
 
+TEST(InstancesOfOneCard, AreRefusedWithTheirRanks) {
+  const int size = world().size();
+  std::vector<RankPlace> places;
+  for (int rank = 0; rank < size; ++rank) {
+    places.push_back({"here", "here", "MIG-" + std::to_string(rank)});
+  }
+  const RankTopology apart(places, world().rank());
+  const auto check = [&](const RankTopology& topology, const std::string& card) {
+    check_one_instance_per_card(world(), topology, card);
+  };
+  EXPECT_NO_THROW(check(apart, "0000:3b:0" + std::to_string(world().rank())));
+  EXPECT_NO_THROW(check(apart, "")) << "unknown";
+  for (RankPlace& place : places) place.device = "MIG-0";
+  EXPECT_NO_THROW(check(RankTopology(places, world().rank()), "0000:3b:00")) << "the same one";
+  for (int rank = 0; rank < size; ++rank) {
+    RankPlace& place = places[static_cast<std::size_t>(rank)];
+    place = {std::to_string(rank), std::to_string(rank), "MIG-" + std::to_string(rank)};
+  }
+  EXPECT_NO_THROW(check(RankTopology(places, world().rank()), "0000:3b:00")) << "other hosts";
+  if (size == 1) return;
+  EXPECT_EQ(
+      message_of<InputError>([&] { check(apart, "0000:3b:00"); }),
+      "ranks 0 and 1 compute on MIG instances of one card (0000:3b:00 of here), between which "
+      "NCCL passes nothing; give the job one instance of each card (--gpus, "
+      "CUDA_VISIBLE_DEVICES), or ranks that share one instance");
+}
+
 TEST(SameFacts, AreAccepted) {
   EXPECT_NO_THROW(check_same_facts(world(), std::vector<DeviceFact>{{"NCCL", "2.28.9", "-"}}));
   EXPECT_NO_THROW(check_same_facts(world(), {}));

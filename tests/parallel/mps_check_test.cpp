@@ -69,6 +69,19 @@ class RanksUnderMps : public testing::Test {
   std::string pipes_;
 };
 
+TEST_F(RanksUnderMps, AreWhatTheirDriversSayWhereTheDaemonKnowsNoneOfThem) {
+  start_daemon();
+  const auto under_mps = [&](bool said) { return ranks_run_under_mps(world(), together(), said); };
+  if (world().size() == 1) {
+    EXPECT_FALSE(under_mps(true)) << "alone";
+    return;
+  }
+  EXPECT_TRUE(under_mps(true));
+  EXPECT_THROW(under_mps(world().rank() > 0), InputError) << "not all";
+  attach(world().rank() == 0);
+  EXPECT_THROW(under_mps(true), InputError) << "it knows the ranks by these numbers";
+}
+
 TEST_F(RanksUnderMps, AreWhatTheDaemonListsAsItsClients) {
   start_daemon();
   attach(true);

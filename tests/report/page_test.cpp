@@ -45,6 +45,13 @@ TEST_F(Page, NeedsNothingBesideItself) {
   EXPECT_NE(html.find("made now"), std::string::npos);
 }
 
+TEST_F(Page, AnEvaluationWhoseLossIsNotFiniteIsNotTheBest) {
+  std::string lost = evaluation(10, "0.875");
+  lost.replace(lost.find("0.75"), 4, "null");
+  const std::string html = page({make_run("a", train(10, "1.5") + lost + evaluation(20, "0.5"))});
+  EXPECT_NE(html.find("50.00 %</td><td>20</td>"), std::string::npos);
+}
+
 TEST_F(Page, ShowsFinalAndBestValues) {
   const std::string html = page({make_run("a", train(10, "1.5") + evaluation(10, "0.75") +
                                                    train(20, "1.25") + evaluation(20, "0.5")),

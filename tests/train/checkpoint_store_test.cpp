@@ -136,6 +136,33 @@ TEST_F(CheckpointStoreTest, KeepLastRemovesOldStepsAndDeadWritersFiles) {
   EXPECT_EQ(SafetensorsFile(store_.best_path(), ReadChecksum::required).metadata_at("step"), "5");
 }
 
+TEST_F(CheckpointStoreTest, LaterStepsStayAsideUntilTheNextCheckpoint) {
+  store_.create_folder();
+  for (const std::int64_t step : {5, 10, 20}) save(step);
+  store_.drop_after(5);
+  EXPECT_EQ(names(), (std::set<std::string>{"step-00000005.safetensors",
+                                            "step-00000010.safetensors.superseded",
+                                            "step-00000020.safetensors.superseded"}));
+  EXPECT_EQ(store_.newest()->step, 5);
+  save(10);
+  store_.drop_after(5);  // over the one of before
+  save(8);
+  store_.keep_last(2);
+  EXPECT_EQ(names(),
+            (std::set<std::string>{"step-00000005.safetensors", "step-00000008.safetensors"}));
+}
+
+TEST_F(CheckpointStoreTest, TheBestBecomesAStepsToo) {
+  store_.create_folder();
+  save(5);
+  store_.set_best(store_.path_for_step(5));
+  std::filesystem::remove(store_.path_for_step(5));
+  store_.set_step(store_.best_path(), 5);
+  EXPECT_EQ(names(), (std::set<std::string>{"best.safetensors", "step-00000005.safetensors"}));
+  std::filesystem::remove(store_.best_path());
+  EXPECT_EQ(store_.newest()->step, 5);
+}
+
 // A run that this ends is restarted, as one with a mistake in its config is not.
 TEST_F(CheckpointStoreTest, AFolderThatTheMachineCannotOpenIsNoMistakeOfTheUsers) {
   store_.create_folder();

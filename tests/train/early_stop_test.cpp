@@ -43,6 +43,20 @@ TEST(EarlyStop, ALossThatIsNoNumberIsNoImprovementAndNoBest) {
   EXPECT_EQ(stops_after({.metric = "loss", .patience = 2}, {NAN, 1.0, 0.9, 0.8}), 0);
 }
 
+// As outputs that are not finite hit by chance.
+TEST(EarlyStop, WhatALossThatIsNotFiniteHitsIsNoImprovement) {
+  EarlyStop stop({.patience = 2});
+  stop.watch({.loss = NAN, .top1 = 0.9}, 10);
+  stop.watch({.loss = 1.0, .top1 = 0.5}, 20);
+  stop.watch({.loss = INFINITY, .top1 = 0.8}, 30);
+  EXPECT_FALSE(stop.due());
+  EXPECT_EQ(stop.state(), (EarlyStopState{.best = 0.5, .best_step = 20, .waited = 1}));
+  EarlyStop never({.patience = 2});
+  for (const std::int64_t step : {10, 20}) never.watch({.loss = NAN, .top1 = 0.9}, step);
+  EXPECT_TRUE(never.due());
+  EXPECT_EQ(never.reason(), "no loss was finite in 2 evaluations");
+}
+
 TEST(EarlyStop, GoesOnFromItsStateAndSaysWhy) {
   EarlyStop first({.patience = 3, .min_delta = 0.01});
   for (const double top1 : {0.5, 0.9, 0.8}) first.watch({.top1 = top1}, 1200);

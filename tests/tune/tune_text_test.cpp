@@ -87,6 +87,8 @@ TEST(TuneText, SaysWhyAChoiceIsNotSureEnoughToKeep) {
   EXPECT_EQ(why_not_kept(result), "nothing stood against it");
   result.left_out.clear();
   EXPECT_EQ(why_not_kept(result), "");
+  result.rows.back().timed_out = true;
+  EXPECT_EQ(why_not_kept(result), "nothing stood against it") << "it was not done in time";
 }
 
 TEST(TuneText, TellsOfRunsThatTheOnlyRoundContradicts) {

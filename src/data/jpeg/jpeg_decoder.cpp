@@ -64,7 +64,7 @@ struct Decoded {
 Decoded read_window(JpegSession& session, const PixelRect& window, const std::string& name) {
   jpeg_decompress_struct& info = session.info;
   if (!guarded(session, [&] { static_cast<void>(jpeg_start_decompress(&info)); })) {
-    refuse_jpeg(name, session.reason.data());
+    refuse_jpeg(name, session);
   }
   // Chroma is interpolated from a neighbour on each side, two pixels away at most.
   constexpr int margin = 2;
@@ -79,7 +79,7 @@ Decoded read_window(JpegSession& session, const PixelRect& window, const std::st
       if (width < info.output_width) jpeg_crop_scanline(&info, &left, &width);
       if (top > 0) static_cast<void>(jpeg_skip_scanlines(&info, top));
     });
-    if (!good) refuse_jpeg(name, session.reason.data());
+    if (!good) refuse_jpeg(name, session);
   }
   // libjpeg-turbo stores past the caches to rows that are aligned for its vectors, and what is read
   // right after would come from memory. With an even stride no row is.
@@ -99,7 +99,7 @@ Decoded read_window(JpegSession& session, const PixelRect& window, const std::st
     }
     if (end == info.output_height) static_cast<void>(jpeg_finish_decompress(&info));
   });
-  if (!good) refuse_jpeg(name, session.reason.data());
+  if (!good) refuse_jpeg(name, session);
   return decoded;
 }
 

@@ -39,6 +39,11 @@ void refuse_jpeg(const std::string& name, std::string_view reason) {
   input_error("{}: cannot be decoded as JPEG ({}); replace or remove it", name, reason);
 }
 
+void refuse_jpeg(const std::string& name, const JpegSession& session) {
+  if (session.errors.msg_code == JERR_OUT_OF_MEMORY) throw std::bad_alloc();
+  refuse_jpeg(name, session.reason.data());
+}
+
 void read_jpeg_header(JpegSession& session, std::span<const std::uint8_t> bytes,
                       const std::string& name) {
   session.info.err = jpeg_std_error(&session.errors);
@@ -53,7 +58,7 @@ void read_jpeg_header(JpegSession& session, std::span<const std::uint8_t> bytes,
     jpeg_save_markers(&session.info, JPEG_APP0 + 1, longest_marker);
     static_cast<void>(jpeg_read_header(&session.info, TRUE));  // TRUE: errors leave by on_error
   });
-  if (!good) refuse_jpeg(name, session.reason.data());
+  if (!good) refuse_jpeg(name, session);
   // Each 8x8 block costs at least one bit in the usual codings; subsampling and slack included.
   constexpr std::uint64_t most_pixels_per_byte = 1024;
   const std::uint64_t pixels = std::uint64_t{session.info.image_width} * session.info.image_height;

@@ -42,6 +42,10 @@ bool guarded(JpegSession& session, const Step& step) {
 /// Throws InputError: `name` cannot be decoded for `reason`.
 [[noreturn]] void refuse_jpeg(const std::string& name, std::string_view reason);
 
+/// The same for the reason why libjpeg gave up; std::bad_alloc where it had no memory, which says
+/// nothing of the file.
+[[noreturn]] void refuse_jpeg(const std::string& name, const JpegSession& session);
+
 /// Begins to read `bytes`, which outlive the session, and stops behind the header, APP1 markers
 /// kept. Throws InputError where it is no JPEG's or announces more pixels than the bytes can hold.
 void read_jpeg_header(JpegSession& session, std::span<const std::uint8_t> bytes,

@@ -1,7 +1,5 @@
 #include "parallel/colocated/shared_host.h"
 
-#include <sys/statvfs.h>
-
 #include <algorithm>
 #include <atomic>
 #include <string>
@@ -18,15 +16,6 @@ constexpr std::size_t line = 64;
 constexpr std::size_t alignment = 256;
 
 std::size_t padded(std::size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
-
-/// MPI and other programs, too, keep files there, and are ended where one that they made cannot
-/// grow: an eighth is theirs.
-bool fits_beside_others(std::size_t bytes) {
-  struct statvfs status {};
-  if (statvfs("/dev/shm", &status) != 0) return false;
-  const std::uint64_t spare = status.f_blocks / 8;
-  return status.f_bavail > spare && status.f_bavail - spare > bytes / status.f_frsize;
-}
 
 SegmentSize exactly(std::size_t bytes) {
   return {.fixed = bytes, .each = 1, .most = 0, .least = 0};

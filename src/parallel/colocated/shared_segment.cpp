@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -83,11 +84,15 @@ SegmentName create_segment(const SegmentSize& size, const std::string& host, int
                 way_out);
   }
   SegmentName segment(name);
+  const auto reserve = [&](std::int64_t count) {
+    const std::size_t bytes = bytes_of(size, count);
+    return fits_beside_others(bytes) ? reserve_memory(file.get(), bytes) : ENOSPC;
+  };
   std::int64_t count = size.most;
-  int error = reserve_memory(file.get(), bytes_of(size, count));
+  int error = reserve(count);
   while (error == ENOSPC && count > size.least) {
     count = std::max(count / 2, size.least);
-    error = reserve_memory(file.get(), bytes_of(size, count));
+    error = reserve(count);
   }
   if (error != 0) {
     input_error(
@@ -99,6 +104,13 @@ SegmentName create_segment(const SegmentSize& size, const std::string& host, int
 }
 
 }  // namespace
+
+bool fits_beside_others(std::size_t bytes) {
+  struct statvfs status {};
+  if (statvfs("/dev/shm", &status) != 0) return false;
+  const std::uint64_t spare = status.f_blocks / 8;
+  return status.f_bavail > spare && status.f_bavail - spare > bytes / status.f_frsize;
+}
 
 int reserve_memory(int descriptor, std::size_t bytes) {
   for (;;) {

@@ -12,6 +12,10 @@ namespace tandem {
 /// where there is no more (SIGBUS). Returns 0 or an errno.
 int reserve_memory(int descriptor, std::size_t bytes);
 
+/// Whether /dev/shm has room for so many bytes, an eighth of it left: MPI and other programs, too,
+/// keep files there, and are ended (SIGBUS) where one that they made cannot grow.
+bool fits_beside_others(std::size_t bytes);
+
 /// How large a segment is: `fixed` bytes and, as far as there is room, up to `most` times `each`.
 struct SegmentSize {
   std::size_t fixed;
@@ -31,8 +35,9 @@ inline constexpr const char* segment_folder_variable = "TANDEM_SHARED_MEMORY_FOL
 class SharedSegment {
  public:
   /// Collective over `world`; the first rank of each host makes what its host shares. Where
-  /// /dev/shm is small the count of `size.each` is halved until it fits. Throws InputError on all
-  /// ranks where that does not help, or where a rank of a host sees another /dev/shm.
+  /// /dev/shm is small the count of `size.each` is halved until it fits beside others. Throws
+  /// InputError on all ranks where that does not help, or where a rank of a host sees another
+  /// /dev/shm.
   SharedSegment(Communicator& world, const RankTopology& topology, const SegmentSize& size);
   ~SharedSegment();
   SharedSegment(const SharedSegment&) = delete;

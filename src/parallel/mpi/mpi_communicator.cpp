@@ -78,7 +78,7 @@ MpiCommunicator::MpiCommunicator(const MpiOptions& options)
 
 MpiCommunicator::MpiCommunicator(const MpiCommunicator& whole, int color)
     : handle_(std::make_unique<Handle>(whole.handle_->watch)), options_(whole.options_) {
-  // Splitting waits for ever; where all have come, not for long.
+  // Splitting would wait for ever for a rank that hangs; where all have come, not for long.
   handle_->finish("splitting a communicator", 0,
                   [&](MPI_Request* request) { return MPI_Ibarrier(whole.handle_->comm, request); });
   check_mpi(MPI_Comm_split(whole.handle_->comm, color, whole.rank_, &handle_->comm),
@@ -272,7 +272,6 @@ void MpiCommunicator::do_barrier() {
 }
 
 std::unique_ptr<Communicator> MpiCommunicator::do_split(int color) {
-  do_barrier();  // finds out ranks that hang, for which MPI_Comm_split would wait for ever
   return std::unique_ptr<Communicator>(new MpiCommunicator(*this, color));
 }
 

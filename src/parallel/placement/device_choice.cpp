@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/text.h"
@@ -123,6 +124,24 @@ void check_one_rank_per_device(const RankTopology& topology) {
     if (ranks.size() == 1) continue;
     input_error("{} share {}; start one rank per GPU (mpirun -n {})", ranks_text(ranks),
                 topology.device_name(device), topology.devices());
+  }
+}
+
+void check_one_instance_per_card(Communicator& host, const RankTopology& topology,
+                                 const std::string& card) {
+  const std::vector<std::string> cards = all_gather_text(host, card);
+  std::map<std::pair<int, std::string>, int> first;  // the rank of a host's card
+  for (int rank = 0; rank < topology.size(); ++rank) {
+    const std::string& here = cards[static_cast<std::size_t>(rank)];
+    if (here.empty()) continue;
+    const auto [other, is_first] = first.try_emplace({topology.host_of(rank), here}, rank);
+    if (is_first || topology.device_of(other->second) == topology.device_of(rank)) continue;
+    input_error(
+        "ranks {} and {} compute on MIG instances of one card ({} of {}), between which NCCL "
+        "passes nothing; "
+        "give the job one instance of each card (--gpus, CUDA_VISIBLE_DEVICES), or ranks that "
+        "share one instance",
+        other->second, rank, here, topology.host_name(topology.host_of(rank)));
   }
 }
 

@@ -25,6 +25,12 @@ int choose_device(Communicator& host, std::span<const std::string> visible,
 /// Throws InputError where two ranks compute on one GPU, which NCCL refuses.
 void check_one_rank_per_device(const RankTopology& topology);
 
+/// Collective, over a host kind: throws the same InputError on all ranks where GPUs of two ranks
+/// are MIG instances of one card, `card` being where this rank's lies on its host's PCI bus
+/// ("0000:3b:00"; empty: unknown). NCCL refuses these, and nothing else passes between them.
+void check_one_instance_per_card(Communicator& host, const RankTopology& topology,
+                                 const std::string& card);
+
 /// Something that must be the same on every rank.
 struct DeviceFact {
   std::string name;    ///< "cuDNN"

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,8 @@ namespace {
 
 /// What is known of every rank.
 struct Attachment {
-  bool attached = false;
+  bool attached = false;  ///< it is among its GPU's daemon's clients
+  bool told = false;      ///< its driver says that it is a client
   bool answered = false;  ///< whether its GPU's daemon told its clients at all
   bool meant = false;     ///< its environment names an MPS daemon
 };
@@ -65,9 +67,23 @@ std::string clients_for_others(Communicator& host, const RankTopology& topology)
   return text;
 }
 
-std::vector<Attachment> gather(Communicator& host, const RankTopology& topology) {
-  const std::array<std::int64_t, 2> mine{::getpid(),
-                                         std::getenv("CUDA_MPS_PIPE_DIRECTORY") != nullptr};
+/// A daemon outside of the ranks' container lists their processes by other numbers, none of which
+/// is known here; then the driver's word counts.
+void believe_drivers(std::span<Attachment> ranks, const RankTopology& topology) {
+  for (int device = 0; device < topology.devices(); ++device) {
+    const std::vector<int>& here = topology.ranks_on_device(device);
+    const auto of = [&](int rank) -> Attachment& { return ranks[static_cast<std::size_t>(rank)]; };
+    const bool none = std::ranges::none_of(here, [&](int rank) { return of(rank).attached; });
+    const bool all = std::ranges::all_of(here, [&](int rank) { return of(rank).told; });
+    if (!none || !all || !of(here.front()).answered) continue;
+    for (const int rank : here) of(rank).attached = true;
+  }
+}
+
+std::vector<Attachment> gather(Communicator& host, const RankTopology& topology,
+                               bool driver_says_so) {
+  const std::array<std::int64_t, 3> mine{
+      ::getpid(), std::getenv("CUDA_MPS_PIPE_DIRECTORY") != nullptr, driver_says_so};
   const std::vector<std::int64_t> facts = all_gather_values(host, mine);
   const std::vector<std::string> clients =
       all_gather_text(host, clients_for_others(host, topology));
@@ -78,16 +94,18 @@ std::vector<Attachment> gather(Communicator& host, const RankTopology& topology)
     const std::string& answer = clients[static_cast<std::size_t>(leader)];
     const std::string line = fmt::format("\n{}\n", facts[at]);
     attachments.push_back({.attached = ("\n" + answer).find(line) != std::string::npos,
+                           .told = facts[at + 2] != 0,
                            .answered = answer != no_answer,
                            .meant = facts[at + 1] != 0});
   }
+  believe_drivers(attachments, topology);
   return attachments;
 }
 
 }  // namespace
 
-bool ranks_run_under_mps(Communicator& host, const RankTopology& topology) {
-  const std::vector<Attachment> ranks = gather(host, topology);
+bool ranks_run_under_mps(Communicator& host, const RankTopology& topology, bool driver_says_so) {
+  const std::vector<Attachment> ranks = gather(host, topology, driver_says_so);
   bool time_sliced = false;
   for (int device = 0; device < topology.devices(); ++device) {
     const std::vector<int>& here = topology.ranks_on_device(device);

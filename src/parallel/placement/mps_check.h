@@ -13,6 +13,11 @@ namespace tandem {
 /// Where CUDA_MPS_PIPE_DIRECTORY is set MPS is meant, and where some are clients the others cannot
 /// be alone: then it throws the same InputError on all ranks, naming those that are not; and
 /// SystemError where the daemon that is meant does not answer.
-bool ranks_run_under_mps(Communicator& host, const RankTopology& topology);
+///
+/// `driver_says_so`: whether CUDA tells this rank that its context is MPS's
+/// (CudaDevice::under_mps). It counts where the daemon answers and knows none of a GPU's ranks, as
+/// one outside of their container.
+bool ranks_run_under_mps(Communicator& host, const RankTopology& topology,
+                         bool driver_says_so = false);
 
 }  // namespace tandem

@@ -38,7 +38,8 @@ MpsControl MpsControl::of_environment() {
 
 std::optional<std::string> MpsControl::ask(const std::string& command) const {
   // Without its folder there is no daemon, and mostly no program either.
-  if (!std::filesystem::is_directory(pipe_directory_)) return std::nullopt;
+  std::error_code no_access;  // as below another user's folder
+  if (!std::filesystem::is_directory(pipe_directory_, no_access)) return std::nullopt;
   if (program_on_path(program).empty()) return std::nullopt;
   const ProgramEnd end =
       run_program({.command = {program},

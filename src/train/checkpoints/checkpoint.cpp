@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 #include <set>
 
@@ -20,6 +21,13 @@ namespace {
 constexpr std::string_view format_name = "tandem-checkpoint-1";
 constexpr std::string_view classes_key = "classes_fingerprint";
 constexpr std::string_view labels_key = "labels_fingerprint";
+
+/// A model of the zoo by its name or by its file, or a file of the user's wherever it lies now.
+std::string model_word(const std::string& model) {
+  const std::string name = std::filesystem::path(model).filename().string();
+  constexpr std::string_view extension = ".toml";
+  return name.ends_with(extension) ? name.substr(0, name.size() - extension.size()) : name;
+}
 
 template <typename T>
 T number(const SafetensorsFile& file, const std::string& key) {
@@ -237,7 +245,11 @@ TrainingPosition load_checkpoint(const std::filesystem::path& path, ParameterSto
   position.seed = number<std::uint64_t>(file, "seed");
   position.global_batch = count(file, "global_batch");
   position.samples = count(file, "samples");
-  require_same(path, "model.name", position.model, expected.model);
+  // Its own parameters tell a file of another folder apart.
+  if (model_word(position.model) != model_word(expected.model)) {
+    require_same(path, "model.name", position.model, expected.model);
+  }
+  position.model = expected.model;
   require_same(path, "train.seed", position.seed, expected.seed);
   require_same(path, "train.global_batch", position.global_batch, expected.global_batch);
   require_same(path, "a training set of", position.samples, expected.samples);

@@ -96,6 +96,10 @@ void remove_file(const fs::path& path) {
   check(code, "remove", path);
 }
 
+/// Behind the name of a step checkpoint that a run which goes on from an earlier one has left
+/// behind.
+constexpr std::string_view superseded = ".superseded";
+
 void copy_atomically(const fs::path& from, const fs::path& to) {
   const MappedFile source(from);
   AtomicFile file(to);
@@ -155,7 +159,8 @@ void CheckpointStore::keep_last(int count) const {
   const std::size_t kept = std::min(found.size(), static_cast<std::size_t>(count));
   for (std::size_t i = 0; i + kept < found.size(); ++i) remove_file(found[i].path);
   for (const fs::path& path : files_of(folder_)) {
-    if (left_by_dead_writer(path.filename().string())) remove_file(path);
+    const std::string name = path.filename().string();
+    if (left_by_dead_writer(name) || name.ends_with(superseded)) remove_file(path);
   }
 }
 
@@ -172,8 +177,12 @@ bool CheckpointStore::holds_any() const {
 void CheckpointStore::drop_after(std::int64_t step) const {
   for (const StepCheckpoint& found : list()) {
     if (found.step <= step) continue;
-    log_warning("removing {}: the run goes on from step {}", found.path.string(), step);
-    remove_file(found.path);
+    const fs::path aside = found.path.string() + std::string(superseded);
+    log_warning("the run goes on from step {}: {} stays as {} until the next checkpoint is written",
+                step, found.path.string(), aside.filename().string());
+    std::error_code code;
+    fs::rename(found.path, aside, code);
+    check(code, "rename", found.path);
   }
   std::error_code code;
   if (!fs::exists(best_path(), code)) return;
@@ -188,21 +197,28 @@ void CheckpointStore::drop_after(std::int64_t step) const {
   check(code, "rename", best_path());
 }
 
-void CheckpointStore::set_best(const fs::path& checkpoint) const {
+void CheckpointStore::set_best(const fs::path& checkpoint) const { put(checkpoint, best_path()); }
+
+void CheckpointStore::set_step(const fs::path& checkpoint, std::int64_t step) const {
+  put(checkpoint, path_for_step(step));
+}
+
+void CheckpointStore::put(const fs::path& checkpoint, const fs::path& place) const {
   // Under a temporary name that keep_last() clears away after a crash.
-  const fs::path temporary = best_path().string() + ".tmp." + std::to_string(::getpid());
+  const fs::path temporary = place.string() + ".tmp." + std::to_string(::getpid());
   remove_file(temporary);
   std::error_code code;
   fs::create_hard_link(checkpoint, temporary, code);
   if (code == std::errc::no_such_file_or_directory) check(code, "link", checkpoint);
   if (code) {  // Many reasons, one meaning: this file system has no hard links here.
-    copy_atomically(checkpoint, best_path());
+    copy_atomically(checkpoint, place);
     return;
   }
-  fs::rename(temporary, best_path(), code);
-  check(code, "rename into place", best_path());
+  fs::rename(temporary, place, code);
+  check(code, "rename into place", place);
   // rename() leaves both names where they are one file already.
   remove_file(temporary);
+  sync_folder(folder_);
 }
 
 }  // namespace tandem

@@ -45,21 +45,27 @@ class CheckpointStore {
   /// one where that is sound.
   std::optional<StepCheckpoint> newest() const;
 
-  /// Removes all but the `count` (at least 1) highest steps, and temporary files that dead writers
-  /// left. Not to be called while this process writes a checkpoint.
+  /// Removes all but the `count` (at least 1) highest steps, those that drop_after() set aside, and
+  /// temporary files that dead writers left. Not to be called while this process writes a
+  /// checkpoint.
   void keep_last(int count) const;
 
-  /// Removes the checkpoints of higher steps than `step`: a run that goes on from there leaves them
-  /// behind, and they would be taken for its newest. A best one of a higher step is set aside as
-  /// best-of-step-NNNNNNNN.safetensors, a damaged one as best-damaged.safetensors.
+  /// Sets the checkpoints of higher steps than `step` aside, as
+  /// step-NNNNNNNN.safetensors.superseded, until keep_last(): a run that goes on from there leaves
+  /// them behind, and they would be taken for its newest. A best one of a higher step is set aside
+  /// as best-of-step-NNNNNNNN.safetensors, a damaged one as best-damaged.safetensors.
   void drop_after(std::int64_t step) const;
 
   /// Makes best.safetensors the file `checkpoint` (of this folder's file system or another): a hard
   /// link where the file system has them, else a copy, renamed into place. It outlives the
   /// original's removal.
   void set_best(const std::filesystem::path& checkpoint) const;
+  /// The same with the name of a step, which `checkpoint` is of.
+  void set_step(const std::filesystem::path& checkpoint, std::int64_t step) const;
 
  private:
+  void put(const std::filesystem::path& checkpoint, const std::filesystem::path& place) const;
+
   std::filesystem::path folder_;
 };
 

@@ -80,12 +80,15 @@ RunCheckpoints::~RunCheckpoints() {
 fs::path RunCheckpoints::to_resume() const {
   const bool named = !place_.resume_from.empty();
   fs::path from = named ? place_.resume_from : place_.folder;
+  if (!from.has_filename()) from = from.parent_path();  // "run/", as a shell completes it
   std::error_code code;
   if (fs::is_regular_file(from, code)) return from;
   // Of a run's folder, or that of its checkpoints itself.
   const bool is_store = from.filename() == "checkpoints" && !fs::exists(from / "checkpoints", code);
   const fs::path folder = is_store ? from : from / "checkpoints";
-  if (const auto newest = CheckpointStore(folder).newest()) return newest->path;
+  const CheckpointStore store(folder);
+  if (const auto newest = store.newest()) return newest->path;
+  if (store.best_step()) return store.best_path();
   input_error("--resume{}: no checkpoint in {}; {}", named ? " " + from.string() : "",
               folder.string(), resume_advice);
 }
@@ -132,6 +135,7 @@ std::int64_t RunCheckpoints::load_init(Replica& replica) const {
 
 void RunCheckpoints::open(TrainingPosition& position) const {
   store_.create_folder();
+  keep_start(position);
   store_.drop_after(position.step);
   restore_best(position);
   std::error_code code;
@@ -140,18 +144,32 @@ void RunCheckpoints::open(TrainingPosition& position) const {
   position.best_step = 0;
 }
 
+/// Of the best checkpoint, or one beside the run's own: until it writes another, a run that fails
+/// has this one to go on from.
+void RunCheckpoints::keep_start(const TrainingPosition& position) const {
+  if (!resumes_in_place(place_) || position.step == 0) return;
+  std::error_code code;
+  if (fs::exists(store_.path_for_step(position.step), code)) return;
+  store_.set_step(file_to_resume(), position.step);
+}
+
+/// Of a link the file, which the run may remove.
+fs::path RunCheckpoints::file_to_resume() const {
+  const fs::path path = to_resume();
+  std::error_code code;
+  fs::path file = fs::canonical(path, code);
+  return code ? path : file;
+}
+
 /// A run writes the checkpoint of its best evaluation before it makes it the best one.
 void RunCheckpoints::restore_best(const TrainingPosition& position) const {
   if (!resumes_in_place(place_) || position.step == 0 || position.best_step != position.step) {
     return;
   }
   if (store_.best_step() == position.step) return;
-  const fs::path best = to_resume();
-  log_info("{} is the best so far, and becomes {}", best.string(),
+  log_info("{} is the best so far, and becomes {}", to_resume().string(),
            store_.best_path().filename().string());
-  std::error_code code;
-  const fs::path file = fs::canonical(best, code);  // of a link the file, which the run may remove
-  store_.set_best(code ? best : file);
+  store_.set_best(file_to_resume());
 }
 
 void RunCheckpoints::begin(Replica& replica, TrainingPosition position, bool best) {

@@ -46,10 +46,10 @@ class RunCheckpoints {
   /// Fills the replica with what the run starts from, and returns `fresh` moved to there. Throws
   /// InputError where there is nothing to resume, or where a file is of another model or run.
   TrainingPosition start(Replica& replica, const TrainingPosition& fresh) const;
-  /// Makes the folder and drops the checkpoints of later steps than `position`. Where the run goes
-  /// on in place from its best checkpoint so far, which it may have been ended before naming so,
-  /// that becomes the best one; else `position` forgets its best evaluation where the best
-  /// checkpoint is gone.
+  /// Makes the folder and sets the checkpoints of later steps than `position` aside. Where the run
+  /// goes on in place it keeps the checkpoint that it goes on from as that of its step. Where that
+  /// is its best checkpoint so far, which it may have been ended before naming so, that becomes the
+  /// best one; else `position` forgets its best evaluation where the best checkpoint is gone.
   void open(TrainingPosition& position) const;
 
   /// Copies what a checkpoint holds, and has another thread write it. To be called with finite
@@ -70,6 +70,8 @@ class RunCheckpoints {
 
  private:
   std::filesystem::path to_resume() const;
+  std::filesystem::path file_to_resume() const;
+  void keep_start(const TrainingPosition& position) const;
   void restore_best(const TrainingPosition& position) const;
   std::int64_t load_init(Replica& replica) const;
   std::int64_t read_init(Replica& replica) const;

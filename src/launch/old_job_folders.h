@@ -1,0 +1,19 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace tandem {
+
+/// The name of a job's folder, which several hosts may see: `start`, the job's eight hexadecimal
+/// digits, and this host's tag.
+std::string job_folder_name(const std::string& start, const std::string& job);
+
+/// Folders in `base` that may be what jobs of this user on this host have left: named as
+/// job_folder_name() names them, this user's alone, and unchanged for a minute, for a younger one
+/// may not be locked yet. Whether somebody holds one the caller looks.
+std::vector<std::filesystem::path> old_job_folders(const std::filesystem::path& base,
+                                                   const std::string& start);
+
+}  // namespace tandem
