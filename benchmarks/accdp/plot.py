@@ -6,6 +6,8 @@
 A figure may be measured in several files, and in several folders: each of its points is taken from
 the last one that measured it with the batch that it has last.
 
+A line joins points of one commit alone.
+
 Without matplotlib the tables alone are written. Values are medians over the rounds; whiskers and
 ranges go from the least to the most. Lines and bars differ in markers and hatches, not in
 colour."""
@@ -30,10 +32,12 @@ class Value(NamedTuple):
 
 
 class Panel:
-    """Series by name: x -> the values of its rounds, in the order in which they were measured."""
+    """Series by name: x -> the values of its rounds, in the order in which they were measured; and x -> the commit
+    that was measured."""
 
     def __init__(self):
         self.series: dict[str, dict] = {}
+        self.commits: dict[str, dict] = {}
         self.errors: list[tuple[str, object, str]] = []
 
     def xs(self) -> list:
@@ -67,7 +71,7 @@ def merge(files: list[dict]) -> dict:
             if is_measured(point) or not same or not is_measured(other):
                 points[key] = point, (data["figure"], data["environment"])
     for point, source in points.values():
-        merged["points"].append(point)
+        merged["points"].append(point | {"commit": source[1].get("commit")})
         if source not in merged["sources"]:
             merged["sources"].append(source)
     if "sm_activity" in merged["figure"]["fields"].values():  # its series are batches
@@ -96,6 +100,7 @@ def load(data: dict, fields: dict[str, str]) -> dict[str, Panel]:
         for suffix, field in fields.items():
             name = ", ".join(part for part in (point["series"], suffix) if part)
             rounds = panel.series.setdefault(name, {}).setdefault(x, {})
+            panel.commits.setdefault(name, {})[x] = point["commit"]
             for run in point["runs"]:
                 if "error" in run:
                     if suffix == next(iter(fields)):
@@ -110,7 +115,7 @@ def load(data: dict, fields: dict[str, str]) -> dict[str, Panel]:
 def relative(panel: Panel, base: str) -> Panel:
     """Every other series over the base, round by round."""
     divided = Panel()
-    divided.errors = panel.errors
+    divided.errors, divided.commits = panel.errors, panel.commits
     for name, values in panel.series.items():
         if name == base:
             continue
@@ -220,12 +225,18 @@ def draw_lines(axes, panel: Panel, names: list[str]) -> None:
         found = [(x, panel.value(name, x)) for x in panel.xs()]
         found = [(x, value) for x, value in found if value is not None]
         if len(found) == 1 < len(panel.xs()):  # it does not depend on x
-            found = [(x, found[0][1]) for x in (panel.xs()[0], panel.xs()[-1])]
-        axes.errorbar([x for x, _ in found], [v.median for _, v in found],
-                      yerr=errors_of([v for _, v in found]), label=name, color="black",
-                      linestyle=LINES[i % len(LINES)], marker=MARKERS[i % len(MARKERS)],
-                      markerfacecolor="white" if i % 2 else "black", linewidth=1, elinewidth=0.8)
-    axes.set_xticks(panel.xs())
+            stretches = [[(x, found[0][1]) for x in (panel.xs()[0], panel.xs()[-1])]]
+        else:
+            commit_of = panel.commits[name]
+            commits = dict.fromkeys(commit_of[x] for x, _ in found)
+            stretches = [[(x, value) for x, value in found if commit_of[x] == commit] for commit in commits]
+        for nth, stretch in enumerate(stretches):
+            axes.errorbar([x for x, _ in stretch], [v.median for _, v in stretch],
+                          yerr=errors_of([v for _, v in stretch]), label=name if nth == 0 else None, color="black",
+                          linestyle=LINES[i % len(LINES)], marker=MARKERS[i % len(MARKERS)],
+                          markerfacecolor="white" if i % 2 else "black", linewidth=1, elinewidth=0.8)
+    labels = [str(x) for x in panel.xs()]
+    axes.set_xticks(panel.xs(), labels, rotation=rotation_for(len(labels)) if max(map(len, labels)) > 1 else 0)
 
 
 def draw(data: dict, pyplot, folder: pathlib.Path, name: str) -> None:
@@ -253,7 +264,9 @@ def draw(data: dict, pyplot, folder: pathlib.Path, name: str) -> None:
         shown |= dict(zip(*reversed(axes.get_legend_handles_labels())))
     sheet.legend(shown.values(), shown.keys(), loc="outside lower center", fontsize=8,
                  ncols=3, frameon=False)
-    sheet.suptitle(figure["title"], fontsize=11)
+    builds = {commit for panel in panels.values() for xs in panel.commits.values() for commit in xs.values()}
+    several = figure["kind"] == "lines" and len(builds) > 1
+    sheet.suptitle(figure["title"] + (" (lines join points of one build)" if several else ""), fontsize=11)
     for suffix in ("svg", "png"):
         sheet.savefig(folder / f"{name}.{suffix}", dpi=150)
     pyplot.close(sheet)
