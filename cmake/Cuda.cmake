@@ -84,7 +84,7 @@ set(missing "")
 if(NOT TANDEM_CUDA STREQUAL "OFF")
   # CMake itself would look at CUDAARCHS only where nothing is set before the language is enabled.
   if(NOT CMAKE_CUDA_ARCHITECTURES AND NOT "$ENV{CUDAARCHS}" STREQUAL "")
-    set(CMAKE_CUDA_ARCHITECTURES "$ENV{CUDAARCHS}" CACHE STRING "CUDA architectures, here from CUDAARCHS")
+    set(CMAKE_CUDA_ARCHITECTURES "$ENV{CUDAARCHS}" CACHE STRING "CUDA architectures, here from CUDAARCHS" FORCE)
   endif()
   if(NOT CMAKE_CUDA_ARCHITECTURES)
     tandem_seen_architectures(CMAKE_CUDA_ARCHITECTURES)

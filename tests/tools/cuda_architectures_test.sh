@@ -4,6 +4,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/made_up_toolkit.sh" "$@"
 
+unset CUDAARCHS
 make_toolkit 12.8.93
 programs=$work/programs
 mkdir "$programs"
@@ -43,3 +44,6 @@ sees 0 7.5 6.1
 compiles_for "cards that are too old" "80-real;90" 0
 sees 0 8.6 12.0 8.6
 compiles_for "given ones" 90 3 -D CMAKE_CUDA_ARCHITECTURES=90
+export CUDAARCHS="80-virtual;90-real"
+compiles_for "those of the environment" "80-virtual;90-real" 3
+compiles_for "given ones rather than those of the environment" 90 3 -D CMAKE_CUDA_ARCHITECTURES=90
