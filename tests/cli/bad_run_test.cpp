@@ -6,7 +6,7 @@
 #include <regex>
 
 #include "base/remove_folder.h"
-#include "cli/fault_check.h"
+#include "cli/faults/fault_check.h"
 #include "cli/message_check.h"
 #include "cli/photos.h"
 #include "cli/run_folder.h"

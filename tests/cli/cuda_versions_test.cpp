@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "cli/fault_check.h"
+#include "cli/faults/fault_check.h"
 #include "cli/message_check.h"
 #include "cli/run_folder.h"
 

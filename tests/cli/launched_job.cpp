@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <stdexcept>
 
-#include "cli/fault_check.h"
+#include "cli/faults/fault_check.h"
 
 namespace tandem::cli {
 namespace {

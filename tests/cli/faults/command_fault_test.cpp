@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "cli/fault_check.h"
+#include "cli/faults/fault_check.h"
 #include "cli/run_folder.h"
 #include "support/process.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/fault_check.h"
+#include "cli/faults/fault_check.h"
 #include "cli/run_folder.h"
 #include "support/process.h"
 

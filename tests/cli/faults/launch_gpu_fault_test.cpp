@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <memory>
 
-#include "cli/fault_check.h"
-#include "cli/launch_fault.h"
+#include "cli/faults/fault_check.h"
+#include "cli/faults/launch_fault.h"
 #include "parallel/placement/mps_control.h"
 
 // Faults that need a GPU: one of the device itself, and memory that does not suffice.

@@ -1,4 +1,4 @@
-#include "cli/rank_fault.h"
+#include "cli/faults/rank_fault.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/fault_check.h"
-#include "cli/on_each_gpu.h"
+#include "cli/faults/fault_check.h"
+#include "cli/faults/on_each_gpu.h"
 
 // Faults that meet jobs with one rank, or two that share it, on each of two GPUs, made up or real,
 // whose gradients travel between them by NCCL, also as between hosts, or directly.

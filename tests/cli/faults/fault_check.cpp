@@ -1,4 +1,4 @@
-#include "cli/fault_check.h"
+#include "cli/faults/fault_check.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -5,8 +5,8 @@
 #include <memory>
 #include <utility>
 
-#include "cli/fault_check.h"
-#include "cli/faulty_device.h"
+#include "cli/faults/fault_check.h"
+#include "cli/faults/faulty_device.h"
 
 // Faults of the own device of a rank that shares it with three others.
 

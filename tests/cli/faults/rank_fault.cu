@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "cli/rank_fault.h"
+#include "cli/faults/rank_fault.h"
 
 namespace tandem::cli {
 namespace {

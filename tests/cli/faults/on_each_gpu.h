@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "cli/launch_fault.h"
+#include "cli/faults/launch_fault.h"
 
 namespace tandem::cli {
 

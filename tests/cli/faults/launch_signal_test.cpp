@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "cli/fault_check.h"
-#include "cli/launch_fault.h"
+#include "cli/faults/fault_check.h"
+#include "cli/faults/launch_fault.h"
 
 // Signals to `tandem launch`, and the end of its terminal, over made-up GPUs
 // (test_cli_launch_faults) and over a real one (test_cli_launch_faults_gpu).

@@ -1,4 +1,4 @@
-#include "cli/launch_fault.h"
+#include "cli/faults/launch_fault.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "cli/fault_check.h"
+#include "cli/faults/fault_check.h"
 
 namespace tandem::cli {
 Words LaunchFault::shared_gpu(Words more) {

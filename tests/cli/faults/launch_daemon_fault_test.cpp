@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <string>
 
-#include "cli/fault_check.h"
-#include "cli/launch_fault.h"
+#include "cli/faults/fault_check.h"
+#include "cli/faults/launch_fault.h"
 #include "support/process.h"
 
 // MPS daemons that do not start, are the user's own or are another's: over made-up GPUs

@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-#include "cli/fault_check.h"
+#include "cli/faults/fault_check.h"
 #include "cli/message_check.h"
 #include "cli/run_folder.h"
 #include "support/process.h"

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/fault_check.h"
-#include "cli/launch_fault.h"
+#include "cli/faults/fault_check.h"
+#include "cli/faults/launch_fault.h"
 #include "support/process.h"
 
 // Ends of a job of which no rank tells: what is known is the launcher's to say.

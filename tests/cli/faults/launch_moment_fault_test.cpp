@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/fault_check.h"
-#include "cli/launch_fault.h"
+#include "cli/faults/fault_check.h"
+#include "cli/faults/launch_fault.h"
 #include "support/process.h"
 #include "train/checkpoints/safetensors.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/fault_check.h"
+#include "cli/faults/fault_check.h"
 #include "cli/run_folder.h"
 
 // Ranks that get no more memory at the same moment, in the middle of a run.

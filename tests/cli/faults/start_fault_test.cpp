@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/fault_check.h"
-#include "cli/launch_fault.h"
+#include "cli/faults/fault_check.h"
+#include "cli/faults/launch_fault.h"
 #include "cli/message_check.h"
 
 // Ranks that stand still before MPI has started, which waits for all of them, or where it ends, and

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/launch_fault.h"
+#include "cli/faults/launch_fault.h"
 
 namespace tandem::cli {
 

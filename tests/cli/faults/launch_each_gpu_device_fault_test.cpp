@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "cli/fault_check.h"
-#include "cli/faulty_device.h"
-#include "cli/on_each_gpu.h"
+#include "cli/faults/fault_check.h"
+#include "cli/faults/faulty_device.h"
+#include "cli/faults/on_each_gpu.h"
 
 // Faults of the own device of the last rank, in jobs with one or two ranks on each of two GPUs:
 // whoever is on the other GPU meets none, and waits for gradients that do not come.

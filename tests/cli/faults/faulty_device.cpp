@@ -1,11 +1,11 @@
-#include "cli/faulty_device.h"
+#include "cli/faults/faulty_device.h"
 
 #include <fmt/format.h>
 
 #include <stdexcept>
 #include <utility>
 
-#include "cli/fault_check.h"
+#include "cli/faults/fault_check.h"
 
 namespace tandem::cli {
 

@@ -1,4 +1,4 @@
-#include "cli/launch_fault.h"
+#include "cli/faults/launch_fault.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "cli/fault_check.h"
+#include "cli/faults/fault_check.h"
 #include "support/process.h"
 
 // Faults that meet jobs of `tandem launch` whose ranks share a GPU: over made-up GPUs

@@ -7,7 +7,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "cli/fault_check.h"
+#include "cli/faults/fault_check.h"
 #include "cli/run_folder.h"
 
 // Faults that meet a job of `tandem launch` on two hosts, here network namespaces, with two ranks
