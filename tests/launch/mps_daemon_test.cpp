@@ -175,7 +175,7 @@ TEST(MpsFolderTest, FindsWhatDeadJobsLeft) {
   alive.join(0.0);  // held by this process to its end
   // Others of this user: a run's folder, and what another host made where /tmp is shared.
   const std::string start = "tandem-" + std::to_string(::geteuid()) + "-";
-  const std::filesystem::path run = base / (start + "Xh2c8a");
+  const std::filesystem::path run = base / (start + "my-run-" + host_tag());
   const std::filesystem::path elsewhere =
       base / (start + "0000dead-" + (host_tag() == "0000" ? "0001" : "0000"));
   for (const std::filesystem::path& other : {run, elsewhere}) {
