@@ -149,7 +149,7 @@ TEST(SameFacts, OtherwiseTheFirstThatDiffersIsNamedWithItsRanks) {
   const std::string message = message_of<InputError>([&] { check_same_facts(world(), facts); });
   EXPECT_EQ(message.rfind("the ranks differ in cuDNN: rank", 0), 0U) << message;
   const RankTopology topology = RankTopology::gather(world());
-  const std::string host = topology.host_name(topology.host_of(topology.size() - 1));
+  const std::string& host = topology.host_name(topology.host_of(topology.size() - 1));
   EXPECT_NE(message.find("rank " + std::to_string(topology.size() - 1) + " on " + host +
                          " has 9.8.0; install one"),
             std::string::npos)

@@ -87,6 +87,7 @@ std::string differences(Communicator& host, const std::string& mine) {
   if (std::ranges::adjacent_find(texts, std::not_equal_to<>()) == texts.end()) return {};
   const RankTopology topology = RankTopology::gather(host);
   std::vector<std::string> hosts;
+  hosts.reserve(static_cast<std::size_t>(topology.size()));
   for (int rank = 0; rank < topology.size(); ++rank) {
     hosts.push_back(topology.host_name(topology.host_of(rank)));
   }

@@ -1,3 +1,4 @@
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -267,6 +268,18 @@ TEST(Colocated, SaysWhereThereIsNoRoom) {
   EXPECT_NE(message.find("parallel.reduction = \"flat\""), std::string::npos) << message;
   expect_same_everywhere(message);
   EXPECT_EQ(names_of_this_process(), 0);
+}
+
+// What MPI keeps there too would end the ranks where it cannot grow.
+TEST(Colocated, LeavesAnEighthOfTheSharedMemoryToOthers) {
+  struct statvfs status {};
+  ASSERT_EQ(::statvfs("/dev/shm", &status), 0);
+  const std::size_t bytes = status.f_bavail * status.f_frsize;
+  const std::size_t spare = status.f_blocks / 8 * status.f_frsize;
+  ASSERT_GT(bytes, spare) << "/dev/shm is full";
+  EXPECT_FALSE(fits_beside_others(bytes));
+  EXPECT_FALSE(fits_beside_others(bytes - spare / 2));
+  EXPECT_TRUE(fits_beside_others((bytes - spare) / 2));
 }
 
 // As those of a job do that the launcher started, which removes the folder.
