@@ -108,10 +108,6 @@ class DaemonList {
   int of_whole_gpus_ = -1;  ///< the index of the one that they share; -1: none yet
 };
 
-}  // namespace
-
-namespace {
-
 /// Nothing passes between instances of one card, and NCCL refuses them.
 void check_instances(const std::string& gpus, const std::vector<GpuInfo>& chosen) {
   for (std::size_t at = 0; at < chosen.size(); ++at) {
@@ -124,8 +120,7 @@ void check_instances(const std::string& gpus, const std::vector<GpuInfo>& chosen
     if (other == chosen.begin() + static_cast<std::ptrdiff_t>(at)) continue;
     input_error(
         "--gpus {}: {} and {} are MIG instances of one card, which cannot exchange gradients; "
-        "choose one instance of "
-        "each card (--gpus with indices or UUIDs), or start a job on each",
+        "choose one instance of each card (--gpus with indices or UUIDs), or start a job on each",
         gpus, other->uuid, gpu.uuid);
   }
 }

@@ -12,7 +12,6 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
-#include <system_error>
 
 #include "base/error.h"
 #include "base/remove_folder.h"
@@ -116,11 +115,9 @@ void MpsFolder::wait_ready(double seconds) const {
 
 bool MpsFolder::is_deserted() const {
   const int lock = ::open((path_ / lock_name).c_str(), O_RDWR | O_CLOEXEC);
-  if (lock < 0) {
-    // Whoever made the folder ended before it could take its lock.
-    std::error_code code;
-    return errno == ENOENT && fs::is_empty(path_, code);
-  }
+  // Whoever made the folder ended before it could take its lock, or whoever removed it before it
+  // was done.
+  if (lock < 0) return errno == ENOENT;
   const bool is_free = ::flock(lock, LOCK_EX | LOCK_NB) == 0;
   static_cast<void>(::close(lock));  // gives the lock back
   return is_free;

@@ -7,6 +7,7 @@
 #include "parallel/direct/peer_trial.h"
 #include "parallel/mapped/members.h"
 #include "parallel/nccl/nccl_communicator.h"
+#include "parallel/placement/device_choice.h"
 #include "parallel/placement/mps_check.h"
 #include "parallel/placement/rank_topology.h"
 #include "parallel/self_communicator.h"
@@ -64,6 +65,7 @@ std::unique_ptr<Communicator> make_device_communicator(AnyContext& context, Comm
   if (gpu == nullptr) return nullptr;
   if (host.size() == 1) return std::make_unique<SelfCommunicator>(host);
   const RankTopology topology = RankTopology::gather(host, this_place(gpu->device().uuid));
+  check_one_instance_per_card(host, topology, gpu->device().card);
   const bool shared = topology.devices() < host.size();
   if (kind == ReductionKind::flat || (kind == ReductionKind::automatic && !shared)) {
     if (!shared && exchanges_directly(host, *gpu, topology, options.exchange)) {

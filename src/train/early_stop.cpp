@@ -27,7 +27,7 @@ EarlyStopConfig EarlyStopConfig::read(const ConfigTable& table) {
 }
 
 void EarlyStop::watch(const Evaluation& evaluation, std::int64_t step) {
-  // Outputs that are not finite are misses, which a few hits by chance may still be best of.
+  // Outputs that are not finite score a few hits by chance, which are no improvement.
   if (!std::isfinite(evaluation.loss)) {
     ++state_.waited;
     return;

@@ -106,10 +106,11 @@ class EvaluationRun {
   Evaluation evaluate() {
     constexpr std::int64_t default_batch = 64;
     const std::int64_t batch = config_.eval_batch > 0 ? config_.eval_batch : default_batch;
-    evaluator_.emplace(*dataset_, transform_, graph_, store_, context_, communicator_,
-                       EvaluatorOptions{.batch = batch,
-                                        .loading = evaluation_loading(config_.data, communicator_),
-                                        .precision = config_.precision});
+    evaluator_.emplace(
+        *dataset_, transform_, graph_, store_, context_, communicator_,
+        EvaluatorOptions{.batch = evaluation_batch(batch, dataset_->size(), communicator_.size()),
+                         .loading = evaluation_loading(config_.data, communicator_),
+                         .precision = config_.precision});
     return evaluator_->run();
   }
 

@@ -21,27 +21,13 @@
 
 namespace tandem {
 
-namespace {
-
-/// No rank has more samples than its share of the whole.
-EvaluatorOptions within_share(EvaluatorOptions options, const Dataset& dataset,
-                              const Communicator& communicator) {
-  const std::int64_t share = (dataset.size() + communicator.size() - 1) / communicator.size();
-  options.batch = std::clamp<std::int64_t>(share, 1, options.batch);
-  return options;
+std::int64_t evaluation_batch(std::int64_t wanted, std::int64_t samples, int ranks) {
+  return std::clamp<std::int64_t>((samples + ranks - 1) / ranks, 1, wanted);
 }
 
-}  // namespace
-
 Evaluator::Evaluator(const Dataset& dataset, const Transform& transform, const Graph& graph,
                      ParameterStore& store, AnyContext& context, Communicator& communicator,
-                     const EvaluatorOptions& wanted)
-    : Evaluator(dataset, transform, graph, store, context, communicator,
-                within_share(wanted, dataset, communicator), WithinShare{}) {}
-
-Evaluator::Evaluator(const Dataset& dataset, const Transform& transform, const Graph& graph,
-                     ParameterStore& store, AnyContext& context, Communicator& communicator,
-                     const EvaluatorOptions& options, WithinShare /*tag*/)
+                     const EvaluatorOptions& options)
     : dataset_(dataset),
       transform_(transform),
       context_(context),

@@ -28,13 +28,16 @@ struct Evaluation {
 };
 
 struct EvaluatorOptions {
-  std::int64_t batch = 1;  ///< samples that a rank takes at once, at most its share of the data set
+  std::int64_t batch = 1;  ///< samples that a rank takes at once
   EvaluationLoading loading{};
   Precision precision = Precision::fp32;  ///< as of the parameter store
   /// Memory of the context's, aligned as an Arena, that evaluations may use, and destroy what is
   /// there: that of a step plan between its steps (StepPlan::memory()). Outlives the evaluator.
   std::span<std::byte> spare{};
 };
+
+/// `wanted` samples at once, or a rank's share of so many where that is less.
+std::int64_t evaluation_batch(std::int64_t wanted, std::int64_t samples, int ranks);
 
 /// Runs a model over a whole data set, shared out over the ranks of `communicator`.
 class Evaluator {
@@ -43,7 +46,7 @@ class Evaluator {
   /// not the memory for such batches.
   Evaluator(const Dataset& dataset, const Transform& transform, const Graph& graph,
             ParameterStore& store, AnyContext& context, Communicator& communicator,
-            const EvaluatorOptions& wanted);
+            const EvaluatorOptions& options);
 
   /// Collective. Parameters and buffers must be the same on all ranks. Throws InputError where not
   /// one sample could be read.
@@ -58,11 +61,6 @@ class Evaluator {
   std::size_t activation_bytes() const { return plan_->activation_bytes(); }
 
  private:
-  struct WithinShare {};
-  Evaluator(const Dataset& dataset, const Transform& transform, const Graph& graph,
-            ParameterStore& store, AnyContext& context, Communicator& communicator,
-            const EvaluatorOptions& options, WithinShare tag);
-
   std::unique_ptr<StepPlan> make_plan(const Graph& graph, ParameterStore& store,
                                       StepPlanOptions options);
   /// A device's memory for the images, spare memory where that suffices.

@@ -66,7 +66,9 @@ class Trainer::Run {
         test_transform_(make_transform(config.data, false)),
         evaluator_(*parts_.datasets.test, test_transform_, replica_.graph(),
                    replica_.evaluated_store(), parts_.context, communicator,
-                   {.batch = config.eval_batch > 0 ? config.eval_batch : sampler_.micro_batch(),
+                   {.batch = evaluation_batch(
+                        config.eval_batch > 0 ? config.eval_batch : sampler_.micro_batch(),
+                        parts_.datasets.test->size(), communicator.size()),
                     .loading = evaluation_loading(config.data, communicator),
                     .precision = config.precision,
                     // There is no step under way while it runs.
@@ -159,7 +161,7 @@ class Trainer::Run {
     if (evaluation_is_pending()) return;
     EarlyStop stopped(config_.early_stop);
     stopped.restore(position_.early_stop);
-    if (stopped.due()) {
+    if (position_.step < total_steps() && stopped.due()) {
       input_error("--resume {}: it has stopped early ({}); raise train.early_stop_patience",
                   place.resume_from.string(), stopped.reason());
     }
@@ -418,7 +420,7 @@ class Trainer::Run {
     evaluation_seconds_ = seconds_since(start);
     const Evaluation& result = *found;
     bad_samples_.add(evaluator_.bad_samples());
-    // Outputs that are not finite are misses, which a few hits by chance may still be best of.
+    // Outputs that are not finite score a few hits by chance, which are no best.
     const bool best = std::isfinite(result.loss) && result.top1 > position_.best_top1;
     if (best) {
       position_.best_top1 = result.top1;

@@ -86,7 +86,8 @@ SegmentName create_segment(const SegmentSize& size, const std::string& host, int
   SegmentName segment(name);
   const auto reserve = [&](std::int64_t count) {
     const std::size_t bytes = bytes_of(size, count);
-    return fits_beside_others(bytes) ? reserve_memory(file.get(), bytes) : ENOSPC;
+    // Of a fixed size it is small, or its maker has looked.
+    return size.most == 0 || fits_beside_others(bytes) ? reserve_memory(file.get(), bytes) : ENOSPC;
   };
   std::int64_t count = size.most;
   int error = reserve(count);
@@ -108,8 +109,13 @@ SegmentName create_segment(const SegmentSize& size, const std::string& host, int
 bool fits_beside_others(std::size_t bytes) {
   struct statvfs status {};
   if (statvfs("/dev/shm", &status) != 0) return false;
-  const std::uint64_t spare = status.f_blocks / 8;
-  return status.f_bavail > spare && status.f_bavail - spare > bytes / status.f_frsize;
+  return fits_beside_others(bytes, status.f_blocks * status.f_frsize,
+                            status.f_bavail * status.f_frsize);
+}
+
+bool fits_beside_others(std::size_t bytes, std::uint64_t total, std::uint64_t free) {
+  const std::uint64_t spare = total / 8;
+  return total == 0 || (free > spare && free - spare > bytes);
 }
 
 int reserve_memory(int descriptor, std::size_t bytes) {

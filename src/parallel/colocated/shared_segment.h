@@ -15,6 +15,8 @@ int reserve_memory(int descriptor, std::size_t bytes);
 /// Whether /dev/shm has room for so many bytes, an eighth of it left: MPI and other programs, too,
 /// keep files there, and are ended (SIGBUS) where one that they made cannot grow.
 bool fits_beside_others(std::size_t bytes);
+/// The same of `total` bytes, 0: without a limit, of which so many are free.
+bool fits_beside_others(std::size_t bytes, std::uint64_t total, std::uint64_t free);
 
 /// How large a segment is: `fixed` bytes and, as far as there is room, up to `most` times `each`.
 struct SegmentSize {

@@ -128,9 +128,7 @@ NcclCommunicator::NcclCommunicator(Communicator& host, CudaContext& context,
     : host_(host) {
   TANDEM_CHECK(host.is_host(), "NCCL starts from a communicator over host memory, not '{}'",
                host.name());
-  const RankTopology topology = RankTopology::gather(host, this_place(context.device().uuid));
-  check_one_rank_per_device(topology);
-  check_one_instance_per_card(host, topology, context.device().card);
+  check_one_rank_per_device(RankTopology::gather(host, this_place(context.device().uuid)));
   context.activate();
   handle_ = std::make_unique<Handle>(host, context, options);
   host.count_operations([this] { return operations_begun(); });

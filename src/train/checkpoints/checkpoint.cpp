@@ -245,11 +245,16 @@ TrainingPosition load_checkpoint(const std::filesystem::path& path, ParameterSto
   position.seed = number<std::uint64_t>(file, "seed");
   position.global_batch = count(file, "global_batch");
   position.samples = count(file, "samples");
-  // Its own parameters tell a file of another folder apart.
   if (model_word(position.model) != model_word(expected.model)) {
     require_same(path, "model.name", position.model, expected.model);
   }
-  position.model = expected.model;
+  if (position.model != expected.model) {
+    log_warning(
+        "{} was made with the model {}, this run has {}: whether both have the same layers only "
+        "their parameters show",
+        path.string(), position.model, expected.model);
+    position.model = expected.model;
+  }
   require_same(path, "train.seed", position.seed, expected.seed);
   require_same(path, "train.global_batch", position.global_batch, expected.global_batch);
   require_same(path, "a training set of", position.samples, expected.samples);

@@ -148,8 +148,11 @@ void RunCheckpoints::open(TrainingPosition& position) const {
 /// has this one to go on from.
 void RunCheckpoints::keep_start(const TrainingPosition& position) const {
   if (!resumes_in_place(place_) || position.step == 0) return;
+  const fs::path own = store_.path_for_step(position.step);
   std::error_code code;
-  if (fs::exists(store_.path_for_step(position.step), code)) return;
+  const bool is_named = fs::is_regular_file(place_.resume_from, code);
+  // One that is named may be there because the step's own is damaged.
+  if (fs::exists(own, code) && (!is_named || fs::equivalent(own, place_.resume_from, code))) return;
   store_.set_step(file_to_resume(), position.step);
 }
 
