@@ -78,7 +78,7 @@ status=0
 jobs=()
 if [[ $preset == ci ]]; then
   # More than there are cores: the longest tests wait for time-outs more than they compute.
-  cores=$(nproc)
+  cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
   jobs=(--parallel $((cores + (cores + 1) / 2)))
 fi
 ctest --preset "$preset" "${jobs[@]}" 2>&1 | tee "$log" || status=$?

@@ -37,5 +37,7 @@ if [[ ! -f $folder/build.ninja || $cuda_as_wanted == false || $new_gpus == true 
   echo "$gpus" >"$folder/gpus_seen"
 fi
 
-echo "Build: $folder, ${targets[*]}, on $(nproc) cores"
-cmake --build "$folder" --parallel "$(nproc)" --target "${targets[@]}"
+# Which otherwise says what OpenMP's programs may use.
+cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
+echo "Build: $folder, ${targets[*]}, on $cores cores"
+cmake --build "$folder" --parallel "$cores" --target "${targets[@]}"

@@ -360,6 +360,18 @@ TEST_F(ResumeFromOlder, FromTheBestThatFailsAtOnceCanGoOn) {
       std::filesystem::exists(path("out/checkpoints/step-00000016.safetensors.superseded")));
 }
 
+// Which is of the same step: else a restart would go back behind it.
+TEST_F(ResumeFromOlder, FromTheBestInPlaceOfADamagedOne) {
+  const std::filesystem::path best = path("out/checkpoints/best.safetensors");
+  trained("out", set({"train.max_steps=8"}));
+  const std::string sound = read_file(best);
+  std::filesystem::remove(checkpoint(path("out"), 8));
+  write_file(checkpoint(path("out"), 8), sound.substr(0, sound.size() / 2));
+  ASSERT_TRUE(read_file(best) == sound);
+  trained("out", set({"train.max_steps=8"}, {"--resume", best.string()}));
+  EXPECT_TRUE(read_file(checkpoint(path("out"), 8)) == sound);
+}
+
 TEST_F(Resume, ByTheBestCheckpointWhereThereIsNoOther) {
   trained("a", set({"train.max_steps=8"}));
   std::filesystem::remove(checkpoint(path("a"), 8));
