@@ -37,7 +37,7 @@ if [[ ! -f $folder/build.ninja || $cuda_as_wanted == false || $new_gpus == true 
   echo "$gpus" >"$folder/gpus_seen"
 fi
 
-# Which otherwise says what OpenMP's programs may use.
+# nproc alone would say what OMP_NUM_THREADS in the environment leaves.
 cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
 echo "Build: $folder, ${targets[*]}, on $cores cores"
 cmake --build "$folder" --parallel "$cores" --target "${targets[@]}"
