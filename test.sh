@@ -75,13 +75,7 @@ tools/build_preset.sh "$preset"
 echo "== 3/3 Tests"
 log=build/$preset/test.log
 status=0
-jobs=()
-if [[ $preset == ci ]]; then
-  # More than there are cores: the longest tests wait for time-outs more than they compute.
-  cores=$(env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc)
-  jobs=(--parallel $((cores + (cores + 1) / 2)))
-fi
-ctest --preset "$preset" "${jobs[@]}" 2>&1 | tee "$log" || status=$?
+ctest --preset "$preset" 2>&1 | tee "$log" || status=$?
 
 ran=$(sed -n 's/^.*tests passed, .* out of \([0-9]*\)$/\1/p' "$log")
 gpu_ran=$(ctest --preset "$preset" -N -L gpu | sed -n 's/^Total Tests: //p')
