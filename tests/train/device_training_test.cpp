@@ -163,19 +163,19 @@ class DeviceResume : public ScratchTest {
     if (scale) whole.replica().set_loss_scale(*scale);
     EXPECT_TRUE(whole.run(steps));
 
-    const RunPlace place{.folder = path(name), .resume = true, .resume_from = {}};
-    RunCheckpoints checkpoints(place, config);
+    RunCheckpoints written({.folder = path(name), .resume = false, .resume_from = {}}, config);
     SmallTraining first(config, gpu);
     if (scale) first.replica().set_loss_scale(*scale);
     EXPECT_TRUE(first.run(stop));
     TrainingPosition position = first.position();
     position.step = stop;
-    checkpoints.open(position);
-    checkpoints.begin(first.replica(), position, false);
-    checkpoints.wait({}, [] {});
+    written.open(position);
+    written.begin(first.replica(), position, false);
+    written.wait({}, [] {});
 
+    const RunCheckpoints found({.folder = path(name), .resume = true, .resume_from = {}}, config);
     SmallTraining second(config, gpu);
-    EXPECT_EQ(checkpoints.start(second.replica(), second.position()).step, stop);
+    EXPECT_EQ(found.start(second.replica(), second.position()).step, stop);
     second.replica().broadcast_from_root();
     EXPECT_TRUE(second.run(steps - stop));
     EXPECT_TRUE(same_bits(second.weights(), whole.weights()));
