@@ -248,8 +248,10 @@ void limit_memory(pid_t process) {
 // Evaluations and checkpoints ask for some each time. Of several ranks: memory_fault_test.cpp.
 TEST_F(Fault, NoMemoryInMidRunIsNoMistakeOfTheUsersAndCanBeResumed) {
   const std::vector<std::string> options = long_run({"train.eval_every=1"});
-  // Each block of 4 KiB is asked of the system then, which else gives none again that was freed.
-  const auto program = start(2, options, {{"MALLOC_MMAP_THRESHOLD_", "4096"}});
+  // Each block of 4 KiB is asked of the system then, which else gives none again that was freed,
+  // and no thread has addresses kept for it, of which a run could live on.
+  const auto program =
+      start(2, options, {{"MALLOC_MMAP_THRESHOLD_", "4096"}, {"MALLOC_ARENA_MAX", "1"}});
   limit_memory(program->rank_process(0));
   const Outcome outcome = end_after_fault(*program);
   EXPECT_EQ(outcome.code, 1) << outcome.err;
