@@ -104,8 +104,7 @@ CHECKS = [
     colocated("colocated_direct_2", 2, 80, "tandem_parallel_colocated_cuda_tests", 2, TANDEM_TEST_EXCHANGE="direct"),
     colocated("data_parallel_colocated_2", 2, 70, "test_train_data_parallel_colocated_cuda", 2, **UNTUNED),
     colocated("colocated_calls_2", 2, 30, "test_train_colocated_device_calls", 2),
-    # It keeps what it has ended; all tests take longer. With 13 processes nine tests were killed within 319 s, probably for
-    # want of the host's 128 GiB.
+    # It keeps what it has ended; all tests take longer, some 500 s each. A process takes up to 21 GiB of the host's memory.
     Check("racecheck_models", 1, 400, f"{CASES} --shards 100 --tool racecheck --out {{out}}/racecheck_models.txt "
           "{bin}/tests/test_graph_cuda", cores=7),
     sanitizer("racecheck", 400),
@@ -133,13 +132,17 @@ CHECKS = [
     tests("memory", 1, 20, "test_train_device", "DeviceMemory*", cores=0),
     tests("faults_without_memory", 1, 20, "test_cli_launch_faults_gpu", "*TooLargeBatch*", cores=0),
     # What measures.
-    weak_scaling(4, 180),
+    weak_scaling(4, 160),
     weak_scaling(2, 120),
-    figure(4, 2, 200, "--quick --gpus 1 2"),
-    figure(5, 2, 200, "--quick --gpus 1 2"),
+    Check("weak_scaling_torch_4", 4, 200, "benchmarks/weak_scaling_torch.py --case resnet18,32,128 --gpus 4 2 1 "
+          "--mode graph compile-graph --out {out}/weak_scaling_torch.json"),
+    *(figure(number, gpus, seconds, f"--quick --gpus {gpus}", f"_gpus_{gpus}") for number, gpus, seconds in (
+        (4, 4, 110), (5, 4, 100), (4, 2, 130), (5, 2, 100), (4, 1, 130), (5, 1, 90))),
     *(figure(1, 1, 400, f"--rounds 1 --seconds 1.5 --sizes {size}", f"_{size}") for size in (32, 224)),
-    Check("against_pytorch", 1, 420, "benchmarks/compare_gpu.py --program {bin}/training_step_gpu "
-          "--modes eager,graph,compile --limit {left} --out {out}/training_step.json"),
+    # With PyTorch's models compiled on that machine before; else a minute more for each case.
+    *(Check(f"against_pytorch_{name}", 1, 400, "benchmarks/compare_gpu.py --program {bin}/training_step_gpu "
+            f"--modes eager,graph,compile,compile-graph --only {only} --limit {{left}} --out {{out}}/training_step_{name}.json")
+      for name, only in (("resnets", "resnet"), ("others", "net_"))),
     Check("tune", 1, 400, "{bin}/tandem tune examples/synthetic/resnet8.toml --set model.name=resnet18 "
           "--set train.precision=bf16 --set train.global_batch=512 --sweep --json {out}/tune.json"),
     figure(8, 1, 240, "--rounds 1 --seconds 3"),
