@@ -354,10 +354,7 @@ Continuation continuation(const std::vector<std::string>& command, bool is_resta
 }
 
 int launch(const LaunchArguments& arguments) {
-  // A shell of one task that srun started, as `srun --pty bash`, may launch. Open MPI's mpirun
-  // starts no other.
-  const bool within_mpirun = variable("OMPI_COMM_WORLD_SIZE") != nullptr;
-  if (started_by_mpi(&variable) && (within_mpirun || read_launched_job(&variable).size > 1)) {
+  if (!may_launch(&variable)) {
     input_error("tandem launch starts mpirun itself; start it without mpirun");
   }
   require_launched_command(arguments.command);

@@ -5,6 +5,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <exception>
 #include <iostream>
 #include <memory>
@@ -15,6 +16,7 @@
 #include "cli/commands.h"
 #include "cli/failure.h"
 #include "cli/usage_error.h"
+#include "parallel/placement/launched_job.h"
 
 namespace tandem {
 namespace {
@@ -29,10 +31,14 @@ constexpr const char* footer =
     "data or the command line, or a loss that is not finite; 75 stopped by SIGINT, SIGTERM or "
     "SIGUSR1, a checkpoint was written, go on with --resume; 128 + N ended by signal N.";
 
-/// Commands that start ranks, or become one, and are none themselves: MPI is not to be touched.
+/// Commands that start ranks, or become one, and are none themselves: MPI is not to be touched. A
+/// tuner that is one of several refuses as one, so that it is told once.
 bool starts_ranks(int argc, char** argv) {
   constexpr std::array names{"launch", "launch-rank", "mps-guard"};
-  return argc > 1 && std::ranges::find(names, std::string_view(argv[1])) != names.end();
+  if (argc < 2) return false;
+  const std::string_view name = argv[1];
+  if (name == "tune") return may_launch([](const char* variable) { return std::getenv(variable); });
+  return std::ranges::find(names, name) != names.end();
 }
 
 /// Some parents close them, and the first files that are opened would be printed into.

@@ -32,6 +32,11 @@ TEST_F(ForeignLauncher, MayStartOneProcess) {
 }
 
 // As `srun --pty bash` leaves it, where Slurm's kind of MPI is PMI or PMIx.
+const std::vector<Environment> shells{
+    Environment{{"PMI_SIZE", "1"}, {"PMI_RANK", "0"}},
+    Environment{
+        {"PMIX_RANK", "0"}, {"PMIX_NAMESPACE", "slurm.pmix.7.0"}, {"SLURM_STEP_NUM_TASKS", "1"}}};
+
 TEST_F(ForeignLauncher, MayStartAShellThatLaunches) {
   const auto planned = [&](const Environment& environment) {
     return run(
@@ -39,15 +44,22 @@ TEST_F(ForeignLauncher, MayStartAShellThatLaunches) {
          .folder = root(),
          .environment = environment});
   };
-  for (const Environment& environment : {Environment{{"PMI_SIZE", "1"}, {"PMI_RANK", "0"}},
-                                         Environment{{"PMIX_RANK", "0"},
-                                                     {"PMIX_NAMESPACE", "slurm.pmix.7.0"},
-                                                     {"SLURM_STEP_NUM_TASKS", "1"}}}) {
+  for (const Environment& environment : shells) {
     const Outcome outcome = planned(environment);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
   }
   expect_one_message(planned({{"PMI_SIZE", "2"}, {"PMI_RANK", "0"}}),
                      {"tandem launch starts mpirun itself; start it without mpirun"});
+}
+
+TEST_F(ForeignLauncher, MayStartAShellThatTunes) {
+  for (const Environment& environment : shells) {
+    const Outcome outcome = run({.command = tandem({"tune", "missing.toml"}),
+                                 .folder = root(),
+                                 .environment = environment});
+    expect_one_message(outcome,
+                       {"missing.toml", "no such file"});  // further on than it was refused
+  }
 }
 
 }  // namespace

@@ -32,6 +32,11 @@ bool started_by_mpi(const ReadEnvironment& environment) {
   return false;
 }
 
+bool may_launch(const ReadEnvironment& environment) {
+  if (!started_by_mpi(environment)) return true;
+  return environment("OMPI_COMM_WORLD_SIZE") == nullptr && read_launched_job(environment).size <= 1;
+}
+
 LaunchedJob read_launched_job(const ReadEnvironment& environment) {
   const auto number = [&](const char* name) { return environment_number(environment, name); };
   struct Names {

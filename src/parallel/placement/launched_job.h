@@ -24,6 +24,11 @@ struct LaunchedJob {
   std::string variable{};  ///< that gave the size; empty where none does
 };
 
+/// Whether this process may start a job of its own: no launcher started it, or one that started it
+/// alone, as the shell of `srun --pty bash`. Open MPI's mpirun starts none within another, however
+/// few processes that has. Throws as started_by_mpi().
+bool may_launch(const ReadEnvironment& environment);
+
 /// The nearest launcher's word on how many processes it started together. Of a launcher that says
 /// nothing, a job of one process.
 LaunchedJob read_launched_job(const ReadEnvironment& environment);
