@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/file_work.h"
+#include "base/temporary_name.h"
 
 namespace tandem {
 namespace {
@@ -48,8 +49,7 @@ constexpr std::size_t part = std::size_t{8} << 20U;
 }  // namespace
 
 AtomicFile::AtomicFile(std::filesystem::path path)
-    : path_(target_of(std::move(path))), temporary_(path_) {
-  temporary_ += ".tmp." + std::to_string(::getpid());
+    : path_(target_of(std::move(path))), temporary_(temporary_name(path_)) {
   descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (descriptor_ < 0) {
     const std::error_code code(errno, std::generic_category());

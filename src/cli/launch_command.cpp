@@ -344,12 +344,13 @@ void ask_of_other_hosts(const LaunchArguments& arguments, LaunchPlan& plan) {
 
 /// resumed_command(), by a launcher that waits no longer for a disk than ranks for what they read
 /// first, or than a job that ends by it may be made to wait.
-Continuation continuation(const std::vector<std::string>& command, bool is_restart) {
+Continuation continuation(const std::vector<std::string>& command, const CheckpointFiles& before,
+                          bool is_restart) {
   constexpr double at_the_end = 4.0;
   const auto found = std::make_shared<Continuation>();
   const double most = rank_files_seconds();
   try_files(is_restart || most == 0.0 ? most : std::min(most, at_the_end),
-            [found, command] { *found = resumed_command(command); });
+            [found, command, before] { *found = resumed_command(command, before); });
   return *found;
 }
 
@@ -376,10 +377,17 @@ int launch(const LaunchArguments& arguments) {
     return 0;
   }
   // A restart would go on with what it finds there, also of hosts whose ranks look for themselves.
+  CheckpointFiles before;
   if (is_here || arguments.max_restarts > 0) {
-    await_rank_files([&] { require_fresh_folder(plan.rank.command); });
+    await_rank_files([&] {
+      require_fresh_folder(plan.rank.command);
+      before = checkpoints_before(plan.rank.command);
+    });
   }
-  return supervise(plan, {.max_restarts = arguments.max_restarts, .go_on = continuation});
+  const auto go_on = [&before](const std::vector<std::string>& command, bool is_restart) {
+    return continuation(command, before, is_restart);
+  };
+  return supervise(plan, {.max_restarts = arguments.max_restarts, .go_on = go_on});
 }
 
 /// What becomes of it the launcher is told: by what watches the rank, or, where that or what comes

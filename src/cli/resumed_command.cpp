@@ -1,6 +1,7 @@
 #include "cli/resumed_command.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -45,14 +46,39 @@ std::filesystem::path folder_of(const std::vector<std::string>& command) {
   return run_folder(command[1], out.empty() ? "" : out.back());
 }
 
+CheckpointStore store_of(const std::vector<std::string>& command) {
+  return CheckpointStore(folder_of(command) / "checkpoints");
+}
+
+/// What no other file has, nor this one once it was written again; zeros where it is gone.
+FileIdentity identity_of(const std::filesystem::path& path) {
+  struct stat found {};
+  if (::stat(path.c_str(), &found) != 0) return {};
+  const auto& [seconds, nanoseconds] = found.st_mtim;
+  return {found.st_dev, found.st_ino, static_cast<std::uint64_t>(seconds),
+          static_cast<std::uint64_t>(nanoseconds)};
+}
+
 }  // namespace
 
-Continuation resumed_command(const std::vector<std::string>& command) {
+CheckpointFiles checkpoints_before(const std::vector<std::string>& command) {
+  const std::string from = resumed_from(command).value_or("");
+  if (!trains(command) || from.empty()) return {};
+  CheckpointFiles files;
+  for (const StepCheckpoint& each : store_of(command).list()) files.insert(identity_of(each.path));
+  return files;
+}
+
+Continuation resumed_command(const std::vector<std::string>& command,
+                             const CheckpointFiles& before) {
   if (!trains(command)) return {command, "from the start"};
-  const CheckpointStore store(folder_of(command) / "checkpoints");
-  const std::optional<StepCheckpoint> newest = store.newest();
+  const std::optional<StepCheckpoint> newest = store_of(command).to_resume();
   // A run that was to go on from another run's checkpoint does that again.
   if (!newest) return {command, "from the start: there is no checkpoint yet"};
+  // And one that came to nothing before it had begun to go on from an earlier checkpoint.
+  if (before.contains(identity_of(newest->path))) {
+    return {command, "from " + resumed_from(command).value_or("the start"), true};
+  }
   std::vector<std::string> words = without_resume(command);
   words.emplace_back("--resume");
   return {words, fmt::format("from step {} ({})", newest->step, newest->path.string()), true};

@@ -76,7 +76,7 @@ void add_train_command(CLI::App& app, Command& chosen) {
       command
           ->add_option("--resume", arguments->resume,
                        "Go on from a checkpoint or a run's folder (default: the newest sound "
-                       "checkpoint of --out)")
+                       "checkpoint of --out, or the best)")
           ->type_name("[PATH]")
           ->expected(0, 1);
   command->callback([&chosen, arguments, resume] {

@@ -125,7 +125,8 @@ bool MpsFolder::is_deserted() const {
 
 std::vector<fs::path> MpsFolder::abandoned() const {
   std::vector<fs::path> found;
-  for (const fs::path& path : old_job_folders(path_.parent_path(), name_start())) {
+  for (const fs::path& path :
+       old_job_folders(path_.parent_path(), name_start(), SeenBy::several_hosts)) {
     if (path != path_ && MpsFolder(path).is_deserted()) found.push_back(path);
   }
   return found;

@@ -25,7 +25,7 @@
 #include "base/process_report.h"
 #include "base/process_table.h"
 #include "base/text.h"
-#include "launch/host_tag.h"
+#include "base/host_tag.h"
 #include "parallel/colocated/shared_segment.h"
 #include "parallel/gather_text.h"
 

@@ -49,7 +49,7 @@ int open_shared(const fs::path& path) {
 }
 
 void remove_abandoned() {
-  for (const fs::path& path : old_job_folders(base, name_start())) {
+  for (const fs::path& path : old_job_folders(base, name_start(), SeenBy::this_host)) {
     const int folder = open_folder(path);
     if (folder < 0) continue;
     if (::flock(folder, LOCK_EX | LOCK_NB) == 0) static_cast<void>(remove_folder(path));

@@ -1,3 +1,5 @@
+#include <memory>
+
 #include "device/cuda_check.h"
 #include "device/cuda_context.h"
 #include "device/memory_kernels.h"
@@ -51,7 +53,9 @@ void convert(CudaContext& context, const Tensor& from, const Tensor& to) {
 
 bool all_finite(CudaContext& context, const Tensor& tensor) {
   if (tensor.elements() == 0) return true;
-  auto* found = static_cast<int*>(context.allocate(sizeof(int)));
+  const auto give_back = [&context](void* memory) { context.deallocate(memory); };
+  const std::unique_ptr<void, decltype(give_back)> memory(context.allocate(sizeof(int)), give_back);
+  auto* const found = static_cast<int*>(memory.get());
   set_to_zero(context, found, sizeof(int));
   with_element_type(tensor.dtype(), [&](auto element) {
     using T = decltype(element);
@@ -62,7 +66,6 @@ bool all_finite(CudaContext& context, const Tensor& tensor) {
   });
   int result = 0;
   copy_to_host(context, found, sizeof(int), &result);
-  context.deallocate(found);
   return result == 0;
 }
 

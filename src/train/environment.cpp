@@ -1,13 +1,12 @@
 #include "train/environment.h"
 
-#include <sys/utsname.h>
-
 #include <chrono>
 #include <ctime>
 #include <fstream>
 #include <string_view>
 
 #include "base/error.h"
+#include "base/host_name.h"
 
 namespace tandem {
 namespace {
@@ -40,12 +39,6 @@ std::string utc_time() {
   char text[sizeof "2024-05-06T07:08:09Z" + 8];
   const std::size_t length = std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
   return {text, length};
-}
-
-std::string host_name() {
-  utsname names{};
-  TANDEM_CHECK(::uname(&names) == 0, "cannot tell this machine's name");
-  return names.nodename;
 }
 
 std::string tandem_version() { return TANDEM_VERSION; }

@@ -9,9 +9,6 @@ namespace tandem {
 /// "2024-05-06T07:08:09Z", now.
 std::string utc_time();
 
-/// This machine's name in its network.
-std::string host_name();
-
 /// "0.1.0".
 std::string tandem_version();
 

@@ -140,14 +140,14 @@ class Trainer::Run {
     restore();
     run_announced(communicator_, patience(), [&] {
       if (speaks()) require_something_to_do(place);
+      const bool supersedes = speaks() && checkpoints_.open(position_);
       record_.emplace(place.folder, config_, speaks(),
                       RecordStart{.step = position_.step,
                                   .goes_on = resumes_in_place(place),
-                                  .evaluates = evaluation_is_pending()},
+                                  .evaluates = evaluation_is_pending(),
+                                  .supersedes = supersedes},
                       [this] { return checkpoints_.way_on(); });
-      if (!speaks()) return;
-      if (config_.data.skip_bad_samples) bad_samples_.read();
-      checkpoints_.open(position_);
+      if (speaks() && config_.data.skip_bad_samples) bad_samples_.read();
     });
     share_position();
     // Its evaluation may be left to this run.

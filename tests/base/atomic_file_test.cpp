@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "base/temporary_name.h"
 #include "support/message.h"
 #include "support/no_file_more.h"
 #include "support/temporary_folder.h"
@@ -89,8 +90,7 @@ TEST(AtomicFile, CleansUpWhereItCannotFinish) {
 TEST(AtomicFile, NamesTheDeviceThatIsFull) {
   // /dev/full refuses every write; the temporary file is made to lead there.
   const TemporaryFolder folder;
-  std::filesystem::create_symlink("/dev/full",
-                                  folder / ("state.tmp." + std::to_string(::getpid())));
+  std::filesystem::create_symlink("/dev/full", temporary_name(folder / "state"));
   AtomicFile file(folder / "state");
   const std::string message = message_of<SystemError>([&] { file.write("text"); });
   EXPECT_EQ(message, "cannot write '" + (folder / "state").string() + "': No space left on device");

@@ -10,7 +10,7 @@
 #include <iterator>
 
 #include "base/error.h"
-#include "launch/host_tag.h"
+#include "base/host_tag.h"
 #include "launch/mps_folder.h"
 #include "parallel/placement/mps_control.h"
 #include "support/process.h"

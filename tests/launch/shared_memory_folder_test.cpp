@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/host_tag.h"
 #include "launch/holds_within.h"
 #include "launch/job_supervisor.h"
 #include "parallel/colocated/shared_segment.h"
@@ -156,6 +157,16 @@ TEST(SharedMemoryFolder, ThatADeadJobLeftIsRemovedByTheNextLauncher) {
     EXPECT_EQ(folders_of(young).size(), 1U);
   }
   for (const std::string& job : {living, young}) fs::remove_all(folders_of(job).front());
+}
+
+TEST(SharedMemoryFolder, ThatADeadContainerOfThisHostLeftIsRemovedToo) {
+  fs::path folder = abandoned_folder(new_job_name());
+  const fs::path of_container = folder.string().substr(0, folder.string().size() - 4) +
+                                (host_tag() == "0000" ? "0001" : "0000");
+  fs::rename(folder, of_container);
+  fs::last_write_time(of_container, fs::file_time_type::clock::now() - std::chrono::minutes(10));
+  const SharedMemoryFolder launcher(new_job_name());
+  EXPECT_FALSE(fs::exists(of_container));
 }
 
 }  // namespace

@@ -1,13 +1,15 @@
 #include "train/checkpoints/checkpoint_store.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <set>
 #include <vector>
 
 #include "base/error.h"
+#include "base/host_tag.h"
 #include "scratch.h"
 #include "support/message.h"
 #include "support/no_file_more.h"
@@ -116,13 +118,12 @@ TEST_F(CheckpointStoreTest, KeepLastRemovesOldStepsAndDeadWritersFiles) {
   store_.create_folder();
   for (const std::int64_t step : {5, 10, 20, 30}) save(step);
   store_.set_best(store_.path_for_step(5));
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(0);
-  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
-  const std::string dead = "step-00000040.safetensors.tmp." + std::to_string(child);
-  const std::string own = "step-00000041.safetensors.tmp." + std::to_string(::getpid());
-  const std::string alive = "step-00000042.safetensors.tmp." + std::to_string(::getppid());
-  for (const std::string& name : {dead, own, alive, std::string("notes.tmp.txt")}) {
+  const auto written_by = [](pid_t process) {
+    return fmt::format("step-00000040.safetensors.tmp.{}-{}-00000000", host_tag(), process);
+  };
+  const std::string own = written_by(::getpid());
+  const std::string alive = written_by(::getppid());
+  for (const std::string& name : {own, alive, std::string("notes.tmp.txt")}) {
     put(store_.folder() / name, "x");
   }
   store_.keep_last(2);

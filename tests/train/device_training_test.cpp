@@ -173,7 +173,7 @@ class DeviceResume : public ScratchTest {
     written.begin(first.replica(), position, false);
     written.wait({}, [] {});
 
-    const RunCheckpoints found({.folder = path(name), .resume = true, .resume_from = {}}, config);
+    RunCheckpoints found({.folder = path(name), .resume = true, .resume_from = {}}, config);
     SmallTraining second(config, gpu);
     EXPECT_EQ(found.start(second.replica(), second.position()).step, stop);
     second.replica().broadcast_from_root();

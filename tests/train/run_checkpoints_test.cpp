@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/temporary_name.h"
 #include "parallel/self_communicator.h"
 #include "support/message.h"
 #include "train/checkpoints/checkpoint_watch.h"
@@ -38,7 +39,7 @@ class RunCheckpointsTest : public ScratchTest {
 
   /// Has the disk keep the checkpoint of `step` until answer().
   void keep_silent(std::int64_t step) {
-    silent_ = store_.path_for_step(step).string() + ".tmp." + std::to_string(::getpid());
+    silent_ = temporary_name(store_.path_for_step(step));
     ASSERT_EQ(::mkfifo(silent_.c_str(), 0600), 0);
   }
   /// Takes what is written, which then cannot be made durable.
@@ -82,6 +83,33 @@ TEST_F(RunCheckpointsTest, AreWrittenOneAfterTheOther) {
   }
   EXPECT_EQ(store_.list().size(), 2U);
   EXPECT_EQ(store_.best_step(), 2);
+}
+
+// By a run that goes back behind it, and by one that goes on from behind it after all.
+TEST_F(RunCheckpointsTest, TheBestIsThatOfTheStepsThatTheRunGoesOnFrom) {
+  for (const std::int64_t step : {10, 20}) {
+    begin(step, true);
+    wait();
+  }
+  const auto opens = [&](const std::filesystem::path& from, TrainingPosition& position) {
+    RunCheckpoints resumed({.folder = path("run"), .resume = true, .resume_from = from}, config_);
+    resumed.start(trained_.replica, trained_position);
+    return resumed.open(position);
+  };
+  TrainingPosition position = trained_position;
+  position.step = position.best_step = 10;
+  EXPECT_TRUE(opens(store_.path_for_step(10), position));
+  EXPECT_EQ(store_.best_step(), 10);
+  position.step = position.best_step = 20;
+  EXPECT_FALSE(opens(store_.path_for_step(20).string() + ".superseded", position));
+  EXPECT_EQ(store_.best_step(), 20);
+  EXPECT_EQ(store_.newest()->step, 20);
+  EXPECT_EQ(position.best_step, 20);
+  // Of which nothing is left.
+  position.best_step = 15;
+  EXPECT_FALSE(opens(store_.path_for_step(20), position));
+  EXPECT_EQ(position.best_step, 0);
+  EXPECT_EQ(position.best_top1, -1.0);
 }
 
 TEST_F(RunCheckpointsTest, OfARunThatEndsByAnErrorIsFinished) {

@@ -33,6 +33,14 @@ void on_message(j_common_ptr info, int level) {
 
 void on_output(j_common_ptr) {}
 
+/// Of which libjpeg keeps up to 6 bytes a pixel. Where there is no memory for a larger image, it is
+/// the image's fault.
+constexpr std::uint64_t most_pixels_at_once = std::uint64_t{1} << 27U;
+
+std::uint64_t pixels_of(const JpegSession& session) {
+  return std::uint64_t{session.info.image_width} * session.info.image_height;
+}
+
 }  // namespace
 
 void refuse_jpeg(const std::string& name, std::string_view reason) {
@@ -40,7 +48,11 @@ void refuse_jpeg(const std::string& name, std::string_view reason) {
 }
 
 void refuse_jpeg(const std::string& name, const JpegSession& session) {
-  if (session.errors.msg_code == JERR_OUT_OF_MEMORY) throw std::bad_alloc();
+  if (session.errors.msg_code == JERR_OUT_OF_MEMORY) {
+    if (pixels_of(session) <= most_pixels_at_once) throw std::bad_alloc();
+    refuse_jpeg(name, fmt::format("it is {}x{} pixels large, for which there is no memory",
+                                  session.info.image_width, session.info.image_height));
+  }
   refuse_jpeg(name, session.reason.data());
 }
 
@@ -61,8 +73,7 @@ void read_jpeg_header(JpegSession& session, std::span<const std::uint8_t> bytes,
   if (!good) refuse_jpeg(name, session);
   // Each 8x8 block costs at least one bit in the usual codings; subsampling and slack included.
   constexpr std::uint64_t most_pixels_per_byte = 1024;
-  const std::uint64_t pixels = std::uint64_t{session.info.image_width} * session.info.image_height;
-  if (pixels / most_pixels_per_byte > bytes.size()) {
+  if (pixels_of(session) / most_pixels_per_byte > bytes.size()) {
     refuse_jpeg(name, fmt::format("its header announces {}x{} pixels, too many for {}",
                                   session.info.image_width, session.info.image_height,
                                   format_bytes(bytes.size())));

@@ -36,7 +36,17 @@ DeviceGroup::DeviceGroup(Communicator& host, CudaContext& context, const std::ve
       own_(context, group_bytes()) {
   TANDEM_CHECK(members() <= most_members && member_ < members(),
                "{} ranks share a GPU, and this is the {}th of them", members(), member_);
-  wait_for_device(host, context, "the start of the ranks of a GPU");  // zeroed before others see it
+  try {
+    map_members(order);
+  } catch (...) {
+    own_.leave();  // which others may have mapped
+    throw;
+  }
+}
+
+void DeviceGroup::map_members(DeviceOrder order) {
+  wait_for_device(host_, context_,
+                  "the start of the ranks of a GPU");  // zeroed before others see it
   const std::vector<IpcAddress> addresses = exchange(ipc_address(own_.data()));
   for (int m = 0; m < members(); ++m) {
     if (m == member_) {
@@ -49,7 +59,7 @@ DeviceGroup::DeviceGroup(Communicator& host, CudaContext& context, const std::ve
   for (int channel = 0; channel < slot_channels; ++channel) {
     for (int m = 0; m < members(); ++m) slots_[channel].of[m] = slot(m, channel);
   }
-  barrier_ = std::make_unique<DeviceBarrier>(context, order, memory_, member_);
+  barrier_ = std::make_unique<DeviceBarrier>(context_, order, memory_, member_);
 }
 
 std::vector<int> DeviceGroup::late_ranks() const {
@@ -73,19 +83,27 @@ void* DeviceGroup::slot(int member, int channel) const {
 
 CommonMemory DeviceGroup::make_common(std::size_t bytes) {
   CommonMemory common;
+  if (leads()) common.own = std::make_unique<OwnMemory>(context_, bytes);
+  try {
+    share(common);
+  } catch (...) {
+    if (common.own) common.own->leave();  // which others may have mapped
+    throw;
+  }
+  return common;
+}
+
+void DeviceGroup::share(CommonMemory& common) {
   IpcAddress address{};
   if (leads()) {
-    common.own = std::make_unique<OwnMemory>(context_, bytes);
     wait_for_device(host_, context_, "memory that ranks share");  // zeroed before others see it
     common.data = common.own->data();
     address = ipc_address(common.data);
   }
   const std::vector<IpcAddress> addresses = exchange(address);
-  if (!leads()) {
-    common.mapped = std::make_unique<PeerMemory>(addresses.front());
-    common.data = common.mapped->data();
-  }
-  return common;
+  if (leads()) return;
+  common.mapped = std::make_unique<PeerMemory>(addresses.front());
+  common.data = common.mapped->data();
 }
 
 std::byte* DeviceGroup::allocate_common(std::size_t bytes) {
@@ -101,17 +119,27 @@ const AttachedArena& DeviceGroup::attach(float* arena, std::int64_t elements) {
   // What no operation sums is 0 there for whoever reads it.
   attached.common = make_common(static_cast<std::size_t>(elements) * sizeof(float));
   attached.sums = reinterpret_cast<float*>(attached.common.data);
-  const std::vector<AttachOffer> offers = exchange(AttachOffer{ipc_address(arena), elements});
-  for (int m = 0; m < members(); ++m) {
-    const AttachOffer& theirs = offers[static_cast<std::size_t>(m)];
-    TANDEM_CHECK(theirs.elements == elements,
-                 "attach: this rank's arena has {} elements, that of rank {} {}", elements,
-                 ranks_[static_cast<std::size_t>(m)], theirs.elements);
-    attached.arenas.of[m] =
-        m == member_ ? arena
-                     : reinterpret_cast<float*>(attached.mapped.emplace_back(theirs.arena).data());
+  try {
+    map_arenas(attached);
+  } catch (...) {
+    if (attached.common.own) attached.common.own->leave();
+    throw;
   }
   return arenas_.emplace_back(std::move(attached));
+}
+
+void DeviceGroup::map_arenas(AttachedArena& attached) {
+  const std::vector<AttachOffer> offers =
+      exchange(AttachOffer{ipc_address(attached.arena), attached.elements});
+  for (int m = 0; m < members(); ++m) {
+    const AttachOffer& theirs = offers[static_cast<std::size_t>(m)];
+    TANDEM_CHECK(theirs.elements == attached.elements,
+                 "attach: this rank's arena has {} elements, that of rank {} {}", attached.elements,
+                 ranks_[static_cast<std::size_t>(m)], theirs.elements);
+    attached.arenas.of[m] =
+        m == member_ ? attached.arena
+                     : reinterpret_cast<float*>(attached.mapped.emplace_back(theirs.arena).data());
+  }
 }
 
 const AttachedArena& DeviceGroup::attached(const Tensor& slice) const {

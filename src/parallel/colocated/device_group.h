@@ -75,7 +75,10 @@ class DeviceGroup {
  private:
   template <typename T>
   std::vector<T> exchange(const T& mine);
+  void map_members(DeviceOrder order);
   CommonMemory make_common(std::size_t bytes);
+  void share(CommonMemory& common);
+  void map_arenas(AttachedArena& attached);
 
   Communicator& host_;
   CudaContext& context_;

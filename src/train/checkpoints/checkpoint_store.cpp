@@ -1,11 +1,8 @@
 #include "train/checkpoints/checkpoint_store.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <csignal>
 #include <string>
 #include <system_error>
 
@@ -13,6 +10,7 @@
 #include "base/error.h"
 #include "base/file_work.h"
 #include "base/log.h"
+#include "base/temporary_name.h"
 #include "base/text.h"
 #include "train/checkpoints/mapped_file.h"
 #include "train/checkpoints/safetensors.h"
@@ -59,18 +57,6 @@ std::optional<std::int64_t> recorded_step(const fs::path& checkpoint) {
   }
 }
 
-/// Whether `name` is AtomicFile's temporary name ("….tmp.PID") of a process that is gone. This
-/// process's own counts as gone: none is being written now, and a container gives the same id
-/// to every run.
-bool left_by_dead_writer(const std::string& name) {
-  constexpr std::string_view mark = ".tmp.";
-  const std::size_t at = name.rfind(mark);
-  if (at == std::string::npos) return false;
-  const auto id = parse_number<pid_t>(std::string_view(name).substr(at + mark.size()));
-  if (!id || *id <= 0) return false;
-  return *id == ::getpid() || (::kill(*id, 0) != 0 && errno == ESRCH);
-}
-
 std::vector<fs::path> files_of(const fs::path& folder) {
   file_in_hand(folder);
   std::vector<fs::path> files;
@@ -99,6 +85,9 @@ void remove_file(const fs::path& path) {
 /// Behind the name of a step checkpoint that a run which goes on from an earlier one has left
 /// behind.
 constexpr std::string_view superseded = ".superseded";
+
+/// The name of a best checkpoint that such a run has left behind.
+std::string best_of(std::int64_t step) { return "best-of-" + name_for_step(step); }
 
 void copy_atomically(const fs::path& from, const fs::path& to) {
   const MappedFile source(from);
@@ -153,6 +142,23 @@ std::optional<StepCheckpoint> CheckpointStore::newest() const {
       is_sound(best_path()) ? fmt::format("go on with --resume {}, ", best_path().string()) : "");
 }
 
+std::optional<StepCheckpoint> CheckpointStore::to_resume() const {
+  if (auto found = newest()) return found;
+  const auto best = best_step();
+  return best ? std::optional<StepCheckpoint>({*best, best_path()}) : std::nullopt;
+}
+
+std::optional<fs::path> CheckpointStore::find(std::int64_t step) const {
+  const std::string name = name_for_step(step);
+  for (const std::string& each : {name, best_of(step), name + std::string(superseded)}) {
+    std::error_code code;
+    if (fs::exists(folder_ / each, code) && recorded_step(folder_ / each) == step) {
+      return folder_ / each;
+    }
+  }
+  return std::nullopt;
+}
+
 void CheckpointStore::keep_last(int count) const {
   TANDEM_CHECK(count >= 1, "at least one checkpoint is kept, not {}", count);
   const std::vector<StepCheckpoint> found = list();
@@ -160,7 +166,7 @@ void CheckpointStore::keep_last(int count) const {
   for (std::size_t i = 0; i + kept < found.size(); ++i) remove_file(found[i].path);
   for (const fs::path& path : files_of(folder_)) {
     const std::string name = path.filename().string();
-    if (left_by_dead_writer(name) || name.ends_with(superseded)) remove_file(path);
+    if (left_by_dead_writer(path) || name.ends_with(superseded)) remove_file(path);
   }
 }
 
@@ -174,7 +180,9 @@ bool CheckpointStore::holds_any() const {
   return !list().empty() || fs::exists(best_path(), code);
 }
 
-void CheckpointStore::drop_after(std::int64_t step) const {
+bool CheckpointStore::drop_after(std::int64_t step) const {
+  const bool any = std::ranges::any_of(
+      list(), [step](const StepCheckpoint& found) { return found.step > step; });
   for (const StepCheckpoint& found : list()) {
     if (found.step <= step) continue;
     const fs::path aside = found.path.string() + std::string(superseded);
@@ -185,16 +193,17 @@ void CheckpointStore::drop_after(std::int64_t step) const {
     check(code, "rename", found.path);
   }
   std::error_code code;
-  if (!fs::exists(best_path(), code)) return;
+  if (!fs::exists(best_path(), code)) return any;
   fs::path aside = folder_ / "best-damaged.safetensors";
   if (const std::optional<std::int64_t> best = recorded_step(best_path())) {
-    if (*best <= step) return;
-    aside = folder_ / fmt::format("best-of-{}", name_for_step(*best));
+    if (*best <= step) return any;
+    aside = folder_ / best_of(*best);
   }
   log_warning("{} is not of the steps up to {}, from which the run goes on: it stays as {}",
               best_path().string(), step, aside.string());
   fs::rename(best_path(), aside, code);
   check(code, "rename", best_path());
+  return any;
 }
 
 void CheckpointStore::set_best(const fs::path& checkpoint) const { put(checkpoint, best_path()); }
@@ -205,7 +214,7 @@ void CheckpointStore::set_step(const fs::path& checkpoint, std::int64_t step) co
 
 void CheckpointStore::put(const fs::path& checkpoint, const fs::path& place) const {
   // Under a temporary name that keep_last() clears away after a crash.
-  const fs::path temporary = place.string() + ".tmp." + std::to_string(::getpid());
+  const fs::path temporary = temporary_name(place);
   remove_file(temporary);
   std::error_code code;
   fs::create_hard_link(checkpoint, temporary, code);

@@ -45,6 +45,12 @@ class CheckpointStore {
   /// one where that is sound.
   std::optional<StepCheckpoint> newest() const;
 
+  /// What a run that goes on in this folder takes up: newest(), or the best one where there is no
+  /// other. nullopt where there is neither; throws as newest().
+  std::optional<StepCheckpoint> to_resume() const;
+  /// A sound checkpoint of that step, also one that was set aside; nullopt where there is none.
+  std::optional<std::filesystem::path> find(std::int64_t step) const;
+
   /// Removes all but the `count` (at least 1) highest steps, those that drop_after() set aside, and
   /// temporary files that dead writers left. Not to be called while this process writes a
   /// checkpoint.
@@ -53,8 +59,9 @@ class CheckpointStore {
   /// Sets the checkpoints of higher steps than `step` aside, as
   /// step-NNNNNNNN.safetensors.superseded, until keep_last(): a run that goes on from there leaves
   /// them behind, and they would be taken for its newest. A best one of a higher step is set aside
-  /// as best-of-step-NNNNNNNN.safetensors, a damaged one as best-damaged.safetensors.
-  void drop_after(std::int64_t step) const;
+  /// as best-of-step-NNNNNNNN.safetensors, a damaged one as best-damaged.safetensors. Returns
+  /// whether there were any but best ones.
+  bool drop_after(std::int64_t step) const;
 
   /// Makes best.safetensors the file `checkpoint` (of this folder's file system or another): a hard
   /// link where the file system has them, else a copy, renamed into place. It outlives the

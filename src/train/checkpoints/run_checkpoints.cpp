@@ -86,16 +86,17 @@ fs::path RunCheckpoints::to_resume() const {
   // Of a run's folder, or that of its checkpoints itself.
   const bool is_store = from.filename() == "checkpoints" && !fs::exists(from / "checkpoints", code);
   const fs::path folder = is_store ? from : from / "checkpoints";
-  const CheckpointStore store(folder);
-  if (const auto newest = store.newest()) return newest->path;
-  if (store.best_step()) return store.best_path();
+  if (const auto found = CheckpointStore(folder).to_resume()) return found->path;
   input_error("--resume{}: no checkpoint in {}; {}", named ? " " + from.string() : "",
               folder.string(), resume_advice);
 }
 
-TrainingPosition RunCheckpoints::start(Replica& replica, const TrainingPosition& fresh) const {
+TrainingPosition RunCheckpoints::start(Replica& replica, const TrainingPosition& fresh) {
   if (place_.resume) {
     const fs::path path = to_resume();
+    std::error_code code;
+    taken_up_ = fs::canonical(path, code);
+    if (code) taken_up_ = path;
     TrainingPosition position =
         load_checkpoint(path, replica.store(), replica.optimizer(), fresh, replica.average());
     log_info("resuming at step {} from {}", position.step, path.string());
@@ -133,46 +134,39 @@ std::int64_t RunCheckpoints::load_init(Replica& replica) const {
   return batches;
 }
 
-void RunCheckpoints::open(TrainingPosition& position) const {
+bool RunCheckpoints::open(TrainingPosition& position) const {
   store_.create_folder();
   keep_start(position);
-  store_.drop_after(position.step);
+  const bool later = store_.drop_after(position.step);
   restore_best(position);
-  std::error_code code;
-  if (fs::exists(store_.best_path(), code)) return;
-  position.best_top1 = -1.0;
-  position.best_step = 0;
+  return later;
 }
 
 /// Of the best checkpoint, or one beside the run's own: until it writes another, a run that fails
 /// has this one to go on from.
 void RunCheckpoints::keep_start(const TrainingPosition& position) const {
-  if (!resumes_in_place(place_) || position.step == 0) return;
+  if (taken_up_.empty() || !resumes_in_place(place_)) return;
   const fs::path own = store_.path_for_step(position.step);
   std::error_code code;
   const bool is_named = fs::is_regular_file(place_.resume_from, code);
   // One that is named may be there because the step's own is damaged.
-  if (fs::exists(own, code) && (!is_named || fs::equivalent(own, place_.resume_from, code))) return;
-  store_.set_step(file_to_resume(), position.step);
+  if (fs::exists(own, code) && (!is_named || fs::equivalent(own, taken_up_, code))) return;
+  store_.set_step(taken_up_, position.step);
 }
 
-/// Of a link the file, which the run may remove.
-fs::path RunCheckpoints::file_to_resume() const {
-  const fs::path path = to_resume();
-  std::error_code code;
-  fs::path file = fs::canonical(path, code);
-  return code ? path : file;
-}
-
-/// A run writes the checkpoint of its best evaluation before it makes it the best one.
-void RunCheckpoints::restore_best(const TrainingPosition& position) const {
-  if (!resumes_in_place(place_) || position.step == 0 || position.best_step != position.step) {
+void RunCheckpoints::restore_best(TrainingPosition& position) const {
+  const std::optional<std::int64_t> best = store_.best_step();
+  const bool is_told = position.best_step > 0;  // by checkpoints of builds that did not
+  if (best && (!is_told || *best == position.best_step)) return;
+  const auto found = is_told ? store_.find(position.best_step) : std::nullopt;
+  if (!found) {
+    position.best_top1 = -1.0;
+    position.best_step = 0;
     return;
   }
-  if (store_.best_step() == position.step) return;
-  log_info("{} is the best so far, and becomes {}", to_resume().string(),
+  log_info("{} is the best so far, and becomes {}", found->string(),
            store_.best_path().filename().string());
-  store_.set_best(file_to_resume());
+  store_.set_best(*found);
 }
 
 void RunCheckpoints::begin(Replica& replica, TrainingPosition position, bool best) {
@@ -218,8 +212,10 @@ std::string RunCheckpoints::way_on() const {
 std::string RunCheckpoints::newest_hint() const {
   if (writing_) writing_->wait_for(hint_patience);
   const std::vector<StepCheckpoint> saved = store_.list();
-  return saved.empty() ? ""
-                       : fmt::format("; the last checkpoint is {}", saved.back().path.string());
+  std::error_code code;
+  if (saved.empty() && !fs::exists(store_.best_path(), code)) return "";
+  const fs::path last = saved.empty() ? store_.best_path() : saved.back().path;
+  return fmt::format("; the last checkpoint is {}", last.string());
 }
 
 }  // namespace tandem

@@ -17,7 +17,8 @@ namespace tandem {
 struct RunPlace {
   std::filesystem::path folder;
   bool resume = false;
-  /// A checkpoint or another run's folder to resume from; empty: the newest checkpoint of `folder`.
+  /// A checkpoint or another run's folder to resume from; empty: `folder`, of which the newest
+  /// checkpoint is taken, or the best one where there is no other.
   std::filesystem::path resume_from;
 };
 
@@ -45,12 +46,13 @@ class RunCheckpoints {
 
   /// Fills the replica with what the run starts from, and returns `fresh` moved to there. Throws
   /// InputError where there is nothing to resume, or where a file is of another model or run.
-  TrainingPosition start(Replica& replica, const TrainingPosition& fresh) const;
-  /// Makes the folder and sets the checkpoints of later steps than `position` aside. Where the run
-  /// goes on in place it keeps the checkpoint that it goes on from as that of its step. Where that
-  /// is its best checkpoint so far, which it may have been ended before naming so, that becomes the
-  /// best one; else `position` forgets its best evaluation where the best checkpoint is gone.
-  void open(TrainingPosition& position) const;
+  TrainingPosition start(Replica& replica, const TrainingPosition& fresh);
+  /// Makes the folder and sets the checkpoints of later steps than `position` aside; returns
+  /// whether there were any. Where the run goes on in place it keeps the checkpoint that it goes on
+  /// from as that of its step. The best checkpoint is that of position.best_step from then on,
+  /// which a run may have been ended before naming so, or which may have been set aside; `position`
+  /// forgets its best evaluation where there is none of that step any more.
+  bool open(TrainingPosition& position) const;
 
   /// Copies what a checkpoint holds, and has another thread write it. To be called with finite
   /// weights alone, once the one before has been waited for.
@@ -70,15 +72,16 @@ class RunCheckpoints {
 
  private:
   std::filesystem::path to_resume() const;
-  std::filesystem::path file_to_resume() const;
   void keep_start(const TrainingPosition& position) const;
-  void restore_best(const TrainingPosition& position) const;
+  void restore_best(TrainingPosition& position) const;
   std::int64_t load_init(Replica& replica) const;
   std::int64_t read_init(Replica& replica) const;
 
   RunPlace place_;
   const RunConfig& config_;
   CheckpointStore store_;
+  /// What start() took up, of a link the file, which the run may remove; empty where nothing.
+  std::filesystem::path taken_up_;
   std::optional<FileTask> writing_;
 };
 

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/folder_entries.h"
+#include "base/host_name.h"
 #include "train/environment.h"
 
 namespace tandem {

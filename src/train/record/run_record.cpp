@@ -8,6 +8,7 @@
 #include <fstream>
 #include <sstream>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -101,6 +102,18 @@ void tell_changes(const std::filesystem::path& folder, const std::string& now,
            join(changes, "; "), more > 0 ? fmt::format("; and {} more", more) : "", kept.string());
 }
 
+/// As they are before a run goes on from an earlier step than they tell of.
+void keep_superseded(const std::filesystem::path& records) {
+  const std::filesystem::path aside = records.string() + ".superseded";
+  std::error_code code;
+  if (!std::filesystem::exists(records, code)) return;
+  std::filesystem::copy_file(records, aside, std::filesystem::copy_options::overwrite_existing,
+                             code);
+  if (code)
+    file_error(fmt::format("cannot copy '{}' to '{}'", records.string(), aside.string()), code);
+  log_info("the records of later steps stay in {}", aside.string());
+}
+
 }  // namespace
 
 RunRecord::RunRecord(const std::filesystem::path& folder, const RunConfig& config, bool speaker,
@@ -110,6 +123,7 @@ RunRecord::RunRecord(const std::filesystem::path& folder, const RunConfig& confi
   open_log_file(folder / "train.log");
   if (start.goes_on) tell_changes(folder, config.text, start.step);
   write_text(folder / "config.toml", config.text);
+  if (start.supersedes) keep_superseded(folder / "metrics.jsonl");
   metrics_.emplace(folder / "metrics.jsonl");
   metrics_->resume_at(start.step, start.evaluates);
   if (config.tensorboard) events_.emplace(folder, start.step);

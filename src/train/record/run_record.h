@@ -45,6 +45,8 @@ struct RecordStart {
   std::int64_t step = 0;   ///< that the run goes on from, 0 for a new one
   bool goes_on = false;    ///< the folder is the run's own
   bool evaluates = false;  ///< it begins by the evaluation of that step
+  /// It leaves checkpoints of later steps behind, whose records stay in metrics.jsonl.superseded.
+  bool supersedes = false;
 };
 
 /// What rank 0 writes into a run's folder and on the terminal: config.toml (the resolved config),

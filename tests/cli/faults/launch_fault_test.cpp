@@ -360,6 +360,35 @@ TEST_F(StuckMpirun, RestartsNothingThatIsRefusedBeforeThereAreRanks) {
                  "--reuse-mps: no MPS daemon answers in ");
 }
 
+// As that it is given up for, by which the later ones are not set aside yet.
+TEST_F(LaunchFault, ThatCameToNothingGoesOnFromTheNamedCheckpointAgain) {
+  const Words every_step = set({"checkpoint.every_steps=1", "checkpoint.keep=100"});
+  Words three = every_step;
+  three.insert(three.end(), {"--set", "train.max_steps=3"});
+  ASSERT_EQ(run(launch({"--gpus", "none"}, three)).code, 0);
+  Words first = set({"train.max_steps=2"}, every_step);
+  first.insert(first.end(), {"--resume", "out/checkpoints/step-00000001.safetensors"});
+  const Outcome outcome = run(with_script(
+      launch({"--gpus", "none", "--max-restarts", "1"}, first), "mpirun",
+      fmt::format(
+          "#!/bin/sh\n[ -e {0} ] && PATH=${{PATH#*:}} && exec mpirun \"$@\"\ntouch {0}\nexit 3\n",
+          path("failed").string())));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("restart 1 of 1, from out/checkpoints/step-00000001.safetensors"),
+            std::string::npos)
+      << outcome.err;
+  EXPECT_NE(outcome.err.find("resuming at step 1 from "), std::string::npos) << outcome.err;
+  // Where there is the best one alone the launcher knows what ranks will do.
+  for (const int step : checkpoint_steps(path("out"))) fs::remove(checkpoint(path("out"), step));
+  ASSERT_TRUE(fs::exists(path("out/checkpoints/best.safetensors")));
+  Words resumed = set({"train.max_steps=4"}, every_step);
+  resumed.emplace_back("--resume");
+  fs::remove(path("failed"));
+  const Outcome best = run(with_script(launch({"--gpus", "none", "--max-restarts", "1"}, resumed),
+                                       "mpirun", "#!/bin/sh\nexit 3\n"));
+  EXPECT_NE(best.err.find("(out/checkpoints/best.safetensors)"), std::string::npos) << best.err;
+}
+
 TEST_F(LaunchFault, RestartWaitsAndIsBrokenOffByAStopSignal) {
   Program job(
       with_script(launch(shared_gpu({"--max-restarts", "1000"})), "mpirun", "#!/bin/sh\nexit 3\n"));

@@ -1,4 +1,4 @@
-#include "launch/host_tag.h"
+#include "base/host_tag.h"
 
 #include <fmt/format.h>
 
