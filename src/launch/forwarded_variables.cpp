@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "base/process_report.h"
-#include "parallel/colocated/shared_segment.h"
+#include "base/shared_memory.h"
 
 namespace tandem {
 
@@ -16,7 +16,7 @@ std::vector<std::string> forwarded_variables(std::span<const std::string> enviro
   for (const std::string& text : environment) {
     const std::string_view name = std::string_view(text).substr(0, text.find('='));
     // Of this host's processes, each.
-    if (name == segment_folder_variable || name == process_report_variable) continue;
+    if (name == shared_memory_folder_variable || name == process_report_variable) continue;
     const bool of_mps = reuses_mps && name == "CUDA_MPS_PIPE_DIRECTORY";
     if (name.starts_with("TANDEM_") || name.starts_with("NCCL_") || name == "CUDA_DEVICE_ORDER" ||
         of_mps) {

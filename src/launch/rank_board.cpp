@@ -20,13 +20,13 @@
 
 #include "base/error.h"
 #include "base/folder_entries.h"
+#include "base/host_tag.h"
 #include "base/log.h"
 #include "base/process_place.h"
 #include "base/process_report.h"
 #include "base/process_table.h"
+#include "base/shared_memory.h"
 #include "base/text.h"
-#include "base/host_tag.h"
-#include "parallel/colocated/shared_segment.h"
 #include "parallel/gather_text.h"
 
 namespace tandem {

@@ -14,11 +14,11 @@
 
 #include "base/log.h"
 #include "base/remove_folder.h"
+#include "base/shared_memory.h"
 #include "launch/detach.h"
 #include "launch/holds_within.h"
 #include "launch/old_job_folders.h"
 #include "launch/own_folder.h"
-#include "parallel/colocated/shared_segment.h"
 
 namespace tandem {
 namespace {
@@ -97,7 +97,7 @@ SharedMemoryFolder::~SharedMemoryFolder() {
 EnvironmentChanges shared_memory_variables(const std::string& job,
                                            const ReadEnvironment& environment) {
   const std::string path = path_of(job).string();
-  EnvironmentChanges changes{{segment_folder_variable, path}};
+  EnvironmentChanges changes{{shared_memory_folder_variable, path}};
   if (environment(open_mpi_variable) == nullptr) changes.emplace_back(open_mpi_variable, path);
   return changes;
 }

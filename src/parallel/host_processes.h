@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "parallel/colocated/shared_segment.h"
 #include "parallel/communicator.h"
+#include "parallel/mapped/shared_segment.h"
 #include "parallel/placement/rank_topology.h"
 
 namespace tandem {

@@ -13,9 +13,10 @@
 #include <vector>
 
 #include "base/host_tag.h"
+#include "base/shared_memory.h"
 #include "launch/holds_within.h"
 #include "launch/job_supervisor.h"
-#include "parallel/colocated/shared_segment.h"
+#include "parallel/mapped/shared_segment.h"
 
 namespace tandem {
 namespace {
@@ -52,7 +53,7 @@ TEST(SharedMemoryFolder, GoesWithTheLauncherAndAllThatIsInIt) {
     {
       const SharedMemoryFolderHold rank(job);
       EXPECT_EQ(rank.variables(nothing),
-                (EnvironmentChanges{{segment_folder_variable, folder.string()},
+                (EnvironmentChanges{{shared_memory_folder_variable, folder.string()},
                                     {variable, folder.string()}}));
       EXPECT_EQ(rank.variables(nothing), shared_memory_variables(job, nothing));
     }
@@ -70,7 +71,7 @@ TEST(SharedMemoryFolder, OfTheMpiLibraryIsLeftToTheUsersEnvironment) {
   const EnvironmentChanges changes = rank.variables(
       [](const char* name) { return name == std::string(variable) ? "/tmp" : nullptr; });
   ASSERT_EQ(changes.size(), 1U);
-  EXPECT_EQ(changes[0].first, segment_folder_variable);
+  EXPECT_EQ(changes[0].first, shared_memory_folder_variable);
 }
 
 TEST(SharedMemoryFolder, IsNoneOnOtherHosts) {

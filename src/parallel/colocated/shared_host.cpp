@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/idle_wait.h"
+#include "base/shared_memory.h"
 
 namespace tandem {
 namespace {

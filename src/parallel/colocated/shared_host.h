@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "parallel/colocated/shared_segment.h"
 #include "parallel/communicator.h"
+#include "parallel/mapped/shared_segment.h"
 #include "parallel/placement/rank_topology.h"
 #include "parallel/shared_device.h"
 

@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "parallel/bf16_sum.h"
 #include "parallel/colocated/shared_host.h"
-#include "parallel/colocated/shared_segment.h"
+#include "parallel/mapped/shared_segment.h"
 #include "parallel/colocated/shared_sum.h"
 
 namespace tandem {

@@ -9,9 +9,10 @@
 #include <thread>
 
 #include "base/philox.h"
+#include "base/shared_memory.h"
 #include "parallel/colocated/host_reduction.h"
 #include "parallel/colocated/shared_memory_communicator.h"
-#include "parallel/colocated/shared_segment.h"
+#include "parallel/mapped/shared_segment.h"
 #include "parallel/mpi/mpi_communicator.h"
 #include "parallel/mpi_test.h"
 #include "support/scoped_variable.h"
@@ -283,7 +284,7 @@ TEST(Colocated, SegmentsAreMadeInTheFolderThatIsAskedFor) {
   std::string name = "/dev/shm/tandem-test-XXXXXX";
   ASSERT_NE(::mkdtemp(name.data()), nullptr);
   {
-    const ScopedVariable folder(segment_folder_variable, name.c_str());
+    const ScopedVariable folder(shared_memory_folder_variable, name.c_str());
     const SharedSegment segment(world(), topology_of_tests(world()),
                                 {.fixed = 64, .each = 64, .most = 1, .least = 1});
     const std::vector<std::vector<int>> hosts = devices_of_ranks();
@@ -295,7 +296,7 @@ TEST(Colocated, SegmentsAreMadeInTheFolderThatIsAskedFor) {
   }
   std::filesystem::remove(name);
   // One that is not there is none.
-  const ScopedVariable gone(segment_folder_variable, name.c_str());
+  const ScopedVariable gone(shared_memory_folder_variable, name.c_str());
   const SharedSegment segment(world(), topology_of_tests(world()),
                               {.fixed = 64, .each = 64, .most = 1, .least = 1});
   EXPECT_GT(segment.count(), 0);

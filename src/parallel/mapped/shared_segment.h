@@ -8,16 +8,6 @@
 
 namespace tandem {
 
-/// Takes the memory of a shared file now: what is taken when it is first written ends the process
-/// where there is no more (SIGBUS). Returns 0 or an errno.
-int reserve_memory(int descriptor, std::size_t bytes);
-
-/// Whether /dev/shm has room for so many bytes, an eighth of it left: MPI and other programs, too,
-/// keep files there, and are ended (SIGBUS) where one that they made cannot grow.
-bool fits_beside_others(std::size_t bytes);
-/// The same of `total` bytes, 0: without a limit, of which so many are free.
-bool fits_beside_others(std::size_t bytes, std::uint64_t total, std::uint64_t free);
-
 /// How large a segment is: `fixed` bytes and, as far as there is room, up to `most` times `each`.
 struct SegmentSize {
   std::size_t fixed;
@@ -25,11 +15,6 @@ struct SegmentSize {
   std::int64_t most;
   std::int64_t least;
 };
-
-/// Of the environment: a folder on /dev/shm to make segments' files in, where it can be written to,
-/// instead of /dev/shm itself. Who sets it removes the folder, and so also a file whose rank was
-/// killed while it still had a name.
-inline constexpr const char* segment_folder_variable = "TANDEM_SHARED_MEMORY_FOLDER";
 
 /// Zeroed POSIX shared memory that the ranks of one host have in common: a file on /dev/shm, as
 /// shm_open() makes them. Its name is random, and gone as soon as all of them have mapped it, so

@@ -1,9 +1,8 @@
-#include "parallel/colocated/shared_segment.h"
+#include "parallel/mapped/shared_segment.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/shared_memory.h"
 #include "base/text.h"
 #include "parallel/gather_text.h"
 
@@ -60,7 +60,7 @@ class SegmentName {
 };
 
 std::string random_name() {
-  const char* folder = std::getenv(segment_folder_variable);
+  const char* folder = std::getenv(shared_memory_folder_variable);
   if (folder == nullptr || access(folder, W_OK | X_OK) != 0) folder = "/dev/shm";
   std::random_device random;
   return fmt::format("{}/tandem-{}-{:08x}{:08x}", folder, getpid(), random(), random());
@@ -105,25 +105,6 @@ SegmentName create_segment(const SegmentSize& size, const std::string& host, int
 }
 
 }  // namespace
-
-bool fits_beside_others(std::size_t bytes) {
-  struct statvfs status {};
-  if (statvfs("/dev/shm", &status) != 0) return false;
-  return fits_beside_others(bytes, status.f_blocks * status.f_frsize,
-                            status.f_bavail * status.f_frsize);
-}
-
-bool fits_beside_others(std::size_t bytes, std::uint64_t total, std::uint64_t free) {
-  const std::uint64_t spare = total / 8;
-  return total == 0 || (free > spare && free - spare > bytes);
-}
-
-int reserve_memory(int descriptor, std::size_t bytes) {
-  for (;;) {
-    const int error = posix_fallocate(descriptor, 0, static_cast<off_t>(bytes));
-    if (error != EINTR) return error;
-  }
-}
 
 SharedSegment::SharedSegment(Communicator& world, const RankTopology& topology,
                              const SegmentSize& size) {
