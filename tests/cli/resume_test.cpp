@@ -354,7 +354,8 @@ TEST_F(ResumeFromOlder, FromTheBestThatFailsAtOnceCanGoOn) {
   EXPECT_TRUE(read_file(checkpoint(path("out"), 8)) == of_8);
   EXPECT_TRUE(
       std::filesystem::exists(path("out/checkpoints/step-00000016.safetensors.superseded")));
-  EXPECT_NE(read_file(path("out/metrics.jsonl.superseded")).find("\"step\": 16"), std::string::npos);
+  EXPECT_NE(read_file(path("out/metrics.jsonl.superseded")).find("\"step\": 16"),
+            std::string::npos);
   trained("out", set({"train.max_steps=9", "checkpoint.keep=1"}, {"--resume"}));
   EXPECT_EQ(checkpoint_steps(path("out")), std::vector<int>{9});
   EXPECT_FALSE(
