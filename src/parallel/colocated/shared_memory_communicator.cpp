@@ -8,8 +8,8 @@
 #include "base/text.h"
 #include "parallel/bf16_sum.h"
 #include "parallel/colocated/shared_host.h"
-#include "parallel/mapped/shared_segment.h"
 #include "parallel/colocated/shared_sum.h"
+#include "parallel/mapped/shared_segment.h"
 
 namespace tandem {
 namespace {
