@@ -159,7 +159,7 @@ TEST(Colocated, RanksOfAHostShareMemoryAndWaitForEachOther) {
   EXPECT_TRUE(host->has_room(std::vector<std::size_t>{1 << 20, 100}));
   EXPECT_FALSE(host->has_room(std::vector<std::size_t>{100, std::size_t{1} << 50}));
   constexpr std::size_t each = 1000;
-  const std::size_t members = static_cast<std::size_t>(host->members());
+  const auto members = static_cast<std::size_t>(host->members());
   auto* values =
       reinterpret_cast<std::int64_t*>(host->allocate(members * each * sizeof(std::int64_t)));
   const std::size_t mine = static_cast<std::size_t>(host->member()) * each;
