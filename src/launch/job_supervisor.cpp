@@ -167,6 +167,12 @@ void tell_why(const LaunchPlan& plan, const JobEnd& end, WayOn& way_on) {
   }
 }
 
+/// Whether a stop signal ended a job that no rank of this host has taken part in. Open MPI's mpirun
+/// ends with 0 then, as after a job that is done.
+bool never_began(const JobEnd& end) {
+  return end.stop_signal != 0 && end.code == 0 && end.words.heard && !end.words.begun;
+}
+
 /// Of a job that has something to go on from.
 void tell_way_on(WayOn& way_on) {
   const Continuation* const next = way_on.find();
@@ -207,6 +213,10 @@ int supervise(LaunchPlan plan, const SupervisorOptions& options) {
     const JobEnd end = run_plan(plan, signals);
     int stop = wait_for_cleanup(plan.rank.job, signals);
     if (!end.unsaid.empty()) log_warning("{}", end.unsaid);  // it may wait: nothing is left to end
+    if (never_began(end)) {
+      log_warning("the job was ended before any of its ranks had begun");
+      return ExitCode::of_signal(end.stop_signal);
+    }
     if (end.code == 0 || end.code == ExitCode::stopped || end.code == ExitCode::bad_input) {
       return end.code;
     }

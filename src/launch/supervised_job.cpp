@@ -47,6 +47,14 @@ void kill_all(pid_t starter) {
   send(-starter, SIGKILL);
 }
 
+/// What a starter that has ended leaves running in its session, as Open MPI's mpirun the ssh that
+/// waits for a host which does not answer: it would keep this process's output open.
+void end_left_behind(pid_t starter) {
+  for (const pid_t process : all_processes()) {
+    if (::getsid(process) == starter) send(process, SIGTERM);
+  }
+}
+
 /// Whether a line can be written now: a terminal may be held, a pipe be full or have lost its
 /// reader, and neither is to keep a signal from the ranks.
 bool can_speak() {
@@ -184,6 +192,7 @@ JobEnd run_job(const std::vector<std::string>& words, const std::string& job,
   ends.take_rest();
   report.require_started(command[0]);
   if (WIFSIGNALED(status)) remove_mpirun_folder(process);
+  if (requests.first() != 0 && !ends.begun()) end_left_behind(process);
   const int own_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   const bool by_others =
       WIFSIGNALED(status) && !stuck.ended() && !requests.explains(WTERMSIG(status));

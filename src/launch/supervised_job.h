@@ -44,8 +44,9 @@ struct JobEnd {
 /// do not, again and again for up to ten seconds until one of them has begun; it lets them write
 /// their checkpoint. One more, a second or later after it, ends the job
 /// by SIGTERM to mpirun, unless a rank of this host has stopped, and a third by SIGKILL, to the
-/// ranks of this host before mpirun. SIGUSR1 never does more than ask, as with the ranks. If this
-/// process itself is killed, mpirun gets SIGTERM, which ends the ranks.
+/// ranks of this host before mpirun. Where none of them had begun, what mpirun leaves in its
+/// session is ended too. SIGUSR1 never does more than ask, as with the ranks. If this process
+/// itself is killed, mpirun gets SIGTERM, which ends the ranks.
 ///
 /// Where a rank of this host has failed (launch/end_notice.h, by the job's name) and mpirun has
 /// not ended the job after `patience`, since it waits for ever for a host that is gone, a warning

@@ -145,6 +145,7 @@ class Trainer::Run {
                       RecordStart{.step = position_.step,
                                   .goes_on = resumes_in_place(place),
                                   .evaluates = evaluation_is_pending(),
+                                  .idle = place.resume && nothing_is_left(),
                                   .supersedes = supersedes},
                       [this] { return checkpoints_.way_on(); });
       if (speaks() && config_.data.skip_bad_samples) bad_samples_.read();
@@ -153,6 +154,10 @@ class Trainer::Run {
     // Its evaluation may be left to this run.
     if (position_.step > 0) own_report().set_step(position_.step);
     describe();
+  }
+
+  bool nothing_is_left() const {
+    return position_.step >= total_steps() && !evaluation_is_pending();
   }
 
   /// A folder of its own would hold no checkpoint.
@@ -175,7 +180,7 @@ class Trainer::Run {
   TrainOutcome train() {
     const std::int64_t total = total_steps();
     if (position_.step >= total && speaks()) {
-      log_info("all {} steps are done already; raise train.{} to go on", total,
+      log_info("all {} steps are done already; raise train.{} to go on", position_.step,
                total == config_.max_steps ? "max_steps" : "epochs");
     }
     first_step_ = position_.step;
@@ -195,8 +200,8 @@ class Trainer::Run {
     replica_.check_bits();
     const bool early = position_.step < total;
     record([&](RunRecord& run) {
-      run.end(early ? RunEnding::early_stop : RunEnding::finished, position_.step, total,
-              early ? early_stop_.reason() : std::string());
+      run.end(early ? RunEnding::early_stop : RunEnding::finished, position_.step,
+              std::max(total, position_.step), early ? early_stop_.reason() : std::string());
     });
     parts_.heartbeat.begin_phase();  // nothing is left to go on with
     return TrainOutcome::finished;

@@ -202,6 +202,21 @@ TEST_F(Resume, OfAFinishedRunSaysSo) {
   EXPECT_EQ(train_losses(path("out")).size(), 8U);
 }
 
+// Which its weights were trained with, and are evaluated with.
+TEST_F(Resume, OfAFinishedRunLeavesItsConfigAlone) {
+  trained("out", set({"train.epochs=1"}));
+  const std::string config = read_file(path("out/config.toml"));
+  for (const char* epochs : {"train.epochs=1", "train.epochs=2"}) {
+    const bool done = std::string(epochs).ends_with('1');
+    trained("out", set({epochs, "data.mean=0.25", "train.max_steps=9"}, {"--resume"}));
+    EXPECT_EQ(read_file(path("out/config.toml")) == config, done);
+    EXPECT_EQ(std::filesystem::exists(path("out/config-until-step-8.toml")), !done);
+  }
+  const Outcome less = train("out", set({"train.epochs=1"}, {"--resume"}));
+  EXPECT_EQ(less.code, 0) << less.err;
+  EXPECT_EQ(read_metrics(path("out"), "end").back()["steps"], 9.0);
+}
+
 TEST_F(Resume, IntoAnotherFolderLeavesTheFirstAlone) {
   trained("a", set({"train.max_steps=9"}));
   const std::string before = read_file(path("a/metrics.jsonl"));

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "base/error.h"
 #include "graph/fusion.h"
@@ -108,6 +109,18 @@ TEST_F(ModelWeights, ExportAndLoadAreBitEqual) {
             0);
 }
 
+TEST_F(ModelWeights, ThatAreNotFiniteAreRefused) {
+  for (const float wrong :
+       {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
+    store.initialize(3);
+    store.value(store.parameter_index("fc.bias")).data<float>()[2] = wrong;
+    write_safetensors(path("w"), WeightsExport(store, 5).tensors());
+    EXPECT_EQ(
+        message_of<InputError>([&] { load_weights(SafetensorsFile(path("w")), store); }),
+        path("w").string() + ": 'fc.bias' holds values that are not finite; give other weights");
+  }
+}
+
 TEST_F(ModelWeights, ZooModelsGoThroughAFileBitEqual) {
   for (const char* name : {"resnet26", "shufflenet_v2_x0_5", "mobilenet_v2", "efficientnet_b0"}) {
     const Graph model = fuse(load_model(find_model(name), {.classes = 10, .size = 32}));
@@ -154,14 +167,14 @@ struct Half {
   float value;
 };
 // IEEE 754 binary16: one, -2, the largest, the least normal, the least subnormal, -0, 1/3 rounded,
-// infinity.
+// the next after one.
 constexpr Half f16_values[] = {
     {0x3C00, 1.0F},     {0xC000, -2.0F}, {0x7BFF, 65504.0F},        {0x0400, 0x1p-14F},
-    {0x0001, 0x1p-24F}, {0x8000, -0.0F}, {0x3555, 0.333251953125F}, {0x7C00, INFINITY}};
+    {0x0001, 0x1p-24F}, {0x8000, -0.0F}, {0x3555, 0.333251953125F}, {0x3C01, 1.0009765625F}};
 // bfloat16 is the upper half of binary32.
-constexpr Half bf16_values[] = {{0x3F80, 1.0F},      {0xC000, -2.0F},    {0x7F7F, 0x1.FEp127F},
-                                {0x0080, 0x1p-126F}, {0x8000, -0.0F},    {0x3EAB, 0.333984375F},
-                                {0xFF80, -INFINITY}, {0x4049, 3.140625F}};
+constexpr Half bf16_values[] = {{0x3F80, 1.0F},         {0xC000, -2.0F},    {0x7F7F, 0x1.FEp127F},
+                                {0x0080, 0x1p-126F},    {0x8000, -0.0F},    {0x3EAB, 0.333984375F},
+                                {0xFF7F, -0x1.FEp127F}, {0x4049, 3.140625F}};
 
 TEST_F(ModelWeights, HalfPrecisionBecomesF32Exactly) {
   const auto check = [&](DType dtype, std::span<const Half> table) {

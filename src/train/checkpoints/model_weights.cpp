@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "base/error.h"
@@ -198,6 +199,10 @@ std::int64_t load_weights(const SafetensorsFile& file, ParameterStore& store,
   }
   for (const Target& target : targets) {
     const std::vector<float> values = as_floats(*find(tensors, target.name));
+    if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); })) {
+      input_error("{}: '{}' holds values that are not finite; give other weights",
+                  file.path().string(), target.name);
+    }
     auto* here = target.tensor.data<float>();
     if (target.tensor.shape().rank() == 4) {
       for_each_weight(target.tensor.shape(),

@@ -56,7 +56,8 @@ struct LoadOptions {
 
 /// Fills the store's parameters and buffers from a file with torchvision's names and layouts; f16
 /// and bf16 become f32. Tensors whose names begin with "optimizer." are left alone. Throws
-/// InputError listing the first mismatches where a tensor is missing, unknown or of another shape.
+/// InputError listing the first mismatches where a tensor is missing, unknown or of another shape,
+/// or naming one that holds what is not finite.
 /// Returns num_batches_tracked, 0 where the file has none.
 std::int64_t load_weights(const SafetensorsFile& file, ParameterStore& store,
                           const LoadOptions& options = {});

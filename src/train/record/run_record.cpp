@@ -121,8 +121,10 @@ RunRecord::RunRecord(const std::filesystem::path& folder, const RunConfig& confi
     : way_on_(std::move(way_on)), skips_bad_samples_(config.data.skip_bad_samples) {
   if (!speaker) return;
   open_log_file(folder / "train.log");
-  if (start.goes_on) tell_changes(folder, config.text, start.step);
-  write_text(folder / "config.toml", config.text);
+  if (!start.idle) {
+    if (start.goes_on) tell_changes(folder, config.text, start.step);
+    write_text(folder / "config.toml", config.text);
+  }
   if (start.supersedes) keep_superseded(folder / "metrics.jsonl");
   metrics_.emplace(folder / "metrics.jsonl");
   metrics_->resume_at(start.step, start.evaluates);

@@ -45,6 +45,7 @@ struct RecordStart {
   std::int64_t step = 0;   ///< that the run goes on from, 0 for a new one
   bool goes_on = false;    ///< the folder is the run's own
   bool evaluates = false;  ///< it begins by the evaluation of that step
+  bool idle = false;       ///< nothing is left to do: the folder's config.toml stays as it is
   /// It leaves checkpoints of later steps behind, whose records stay in metrics.jsonl.superseded.
   bool supersedes = false;
 };

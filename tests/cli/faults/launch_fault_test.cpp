@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/process_table.h"
 #include "cli/faults/fault_check.h"
 #include "support/process.h"
 
@@ -387,6 +388,25 @@ TEST_F(LaunchFault, ThatCameToNothingGoesOnFromTheNamedCheckpointAgain) {
   const Outcome best = run(with_script(launch({"--gpus", "none", "--max-restarts", "1"}, resumed),
                                        "mpirun", "#!/bin/sh\nexit 3\n"));
   EXPECT_NE(best.err.find("(out/checkpoints/best.safetensors)"), std::string::npos) << best.err;
+}
+
+// As where a host does not answer: Open MPI's mpirun ends with 0, and leaves its ssh.
+TEST_F(LaunchFault, StoppedBeforeItsRanksHaveBegunIsNotDone) {
+  const std::string left = path("left").string();
+  Program job(with_script(
+      launch({"--gpus", "none"}, endless_job()), "mpirun",
+      fmt::format(
+          "#!/bin/sh\ntrap 'exit 0' USR1\nsleep 1000 &\necho $! >{0}.new\nmv {0}.new {0}\nwait\n",
+          left)));
+  wait_until("mpirun waits", 40.0, [&] { return fs::exists(left); });
+  job.signal(SIGTERM);
+  const Outcome outcome = end_after_fault(job);
+  EXPECT_EQ(outcome.code, 128 + SIGTERM) << outcome.err;
+  EXPECT_NE(outcome.err.find("warning: the job was ended before any of its ranks had begun"),
+            std::string::npos)
+      << outcome.err;
+  const pid_t process = std::stoi(read_file(left));
+  wait_until("what mpirun has left is ended", 10.0, [&] { return has_exited(process); });
 }
 
 TEST_F(LaunchFault, RestartWaitsAndIsBrokenOffByAStopSignal) {
