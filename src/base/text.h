@@ -49,4 +49,8 @@ std::optional<T> parse_number(std::string_view text) {
 
 std::string join(std::span<const std::string> words, std::string_view separator);
 
+/// The text on one line that no terminal obeys: what controls one, as names of files may, becomes
+/// "\n" or "\x1b".
+std::string one_line(std::string_view text);
+
 }  // namespace tandem

@@ -1,3 +1,5 @@
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -42,7 +44,8 @@ int bench(const BenchArguments& arguments, const MpiSession& session) {
       file_in_hand(arguments.json);
       std::ofstream json(arguments.json);
       json << bench_json(result) << std::flush;
-      if (!json) system_error("--json {}: it cannot be written", arguments.json);
+      if (!json)
+        system_error("--json {}: cannot be written: {}", arguments.json, std::strerror(errno));
     });
   }
   return 0;

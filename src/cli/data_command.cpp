@@ -152,11 +152,12 @@ void print_report(const DataReport& report, const std::vector<std::string>& empt
                              report.train.per_class[i], report.test.per_class[i]);
   }
   for (const std::string& folder : empty_classes) {
-    std::cout << fmt::format("empty: {}: class folder without a .jpg or .jpeg file\n", folder);
+    std::cout << fmt::format("empty: {}: class folder without a .jpg or .jpeg file\n",
+                             one_line(folder));
   }
   for (const PartReport* part : {&report.train, &report.test}) {
     for (const BadSample& sample : part->unreadable) {
-      std::cout << "unreadable: " << sample.reason << '\n';
+      std::cout << "unreadable: " << one_line(sample.reason) << '\n';
     }
   }
   for (const Duplicates& group : report.duplicates) {
@@ -165,7 +166,7 @@ void print_report(const DataReport& report, const std::vector<std::string>& empt
     const bool across = !group.train.empty() && !group.test.empty();
     std::cout << fmt::format("the same{}{}: {}\n", across ? ", in training and test set" : "",
                              group.labels_differ ? ", with different labels" : "",
-                             members_text(members));
+                             one_line(members_text(members)));
   }
   std::cout << fmt::format(
       "{} unreadable, {} group{} of duplicates, {} of them across training and test set\n",

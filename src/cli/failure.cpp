@@ -26,6 +26,7 @@
 #include "base/log.h"
 #include "base/process_place.h"
 #include "base/process_report.h"
+#include "base/text.h"
 #include "data/data_timeout.h"
 #include "device/device_error.h"
 #include "parallel/communicator.h"
@@ -212,7 +213,7 @@ void tell(const std::string& line, void (*run)(const Write&)) {
   const std::lock_guard<std::mutex> turn(telling);
   if (std::exchange(g_told, true)) return;
   const auto write = [&line](void (*by)(const Write&), LogPlace place) {
-    by([line, place] { write_log_line(place, LogLevel::error, line); });
+    by([line, place] { write_log_line(place, LogLevel::error, one_line(line)); });
   };
   if (!has_killed_neighbour() && ends_the_job()) {
     write(run, LogPlace::terminal);

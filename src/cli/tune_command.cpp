@@ -183,7 +183,8 @@ class Tuner {
     if (arguments_.json.empty()) return;
     std::ofstream json(arguments_.json);
     json << tune_json(limits_, result, sweep) << std::flush;
-    if (!json) system_error("--json {}: it cannot be written", arguments_.json);
+    if (!json)
+      system_error("--json {}: cannot be written: {}", arguments_.json, std::strerror(errno));
   }
 
   /// For `tandem launch --ranks-per-gpu auto`.

@@ -7,6 +7,7 @@
 #include "base/atomic_file.h"
 #include "base/error.h"
 #include "base/file_work.h"
+#include "base/text.h"
 #include "parallel/gather_text.h"
 
 namespace tandem {
@@ -29,7 +30,7 @@ void BadSamples::read() {
 }
 
 void BadSamples::add(const std::vector<BadSample>& samples) {
-  for (const BadSample& sample : samples) pending_ += sample.reason + '\n';
+  for (const BadSample& sample : samples) pending_ += one_line(sample.reason) + '\n';
   pending_count_ += static_cast<std::int64_t>(samples.size());
 }
 

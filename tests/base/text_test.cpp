@@ -67,5 +67,10 @@ TEST(Text, Joins) {
   EXPECT_EQ(join(std::vector<std::string>{"a", "b", "c"}, ", "), "a, b, c");
 }
 
+TEST(OneLine, IsObeyedByNoTerminal) {
+  EXPECT_EQ(one_line("caf\xc3\xa9 'a b'.jpg"), "caf\xc3\xa9 'a b'.jpg");
+  EXPECT_EQ(one_line("a\nb\t\x1b[31m\x7f"), "a\\nb\\x09\\x1b[31m\\x7f");
+}
+
 }  // namespace
 }  // namespace tandem

@@ -66,7 +66,8 @@ void CifarDataset::read(const std::filesystem::path& path) {
   const std::size_t record_bytes = label_bytes + pixel_bytes;
   files_.push_back({path.string(), size_});
   const std::vector<std::uint8_t> records = read_whole_file(path);
-  if (records.empty() || records.size() % record_bytes != 0) {
+  if (records.empty()) input_error("{}: the file is empty; fetch it again", path.string());
+  if (records.size() % record_bytes != 0) {
     input_error(
         "{}: expected a multiple of {} bytes ({} records), found {}; look whether data.kind is "
         "right, else fetch it again",
