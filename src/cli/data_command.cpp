@@ -70,8 +70,10 @@ DataConfig config_of(const VerifyArguments& arguments) {
                 arguments.target, arguments.kind);
   }
   if (!is_folder && !arguments.kind.empty()) {
-    input_error("data verify {}: --kind says what a folder holds; a config has its data.kind",
-                arguments.target);
+    input_error(
+        "data verify {}: it is no folder, whose kind --kind says; give the folder, or a config "
+        "alone, which has its data.kind",
+        arguments.target);
   }
   if (is_folder && arguments.kind == "folder" &&
       !fs::is_directory(fs::path(arguments.target) / "train", code)) {

@@ -16,11 +16,11 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/remove_folder.h"
 #include "base/subprocess.h"
 #include "cli/commands.h"
 #include "cli/file_kind.h"
 #include "cli/requested_gpus.h"
+#include "cli/tune_folder.h"
 #include "cli/tuned_placement.h"
 #include "cli/usage_error.h"
 #include "device/gpu_list.h"
@@ -48,29 +48,6 @@ struct TuneArguments {
   double seconds = 120.0;
   bool sweep = false;
   std::string json;
-};
-
-/// A folder for the runs' files, removed at the end.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::string name = (fs::temp_directory_path() / "tandem-tune-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) {
-      system_error("cannot make the folder '{}': {}; set TMPDIR to one that can be written", name,
-                   std::strerror(errno));
-    }
-    path_ = name;
-  }
-  ~ScratchFolder() {
-    static_cast<void>(remove_folder(path_));  // what stays in a temporary folder harms nobody
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
 };
 
 /// Tells what is measured, on a terminal also what is being measured.
@@ -233,7 +210,7 @@ class Tuner {
   RunConfig config_;
   SearchLimits limits_;
   StopSignal stop_{StopSignal::Hangup::stops};
-  ScratchFolder folder_;
+  TuneFolder folder_;
   Teller teller_;
   BenchCall call_;
   BenchRunner runner_;

@@ -162,7 +162,7 @@ TEST_F(DataVerify, SaysWhatIsWrongWithTheSetOrTheCommand) {
       command({"data", "verify", "--kind", "folder", "empty"}),
       {"data verify empty: no folder 'train' in it; give the one that holds train/"});
   expect_one_message(command({"data", "verify", "--kind", "folder", "run.toml"}),
-                     {"data verify run.toml: --kind says what a folder holds"});
+                     {"data verify run.toml: it is no folder, whose kind --kind says"});
   fs::create_directories(path("5"));
   expect_one_message(command({"data", "verify", "--kind", "folder", "5"}),
                      {"error: data verify 5: no folder 'train' in it"});

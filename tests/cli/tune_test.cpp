@@ -1,10 +1,14 @@
+#include <fmt/format.h>
 #include <sched.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/host_tag.h"
 #include "cli/message_check.h"
 #include "cli/tune_run.h"
 
@@ -166,6 +170,23 @@ TEST_F(Tune, WhatIsWrongIsToldInOneLine) {
   expect_one_message(tune(set({"train.global_batch=512"})),
                      {"one rank cannot be measured", "train.global_batch"});
   EXPECT_EQ(files_in("tmp"), 0U);
+}
+
+TEST_F(Tune, WhatAKilledOneLeftIsRemovedByTheNext) {
+  const auto left = [&](const std::string& job, std::chrono::minutes age) {
+    std::filesystem::path folder =
+        path("tmp") / fmt::format("tandem-tune-{}-{}-{}", ::geteuid(), job, host_tag());
+    std::filesystem::create_directories(folder);
+    std::filesystem::permissions(folder, std::filesystem::perms::owner_all);
+    write_file(folder / "run.toml", "x");
+    std::filesystem::last_write_time(folder, std::filesystem::file_time_type::clock::now() - age);
+    return folder;
+  };
+  const auto old = left("0badcafe", std::chrono::minutes(10));
+  const auto young = left("0badcaff", std::chrono::minutes(0));
+  EXPECT_EQ(tune({"--gpus", "GPU-nowhere,"}).code, 2);
+  EXPECT_FALSE(std::filesystem::exists(old));
+  EXPECT_TRUE(std::filesystem::exists(young)) << "it may be about to be locked";
 }
 
 }  // namespace

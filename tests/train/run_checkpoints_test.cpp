@@ -112,6 +112,15 @@ TEST_F(RunCheckpointsTest, TheBestIsThatOfTheStepsThatTheRunGoesOnFrom) {
   EXPECT_EQ(position.best_top1, -1.0);
 }
 
+// Which is no mistake in what the run was started with.
+TEST_F(RunCheckpointsTest, AFolderThatIsGoneIsTold) {
+  std::filesystem::remove_all(path("run"));
+  begin(7);
+  EXPECT_EQ(message_of<SystemError>([&] { wait(); }),
+            "the run's folder '" + store_.folder().string() +
+                "' is gone; leave it in place, and start again");
+}
+
 TEST_F(RunCheckpointsTest, OfARunThatEndsByAnErrorIsFinished) {
   {
     RunCheckpoints ended({.folder = path("run"), .resume = false, .resume_from = {}}, config_);

@@ -50,8 +50,10 @@ CifarDataset::CifarDataset(const std::vector<std::filesystem::path>& files, Cifa
   for (const std::filesystem::path& path : files) read(path);
   for (std::int64_t i = 0; i < size_; ++i) {
     if (label(i) >= classes()) {
-      input_error("{}: label {} is out of range; {} classes have labels 0 to {}", describe(i),
-                  label(i), classes(), classes() - 1);
+      input_error(
+          "{}: label {} is out of range; {} classes have labels 0 to {}; look whether "
+          "data.kind is right, else fetch it again",
+          describe(i), label(i), classes(), classes() - 1);
     }
   }
   names_ =

@@ -178,6 +178,11 @@ void RunCheckpoints::begin(Replica& replica, TrainingPosition position, bool bes
   writing_.emplace([image = std::move(image), store = store_, step = position.step, best,
                     keep = config_.checkpoint_keep]() mutable {
     const fs::path path = store.path_for_step(step);
+    std::error_code code;
+    if (!fs::exists(store.folder(), code)) {
+      system_error("the run's folder '{}' is gone; leave it in place, and start again",
+                   store.folder().string());
+    }
     image->write(path);
     image.reset();  // on this thread: to give back so much takes milliseconds
     if (best) store.set_best(path);
