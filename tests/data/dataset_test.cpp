@@ -78,7 +78,7 @@ TEST(Cifar, RefusesBrokenFiles) {
   Bytes bytes = cifar_records(CifarKind::cifar10, 3, 0);
   bytes.pop_back();
   expect_input_error([&] { open(bytes); }, {"test_batch.bin", "3073", "9218"});
-  expect_input_error([&] { open({}); }, {"test_batch.bin", "found 0"});
+  expect_input_error([&] { open({}); }, {"test_batch.bin", "the file is empty"});
   bytes = cifar_records(CifarKind::cifar10, 3, 0);
   bytes[2 * 3073] = 10;
   expect_input_error([&] { open(bytes); }, {"test_batch.bin, sample 2", "label 10", "0 to 9"});

@@ -139,8 +139,10 @@ IdxDataset::IdxDataset(const std::filesystem::path& images, const std::filesyste
   }
   for (std::size_t i = 0; i < labels_.size(); ++i) {
     if (labels_[i] >= classes_) {
-      input_error("{}, sample {}: label {} is out of range; {} classes have labels 0 to {}",
-                  labels_file, i, labels_[i], classes_, classes_ - 1);
+      input_error(
+          "{}, sample {}: label {} is out of range; {} classes have labels 0 to {}; look whether "
+          "data.classes is right",
+          labels_file, i, labels_[i], classes_, classes_ - 1);
     }
   }
 }
