@@ -39,8 +39,6 @@
 namespace tandem {
 namespace {
 
-namespace fs = std::filesystem;
-
 struct TuneArguments {
   std::string config;
   std::vector<std::string> overrides;
