@@ -8,14 +8,13 @@
 #include <exception>
 #include <functional>
 #include <iostream>
-#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
 
 #include "device/arena.h"
 #include "device/cuda_context.h"
-#include "device/memory_kernels.h"
+#include "device/device_buffer.h"
 #include "layers/normalisation/batch_norm_kernels_cuda.h"
 #include "layers/tuning/kernel_timing.h"
 
@@ -44,18 +43,16 @@ class Trial {
         residual_(each.residual),
         shape_{.rows = each.batch * each.side * each.side, .channels = each.channels, .groups = 1},
         tiles_(make_persistent_tiles(context, shape_, DType::bf16)),
-        parameters_(context, 4 * static_cast<std::size_t>(each.channels) * sizeof(float)),
+        parameters_(DeviceBuffer::zeroed(
+            context, 4 * static_cast<std::size_t>(each.channels) * sizeof(float))),
         table_(context, BatchNormTable::bytes(shape_)),
         partials_(context, partial_bytes()),
-        counters_(context, counter_bytes()) {
+        counters_(DeviceBuffer::zeroed(context, counter_bytes())) {
     constexpr std::size_t beyond_the_cache = std::size_t{1} << 30U;
     const std::size_t sets = std::clamp<std::size_t>(beyond_the_cache / (3 * bytes()), 1, 16);
     for (std::size_t i = 0; i < 3 * sets; ++i) {
-      tensors_.push_back(std::make_unique<TimingBuffer>(context, bytes()));
-      set_to_zero(context, tensors_.back()->data(), bytes());
+      tensors_.push_back(DeviceBuffer::zeroed(context, bytes()));
     }
-    set_to_zero(context, parameters_.data(), parameters_.bytes());
-    set_to_zero(context, counters_.data(), counters_.bytes());
   }
 
   std::size_t bytes() const {
@@ -90,7 +87,7 @@ class Trial {
     return (tiles_ ? std::max(two, tiles_->counters()) : two) * sizeof(unsigned);
   }
   BatchNormStatistics statistics() const {
-    auto* const first = reinterpret_cast<float*>(parameters_.data());
+    auto* const first = parameters_.as<float>();
     return {.weight = first,
             .bias = first + shape_.channels,
             .running_mean = first + 2 * shape_.channels,
@@ -101,13 +98,12 @@ class Trial {
             .momentum = 0.1F};
   }
   BatchNormWork work() const {
-    return {.partials = partials_.data(),
-            .counters = reinterpret_cast<unsigned*>(counters_.data())};
+    return {.partials = partials_.data(), .counters = counters_.as<unsigned>()};
   }
   float time(const Normalise& normalise) {
     std::size_t next = 0;
     const auto tensor = [&](std::size_t i) {
-      return Tensor(tensors_[i]->data(), {shape_.rows, shape_.channels}, DType::bf16);
+      return Tensor(tensors_[i].data(), {shape_.rows, shape_.channels}, DType::bf16);
     };
     const auto one_set = [&] {
       const std::size_t first = 3 * next;
@@ -121,8 +117,8 @@ class Trial {
   bool residual_;
   BatchNormShape shape_;
   std::optional<PersistentTiles> tiles_;
-  TimingBuffer parameters_, table_, partials_, counters_;
-  std::vector<std::unique_ptr<TimingBuffer>> tensors_;
+  DeviceBuffer parameters_, table_, partials_, counters_;
+  std::vector<DeviceBuffer> tensors_;
 };
 
 }  // namespace

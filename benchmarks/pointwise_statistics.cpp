@@ -11,6 +11,7 @@
 #include <iostream>
 
 #include "device/cuda_context.h"
+#include "device/device_buffer.h"
 #include "device/memory_kernels.h"
 #include "layers/convolution/conv2d.h"
 #include "layers/normalisation/pointwise_statistics_cuda.h"
@@ -57,7 +58,7 @@ class Zeros {
   }
 
  private:
-  TimingBuffer buffer_;
+  DeviceBuffer buffer_;
 };
 
 class Trial {

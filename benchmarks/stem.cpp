@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "device/cuda_context.h"
+#include "device/device_buffer.h"
 #include "device/memory_kernels.h"
 #include "layers/convolution/conv2d.h"
 #include "layers/plans/convolution_plan.h"
@@ -56,7 +57,7 @@ class Operands {
   }
 
  private:
-  TimingBuffer first_, second_, result_, scratch_;
+  DeviceBuffer first_, second_, result_, scratch_;
 };
 
 std::string measure(CudaContext& context, const ConvolutionProblem& problem) {

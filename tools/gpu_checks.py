@@ -36,6 +36,9 @@ MPI = "mpirun --oversubscribe --bind-to none -n {gpus}"
 CASES = "tools/device_tests.py --jobs {jobs} --limit {left}"
 FAULTS = "tools/device_tests.py --jobs 6 --limit {left} {bin}/tests/test_cli_launch_faults_gpu"
 UNTUNED = {"TANDEM_TUNE": "off"}
+SANITIZER = "compute-sanitizer --tool {tool} --kernel-name kns=tandem --error-exitcode 86"
+# As tools/device_tests.py sets it, and patience with ranks that a tool slows down.
+UNDER_A_TOOL = {**UNTUNED, "TANDEM_TEST_REPEATS": "1", "TANDEM_TEST_PATIENCE": "20", "TANDEM_START_SECONDS": "120"}
 # As tests under CTest have it (CMake's TANDEM_MPI_TEST_ENVIRONMENT).
 ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
@@ -73,6 +76,19 @@ def sanitizer(tool: str, seconds: int) -> Check:
     programs = "{bin}/tests/test_train_device {bin}/tests/test_train_device_calls"
     return Check(f"{tool}_training", 1, seconds, f"{CASES} --shards 32 --filter=-DeviceMemory*:*SeesNccl --tool {tool} "
                  f"--out {{out}}/{tool}_training.txt {programs}", cores=8)
+
+
+def ranks_under(tool: str, gpus: int, seconds: int, program: str) -> Check:
+    """A test program of two ranks under a tool, on one GPU, which they then share without MPS, or on two."""
+    command = f"mpirun --oversubscribe --bind-to none -n 2 {SANITIZER.format(tool=tool)} {{bin}}/tests/{program}"
+    short = program.removeprefix("tandem_parallel_").removeprefix("test_train_").removesuffix("_tests").removesuffix("_cuda")
+    return Check(f"{tool}_{short}", gpus, seconds, command, UNDER_A_TOOL, cores=2)
+
+
+def sums(gpus: int) -> Check:
+    """Gradients over four ranks on each GPU, under MPS."""
+    return Check(f"sums_{gpus}", gpus, 40, f"benchmarks/json_lines.py --out {{out}}/colocated_all_reduce_{gpus}x4.jsonl "
+                 f"tests/support/with_mps.sh {MPI.format(gpus=4 * gpus)} {{bin}}/colocated_all_reduce")
 
 
 def weak_scaling(gpus: int, seconds: int) -> Check:
@@ -115,6 +131,12 @@ CHECKS = [
     tests("placement", 1, 90, "test_cli_placement", "*RanksOnOneGpu.*"),
     Check("training", 1, 90, f"{CASES} --mps --filter=-DeviceMemory* "
           + " ".join(f"{{bin}}/tests/test_{name}" for name in TRAINING), cores=8),
+    *(ranks_under(tool, gpus, 4 * seconds if tool == "racecheck" else seconds, program)
+      for gpus, seconds, program in ((2, 60, "tandem_parallel_direct_tests"), (2, 60, "tandem_parallel_nccl_tests"),
+                                     (2, 100, "test_train_data_parallel_cuda"),
+                                     (1, 40, "tandem_parallel_colocated_cuda_tests"),
+                                     (1, 60, "test_train_data_parallel_colocated_cuda"))
+      for tool in ("memcheck", "racecheck", "initcheck", "synccheck")),
     sanitizer("initcheck", 40),
     sanitizer("memcheck", 40),
     colocated("colocated", 1, 50, "tandem_parallel_colocated_cuda_tests", 4),
@@ -132,6 +154,8 @@ CHECKS = [
     tests("memory", 1, 20, "test_train_device", "DeviceMemory*", cores=0),
     tests("faults_without_memory", 1, 20, "test_cli_launch_faults_gpu", "*TooLargeBatch*", cores=0),
     # What measures.
+    sums(4),
+    sums(1),
     weak_scaling(4, 160),
     weak_scaling(2, 120),
     Check("weak_scaling_torch_4", 4, 200, "benchmarks/weak_scaling_torch.py --case resnet18,32,128 --gpus 4 2 1 "

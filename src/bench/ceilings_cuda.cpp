@@ -11,6 +11,7 @@
 #include "bench/ceilings.h"
 #include "device/cuda_check.h"
 #include "device/cuda_event.h"
+#include "device/device_buffer.h"
 #include "layers/plans/cublas_matmul.h"
 #include "layers/tuning/kernel_timing.h"
 #include "layers/tuning/result_check.h"
@@ -37,15 +38,15 @@ double median_seconds(const CudaContext& context, const std::function<void()>& e
 }
 
 /// With random numbers: powers and clocks, and so times, differ for zeros.
-void fill(CudaContext& context, DType dtype, const TimingBuffer& buffer) {
+void fill(CudaContext& context, DType dtype, const DeviceBuffer& buffer) {
   const auto count = static_cast<std::int64_t>(buffer.bytes() / size_of(dtype));
   fill_operand(context, dtype, count, 1, 1.0F, buffer.data());
 }
 
 double copy_rate(CudaContext& context) {
   constexpr std::size_t bytes = std::size_t{1} << 30U;
-  const TimingBuffer from(context, bytes);
-  const TimingBuffer to(context, bytes);
+  const DeviceBuffer from(context, bytes);
+  const DeviceBuffer to(context, bytes);
   fill(context, DType::f32, from);
   const double seconds = median_seconds(context, [&] {
     TANDEM_CUDA_CHECK(
@@ -65,10 +66,10 @@ std::optional<double> product_rate(CudaContext& context, Precision precision) {
                               .result = dtype});
   if (!product.supported()) return std::nullopt;
   const std::size_t bytes = static_cast<std::size_t>(extent * extent) * size_of(dtype);
-  const TimingBuffer left(context, bytes);
-  const TimingBuffer right(context, bytes);
-  const TimingBuffer result(context, bytes);
-  const TimingBuffer scratch(context, std::max<std::size_t>(product.scratch(), 1));
+  const DeviceBuffer left(context, bytes);
+  const DeviceBuffer right(context, bytes);
+  const DeviceBuffer result(context, bytes);
+  const DeviceBuffer scratch(context, std::max<std::size_t>(product.scratch(), 1));
   fill(context, dtype, left);
   fill(context, dtype, right);
   // Long enough for the clocks to settle under the load.

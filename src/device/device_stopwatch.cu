@@ -1,6 +1,7 @@
 #include <cuda_runtime_api.h>
 
 #include "device/cuda_check.h"
+#include "device/device_buffer.h"
 #include "device/device_stopwatch.h"
 
 namespace tandem {
@@ -23,10 +24,9 @@ __global__ void stop_kernel(const Nanoseconds* started, float* seconds) {
 }  // namespace
 
 struct DeviceStopwatch::Handles {
-  explicit Handles(CudaContext& the_context) : context(the_context) {}
+  Handles() = default;
   // What fails here failed before, and was said then.
   ~Handles() {
-    context.deallocate(started);
     if (joins != nullptr) (void)cudaEventDestroy(joins);
     if (forks != nullptr) (void)cudaEventDestroy(forks);
     if (side != nullptr) (void)cudaStreamDestroy(side);
@@ -34,15 +34,14 @@ struct DeviceStopwatch::Handles {
   Handles(const Handles&) = delete;
   Handles& operator=(const Handles&) = delete;
 
-  CudaContext& context;
   cudaStream_t side = nullptr;
   cudaEvent_t forks = nullptr;
   cudaEvent_t joins = nullptr;
-  void* started = nullptr;  // Nanoseconds in device memory
+  DeviceBuffer started;  // Nanoseconds
 };
 
 DeviceStopwatch::DeviceStopwatch(CudaContext& context)
-    : context_(context), handles_(std::make_unique<Handles>(context)) {
+    : context_(context), handles_(std::make_unique<Handles>()) {
   context.activate();
   int least = 0;
   int greatest = 0;
@@ -51,13 +50,13 @@ DeviceStopwatch::DeviceStopwatch(CudaContext& context)
   TANDEM_CUDA_CHECK(cudaStreamCreateWithPriority(&handles_->side, cudaStreamNonBlocking, greatest));
   TANDEM_CUDA_CHECK(cudaEventCreateWithFlags(&handles_->forks, cudaEventDisableTiming));
   TANDEM_CUDA_CHECK(cudaEventCreateWithFlags(&handles_->joins, cudaEventDisableTiming));
-  handles_->started = context.allocate(sizeof(Nanoseconds));
+  handles_->started = DeviceBuffer(context, sizeof(Nanoseconds));
 }
 
 DeviceStopwatch::~DeviceStopwatch() = default;
 
 void DeviceStopwatch::start() {
-  start_kernel<<<1, 1, 0, context_.stream()>>>(static_cast<Nanoseconds*>(handles_->started));
+  start_kernel<<<1, 1, 0, context_.stream()>>>(handles_->started.as<Nanoseconds>());
   TANDEM_CUDA_CHECK_LAUNCH();
 }
 
@@ -65,7 +64,7 @@ void DeviceStopwatch::stop(float* seconds) {
   Handles& h = *handles_;
   TANDEM_CUDA_CHECK(cudaEventRecord(h.forks, context_.stream()));
   TANDEM_CUDA_CHECK(cudaStreamWaitEvent(h.side, h.forks, 0));
-  stop_kernel<<<1, 1, 0, h.side>>>(static_cast<const Nanoseconds*>(h.started), seconds);
+  stop_kernel<<<1, 1, 0, h.side>>>(h.started.as<const Nanoseconds>(), seconds);
   TANDEM_CUDA_CHECK_LAUNCH();
   TANDEM_CUDA_CHECK(cudaEventRecord(h.joins, h.side));
 }

@@ -2,6 +2,7 @@
 
 #include "device/cuda_check.h"
 #include "device/cuda_context.h"
+#include "device/device_buffer.h"
 #include "device/memory_kernels.h"
 #include "parallel/slice_hashes.h"
 
@@ -29,23 +30,6 @@ __global__ void __launch_bounds__(threads)
   if (threadIdx.x % 32 == 0 && sum != 0) atomicAdd(&hashes[blockIdx.x], sum);
 }
 
-/// Device memory for the length of a call.
-template <typename T>
-class Scratch {
- public:
-  Scratch(CudaContext& context, std::size_t count)
-      : context_(context), memory_(context.allocate(count * sizeof(T))) {}
-  ~Scratch() { context_.deallocate(memory_); }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-
-  T* data() const { return static_cast<T*>(memory_); }
-
- private:
-  CudaContext& context_;
-  void* memory_;
-};
-
 }  // namespace
 
 std::vector<std::uint64_t> hash_ranges(CudaContext& context, const std::uint32_t* elements,
@@ -53,14 +37,14 @@ std::vector<std::uint64_t> hash_ranges(CudaContext& context, const std::uint32_t
   std::vector<std::uint64_t> hashes(ranges.size());
   if (ranges.empty()) return hashes;
   static_assert(sizeof(unsigned long long) == sizeof(std::uint64_t));
-  const Scratch<ElementRange> where(context, ranges.size());
-  const Scratch<unsigned long long> sums(context, ranges.size());
-  copy_to_device(context, ranges.data(), ranges.size_bytes(), where.data());
-  set_to_zero(context, sums.data(), hashes.size() * sizeof(std::uint64_t));
+  const DeviceBuffer where(context, ranges.size_bytes());
+  const DeviceBuffer sums = DeviceBuffer::zeroed(context, hashes.size() * sizeof(std::uint64_t));
+  copy_to_device(context, ranges.data(), where.bytes(), where.data());
   const dim3 grid(static_cast<unsigned>(ranges.size()), parts);
-  hash_kernel<<<grid, threads, 0, context.stream()>>>(elements, where.data(), sums.data());
+  hash_kernel<<<grid, threads, 0, context.stream()>>>(elements, where.as<ElementRange>(),
+                                                      sums.as<unsigned long long>());
   TANDEM_CUDA_CHECK_LAUNCH();
-  copy_to_host(context, sums.data(), hashes.size() * sizeof(std::uint64_t), hashes.data());
+  copy_to_host(context, sums.data(), sums.bytes(), hashes.data());
   return hashes;
 }
 

@@ -1,7 +1,6 @@
-#include <memory>
-
 #include "device/cuda_check.h"
 #include "device/cuda_context.h"
+#include "device/device_buffer.h"
 #include "device/memory_kernels.h"
 #include "tensor/cuda_elements.cuh"
 #include "tensor/tensor_kernels.h"
@@ -53,10 +52,8 @@ void convert(CudaContext& context, const Tensor& from, const Tensor& to) {
 
 bool all_finite(CudaContext& context, const Tensor& tensor) {
   if (tensor.elements() == 0) return true;
-  const auto give_back = [&context](void* memory) { context.deallocate(memory); };
-  const std::unique_ptr<void, decltype(give_back)> memory(context.allocate(sizeof(int)), give_back);
-  auto* const found = static_cast<int*>(memory.get());
-  set_to_zero(context, found, sizeof(int));
+  const DeviceBuffer memory = DeviceBuffer::zeroed(context, sizeof(int));
+  auto* const found = memory.as<int>();
   with_element_type(tensor.dtype(), [&](auto element) {
     using T = decltype(element);
     const unsigned blocks = min(blocks_for(tensor.elements(), threads), 2048U);

@@ -13,6 +13,7 @@
 #include "device/cuda_check.h"
 #include "device/cuda_context.h"
 #include "device/cuda_libraries.h"
+#include "device/device_buffer.h"
 #include "layers/convolution/conv2d.h"
 #include "layers/linear/bias_cuda.h"
 #include "layers/plans/convolution_direct.h"
@@ -130,9 +131,9 @@ TEST_F(CudaPlanTrialTest, RefusesWhatOverwritesWhatItShouldBeAddedTo) {
 TEST_F(CudaPlanTrialTest, ADefinitionThatIsNotFiniteIsFound) {
   constexpr std::int64_t count = 100;
   const ResultSamples samples = ResultSamples::of(count, 20);
-  const TimingBuffer result(cuda(), count * sizeof(float));
-  const TimingBuffer reference(cuda(), static_cast<std::size_t>(samples.count) * sizeof(float));
-  const TimingBuffer findings(cuda(), sizeof(ResultFindings));
+  const DeviceBuffer result(cuda(), count * sizeof(float));
+  const DeviceBuffer reference(cuda(), static_cast<std::size_t>(samples.count) * sizeof(float));
+  const DeviceBuffer findings(cuda(), sizeof(ResultFindings));
   fill_operand(cuda(), DType::f32, count, 1, 1.0F, result.data());
   fill_with_nan(cuda(), reference.bytes(), reference.data());
   enqueue_findings(cuda(), DType::f32, count, result.data(), samples,
@@ -148,7 +149,7 @@ TEST_F(CudaPlanTrialTest, RefusesWhatForgetsOrMisplacesTheBias) {
   problem_ = {.precision = Precision::bf16, .batch = 64, .channels = 32, .out_channels = 24};
   std::vector<float> values(25);  // one more, so that a shifted one can be read
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = i % 2 == 0 ? 4.0F : -4.0F;
-  const TimingBuffer bias(cuda(), values.size() * sizeof(float));
+  const DeviceBuffer bias(cuda(), values.size() * sizeof(float));
   TANDEM_CUDA_CHECK(cudaMemcpy(bias.data(), values.data(), bias.bytes(), cudaMemcpyHostToDevice));
   const auto fault_with = [&](std::optional<std::size_t> shift) {
     const auto add = [&](void* result, std::byte*) {

@@ -11,6 +11,7 @@
 
 #include "device/arena.h"
 #include "device/cuda_context.h"
+#include "device/device_buffer.h"
 #include "device/memory_kernels.h"
 #include "layers/tuning/kernel_timing.h"
 #include "layers/tuning/plan_tuner.h"
@@ -88,7 +89,7 @@ class TrialStatistics {
   BatchNormShape shape_;
   std::size_t channel_bytes_;
   std::size_t counter_bytes_;
-  TimingBuffer memory_;
+  DeviceBuffer memory_;
 };
 
 PlansToTry ways(CudaContext& context, const ConvolutionProblem& problem,

@@ -4,6 +4,7 @@
 
 #include "device/cuda_check.h"
 #include "device/cuda_context.h"
+#include "device/device_buffer.h"
 #include "layers/linear/bias_cuda.h"
 #include "layers/plans/matmul_plan.h"
 #include "layers/tuning/kernel_timing.h"
@@ -65,8 +66,8 @@ class TrialBias {
 
   Shape shape_;
   DType dtype_;
-  TimingBuffer full_;
-  TimingBuffer rounded_;
+  DeviceBuffer full_;
+  DeviceBuffer rounded_;
 };
 
 PlansToTry candidates(CudaContext& context, const ConvolutionProblem& problem,

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,7 +13,7 @@
 #include "device/arena.h"
 #include "device/cuda_check.h"
 #include "device/cuda_context.h"
-#include "device/memory_kernels.h"
+#include "device/device_buffer.h"
 #include "layers/normalisation/batch_norm_cuda.h"
 #include "layers/normalisation/batch_norm_kernels_cuda.h"
 #include "layers/tuning/kernel_timing.h"
@@ -52,8 +51,8 @@ class BatchNormTrial {
     BatchNormSetup setup = setup_;
     setup.way = way;
     CudaBatchNorm norm(context_, setup);
-    const TimingBuffer saved(context_, std::max<std::size_t>(norm.saved(), 1));
-    const TimingBuffer scratch(
+    const DeviceBuffer saved(context_, std::max<std::size_t>(norm.saved(), 1));
+    const DeviceBuffer scratch(
         context_, std::max({norm.forward_scratch(), norm.backward_scratch(), std::size_t{1}}));
     const auto ms = time_kernels(
         context_, [&] { enqueue(norm, saved.data(), scratch.data()); }, best + refreshing_);
@@ -69,9 +68,7 @@ class BatchNormTrial {
     return Arena::align(static_cast<std::size_t>(setup_.shape.channels) * sizeof(float));
   }
   std::byte* memory(std::size_t bytes) {
-    buffers_.push_back(std::make_unique<TimingBuffer>(context_, bytes));
-    set_to_zero(context_, buffers_.back()->data(), bytes);
-    return buffers_.back()->data();
+    return buffers_.emplace_back(DeviceBuffer::zeroed(context_, bytes)).data();
   }
   /// Of so many times the channels.
   Tensor tensor(std::int64_t width) {
@@ -128,7 +125,7 @@ class BatchNormTrial {
 
   CudaContext& context_;
   BatchNormSetup setup_;
-  std::vector<std::unique_ptr<TimingBuffer>> buffers_;  // before what lies in them
+  std::vector<DeviceBuffer> buffers_;  // before what lies in them
   Tensor x_;
   Tensor second_;
   Tensor second_gradient_;
@@ -137,7 +134,7 @@ class BatchNormTrial {
   Tensor input_gradient_;
   std::byte* parameters_;
   std::byte* second_table_;
-  TimingBuffer beyond_the_cache_;
+  DeviceBuffer beyond_the_cache_;
   float refreshing_ = 0.0F;  ///< milliseconds, of a forward and a backward pass's
 };
 

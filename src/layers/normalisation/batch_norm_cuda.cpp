@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "device/arena.h"
 #include "device/cuda_context.h"
-#include "device/memory_kernels.h"
 #include "layers/normalisation/batch_norm_choice_cuda.h"
 #include "layers/normalisation/batch_norm_kernels_cuda.h"
 
@@ -55,13 +54,7 @@ CudaBatchNorm::CudaBatchNorm(CudaContext& context, const BatchNormSetup& setup)
         std::max(partial_bytes_, Arena::align(persistent_.value().partials() * sizeof(float)));
     counters = std::max(counters, persistent_->counters());
   }
-  const std::size_t bytes = counters * sizeof(unsigned);
-  counters_ = static_cast<unsigned*>(context.allocate(bytes));
-  set_to_zero(context, counters_, bytes);
-}
-
-CudaBatchNorm::~CudaBatchNorm() {
-  if (counters_ != nullptr) context_->deallocate(counters_);
+  counters_ = DeviceBuffer::zeroed(context, counters * sizeof(unsigned));
 }
 
 std::size_t CudaBatchNorm::saved() const {
@@ -130,7 +123,7 @@ void CudaBatchNorm::forward(const Forward& args) {
   if (persistent_ && !deferred && aligned(args.x, args.second, args.y)) {
     batch_norm_persistent_forward(*context_, *persistent_, args.x, args.second, setup_.activation,
                                   args.y, passes_in(args.saved), statistics,
-                                  {.partials = args.scratch, .counters = counters_});
+                                  {.partials = args.scratch, .counters = counters_.as<unsigned>()});
     return;
   }
   if (setup_.has_batch_statistics()) {
@@ -152,7 +145,8 @@ void CudaBatchNorm::forward(const Forward& args) {
 void CudaBatchNorm::sum_statistics(const Forward& args, const BatchNormStatistics& statistics) {
   auto* sums =
       setup_.ranks == nullptr ? nullptr : reinterpret_cast<double*>(args.scratch + partial_bytes_);
-  const BatchNormWork work{.partials = args.scratch, .counters = counters_, .rank_sums = sums};
+  const BatchNormWork work{
+      .partials = args.scratch, .counters = counters_.as<unsigned>(), .rank_sums = sums};
   if (setup_.product) {
     TANDEM_CHECK(aligned(args.product_input, args.product_weight, args.x),
                  "a 1x1 convolution's tensors are not 16-byte aligned");
@@ -190,7 +184,7 @@ void CudaBatchNorm::backward(const Backward& args) {
                                   .use = setup_.use,
                                   .second_gradient = args.second_gradient,
                                   .input_gradient = args.input_gradient},
-                                 gradients, counters_);
+                                 gradients, counters_.as<unsigned>());
   } else {
     backward_in_two(args, gradients, sums);
   }
@@ -211,7 +205,8 @@ void CudaBatchNorm::backward_in_two(const Backward& args, const BatchNormGradien
 CudaBatchNorm::Summed CudaBatchNorm::sum_gradients(const Backward& args,
                                                    const BatchNormGradients& gradients,
                                                    double* sums) {
-  const BatchNormWork work{.partials = args.scratch, .counters = counters_, .rank_sums = sums};
+  const BatchNormWork work{
+      .partials = args.scratch, .counters = counters_.as<unsigned>(), .rank_sums = sums};
   if (setup_.use == SecondInput::joined) {
     // By itself, behind the activation, where the second pass overwrites it.
     batch_norm_sum_joined_gradients(*context_, setup_.shape, args.x, args.output_gradient,

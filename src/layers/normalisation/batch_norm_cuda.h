@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <optional>
 
+#include "device/device_buffer.h"
 #include "layers/activation.h"
 #include "layers/normalisation/batch_norm.h"
 #include "layers/normalisation/batch_norm_ways_cuda.h"
@@ -23,9 +24,6 @@ namespace tandem {
 class CudaBatchNorm {
  public:
   CudaBatchNorm(CudaContext& context, const BatchNormSetup& setup);
-  ~CudaBatchNorm();
-  CudaBatchNorm(const CudaBatchNorm&) = delete;
-  CudaBatchNorm& operator=(const CudaBatchNorm&) = delete;
 
   std::size_t saved() const;
   std::size_t forward_scratch() const;
@@ -101,7 +99,7 @@ class CudaBatchNorm {
   std::optional<PersistentTiles> persistent_{};  ///< the same
   bool saves_passes_ = false;      ///< forward, for backward; then all tensors are 16-byte aligned
   std::size_t partial_bytes_ = 0;  ///< in training
-  unsigned* counters_ = nullptr;   ///< in training
+  DeviceBuffer counters_;          ///< of unsigned; in training
 };
 
 std::unique_ptr<LayerKernel> make_batch_norm_kernel(CudaContext& context,

@@ -97,11 +97,6 @@ float measure_thoroughly(CudaContext& context, const std::function<void()>& enqu
 
 }  // namespace
 
-TimingBuffer::TimingBuffer(CudaContext& context, std::size_t bytes)
-    : context_(&context), data_(static_cast<std::byte*>(context.allocate(bytes))), bytes_(bytes) {}
-
-TimingBuffer::~TimingBuffer() { context_->deallocate(data_); }
-
 std::optional<float> time_kernels(CudaContext& context, const std::function<void()>& enqueue,
                                   float best) {
   heartbeat();

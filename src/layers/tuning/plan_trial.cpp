@@ -21,7 +21,7 @@ constexpr std::int64_t most_samples = 2048;
 
 enum Seed : unsigned { first_seed = 1, second_seed = 2, result_seed = 3 };
 
-void fill(CudaContext& context, DType dtype, Seed seed, float scale, const TimingBuffer& buffer) {
+void fill(CudaContext& context, DType dtype, Seed seed, float scale, const DeviceBuffer& buffer) {
   const auto count = static_cast<std::int64_t>(buffer.bytes() / size_of(dtype));
   fill_operand(context, dtype, count, seed, scale, buffer.data());
 }

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "device/device_buffer.h"
 #include "layers/plans/convolution_plan.h"
 #include "layers/plans/result_samples.h"
 #include "layers/tuning/kernel_timing.h"
@@ -39,12 +40,12 @@ class PlanTrial {
   CudaContext& context_;
   ConvolutionProblem problem_;
   ResultSamples samples_;
-  TimingBuffer first_;
-  TimingBuffer second_;
-  TimingBuffer result_;
-  TimingBuffer scratch_;
-  TimingBuffer reference_;  // f32: the definition at the samples
-  TimingBuffer findings_;
+  DeviceBuffer first_;
+  DeviceBuffer second_;
+  DeviceBuffer result_;
+  DeviceBuffer scratch_;
+  DeviceBuffer reference_;  // f32: the definition at the samples
+  DeviceBuffer findings_;
 };
 
 }  // namespace tandem

@@ -33,7 +33,7 @@ DeviceGroup::DeviceGroup(Communicator& host, CudaContext& context, const std::ve
       context_(context),
       ranks_(ranks),
       member_(place_of(host.rank(), ranks)),
-      own_(context, group_bytes()) {
+      own_(DeviceBuffer::zeroed(context, group_bytes())) {
   TANDEM_CHECK(members() <= most_members && member_ < members(),
                "{} ranks share a GPU, and this is the {}th of them", members(), member_);
   try {
@@ -83,11 +83,11 @@ void* DeviceGroup::slot(int member, int channel) const {
 
 CommonMemory DeviceGroup::make_common(std::size_t bytes) {
   CommonMemory common;
-  if (leads()) common.own = std::make_unique<OwnMemory>(context_, bytes);
+  if (leads()) common.own = DeviceBuffer::zeroed(context_, bytes);
   try {
     share(common);
   } catch (...) {
-    if (common.own) common.own->leave();  // which others may have mapped
+    common.own.leave();  // which others may have mapped
     throw;
   }
   return common;
@@ -97,7 +97,7 @@ void DeviceGroup::share(CommonMemory& common) {
   IpcAddress address{};
   if (leads()) {
     wait_for_device(host_, context_, "memory that ranks share");  // zeroed before others see it
-    common.data = common.own->data();
+    common.data = common.own.data();
     address = ipc_address(common.data);
   }
   const std::vector<IpcAddress> addresses = exchange(address);
@@ -122,7 +122,7 @@ const AttachedArena& DeviceGroup::attach(float* arena, std::int64_t elements) {
   try {
     map_arenas(attached);
   } catch (...) {
-    if (attached.common.own) attached.common.own->leave();
+    attached.common.own.leave();
     throw;
   }
   return arenas_.emplace_back(std::move(attached));
@@ -166,12 +166,8 @@ void DeviceGroup::detach(const float* arena) {
 
 void DeviceGroup::leave() {
   own_.leave();
-  for (const AttachedArena& arena : arenas_) {
-    if (arena.common.own) arena.common.own->leave();
-  }
-  for (const CommonMemory& common : common_) {
-    if (common.own) common.own->leave();
-  }
+  for (AttachedArena& arena : arenas_) arena.common.own.leave();
+  for (CommonMemory& common : common_) common.own.leave();
 }
 
 void DeviceGroup::unmap() {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "device/cuda_context.h"
+#include "device/device_buffer.h"
 #include "parallel/colocated/colocated_sum.h"
 #include "parallel/communicator.h"
 #include "parallel/mapped/device_barrier.h"
@@ -19,7 +20,7 @@ namespace tandem {
 /// Memory of the leader's that all processes of a GPU use.
 struct CommonMemory {
   std::byte* data = nullptr;
-  std::unique_ptr<OwnMemory> own;      // the leader's
+  DeviceBuffer own;                    // the leader's
   std::unique_ptr<PeerMemory> mapped;  // the others'
 };
 
@@ -84,7 +85,7 @@ class DeviceGroup {
   CudaContext& context_;
   std::vector<int> ranks_;
   int member_;
-  OwnMemory own_;  // control words, slots
+  DeviceBuffer own_;  // control words, slots
   std::vector<PeerMemory> mapped_;
   std::vector<std::byte*> memory_;  // as own_, by member
   MemberMemory slots_[slot_channels];

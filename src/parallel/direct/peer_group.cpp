@@ -37,7 +37,7 @@ PeerGroup::PeerGroup(Communicator& host, CudaContext& context, PeerOwners owners
     : host_(host),
       context_(context),
       owners_(std::move(owners)),
-      control_(context, DeviceBarrier::control_bytes()) {
+      control_(DeviceBuffer::zeroed(context, DeviceBarrier::control_bytes())) {
   try {
     make_barrier();
   } catch (...) {

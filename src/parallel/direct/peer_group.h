@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "device/device_buffer.h"
 #include "parallel/communicator.h"
 #include "parallel/mapped/device_barrier.h"
 #include "parallel/mapped/ipc_memory.h"
@@ -74,7 +75,7 @@ class PeerGroup {
   Communicator& host_;
   CudaContext& context_;
   PeerOwners owners_;
-  OwnMemory control_;
+  DeviceBuffer control_;
   std::vector<PeerMemory> mapped_;
   std::unique_ptr<DeviceBarrier> barrier_;
   std::list<PeerArena> arenas_;

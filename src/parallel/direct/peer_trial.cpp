@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "device/cuda_check.h"
 #include "device/cuda_context.h"
+#include "device/device_buffer.h"
 #include "device/memory_kernels.h"
 #include "parallel/gather_values.h"
 #include "parallel/mapped/ipc_memory.h"
@@ -34,8 +35,9 @@ class PeerTrial {
   PeerTrial(Communicator& host, CudaContext& context)
       : host_(host),
         context_(context),
-        offered_(context, read_bytes + most_members * sizeof(Word)),
-        received_(context, static_cast<std::size_t>(host.size()) * read_bytes) {
+        offered_(DeviceBuffer::zeroed(context, read_bytes + most_members * sizeof(Word))),
+        received_(
+            DeviceBuffer::zeroed(context, static_cast<std::size_t>(host.size()) * read_bytes)) {
     const std::vector<Word> words(read_words, word_of(host.rank()));
     copy_to_device(context, words.data(), read_bytes, offered_.data());
   }
@@ -134,8 +136,8 @@ class PeerTrial {
 
   Communicator& host_;
   CudaContext& context_;
-  OwnMemory offered_;
-  OwnMemory received_;
+  DeviceBuffer offered_;
+  DeviceBuffer received_;
   std::vector<PeerMemory> opened_;
 };
 

@@ -9,15 +9,6 @@
 
 namespace tandem {
 
-OwnMemory::OwnMemory(CudaContext& context, std::size_t bytes)
-    : context_(context), data_(static_cast<std::byte*>(context.allocate(bytes))) {
-  const cudaError_t status = cudaMemsetAsync(data_, 0, bytes, context.stream());
-  if (status != cudaSuccess) context_.deallocate(data_);
-  TANDEM_CUDA_CHECK(status);
-}
-
-OwnMemory::~OwnMemory() { context_.deallocate(data_); }
-
 void* allocation_of(const void* memory) {
   CUdeviceptr begin = 0;
   std::size_t bytes = 0;

@@ -9,26 +9,6 @@
 
 namespace tandem {
 
-class CudaContext;
-
-/// Memory of a context, for other processes to open.
-class OwnMemory {
- public:
-  /// Zeroed, in the order of the context's stream.
-  OwnMemory(CudaContext& context, std::size_t bytes);
-  ~OwnMemory();
-  OwnMemory(const OwnMemory&) = delete;
-  OwnMemory& operator=(const OwnMemory&) = delete;
-
-  std::byte* data() const { return data_; }
-  /// Leaves the memory allocated until the process ends.
-  void leave() { data_ = nullptr; }
-
- private:
-  CudaContext& context_;
-  std::byte* data_;
-};
-
 /// Where memory of one process's device is, for another process to open. Trivially copyable.
 struct IpcAddress {
   cudaIpcMemHandle_t allocation;  // whole allocations are opened
@@ -36,7 +16,7 @@ struct IpcAddress {
 };
 
 /// Of memory within one cudaMalloc of the calling thread's device, which is what
-/// CudaContext::allocate() gives.
+/// CudaContext::allocate() and DeviceBuffer give.
 IpcAddress ipc_address(const void* memory);
 /// What CudaContext::allocate() gave that holds this memory.
 void* allocation_of(const void* memory);

@@ -9,6 +9,7 @@
 #include "base/last_words.h"
 #include "device/cuda_check.h"
 #include "device/cuda_context.h"
+#include "device/device_buffer.h"
 #include "parallel/bf16_sum.h"
 #include "parallel/cuda_event_pool.h"
 #include "parallel/nccl/let_others_notice.h"
@@ -54,29 +55,13 @@ ncclRedOp_t nccl_op(ReduceOp op) {
 
 std::size_t count_of(const Tensor& tensor) { return static_cast<std::size_t>(tensor.elements()); }
 
-/// One 4-byte word on the device, for barriers.
-class DeviceWord {
- public:
-  explicit DeviceWord(CudaContext& context)
-      : context_(context), memory_(context.allocate(sizeof(std::int32_t))) {
-    TANDEM_CUDA_CHECK(cudaMemsetAsync(memory_, 0, sizeof(std::int32_t), context.stream()));
-  }
-  ~DeviceWord() { context_.deallocate(memory_); }
-  DeviceWord(const DeviceWord&) = delete;
-  DeviceWord& operator=(const DeviceWord&) = delete;
-
-  void* get() const { return memory_; }
-
- private:
-  CudaContext& context_;
-  void* memory_;
-};
-
 }  // namespace
 
 struct NcclCommunicator::Handle {
   Handle(Communicator& host, CudaContext& device, const DeviceLinkOptions& options)
-      : context(device), barrier_word(device), group(host, options) {}
+      : context(device),
+        barrier_word(DeviceBuffer::zeroed(device, sizeof(std::int32_t))),
+        group(host, options) {}
 
   /// What the context's stream was given so far comes before what the communication stream is given
   /// from here on.
@@ -119,7 +104,7 @@ struct NcclCommunicator::Handle {
   PriorityStream communication;
   CudaEventPool events;
   OperationMarks marks;
-  DeviceWord barrier_word;
+  DeviceBuffer barrier_word;  // one, for barriers
   NcclGroup group;  // last, so that it ends first: freeing memory waits for what hangs in it
 };
 
@@ -241,7 +226,7 @@ void NcclCommunicator::do_reduce_scatter(const Tensor& input, const Tensor& outp
 
 void NcclCommunicator::do_barrier() {
   handle_->run("barrier", [&](ncclComm_t comm, cudaStream_t stream) {
-    void* word = handle_->barrier_word.get();
+    void* word = handle_->barrier_word.data();
     return ncclAllReduce(word, word, 1, ncclInt32, ncclMax, comm, stream);
   });
 }

@@ -25,19 +25,18 @@ DeviceInput::DeviceInput(CudaContext& context, const RawBatchLayout& layout, int
     context.activate();
     TANDEM_CUDA_CHECK(cudaStreamCreateWithFlags(&copying_, cudaStreamNonBlocking));
     for (Place& place : places_) {
-      place.memory = static_cast<std::byte*>(context.allocate(layout.bytes()));
+      place.memory = DeviceBuffer(context, layout.bytes());
       TANDEM_CUDA_CHECK(cudaEventCreateWithFlags(&place.arrived, cudaEventDisableTiming));
       TANDEM_CUDA_CHECK(cudaEventCreateWithFlags(&place.left, cudaEventDisableTiming));
     }
-    fixed_ = static_cast<std::byte*>(context.allocate(count * stride_of(layout)));
-    TANDEM_CUDA_CHECK(cudaMemsetAsync(fixed_, 0, count * stride_of(layout), context.stream()));
+    fixed_ = DeviceBuffer::zeroed(context, count * stride_of(layout));
     context.synchronize();
   } catch (...) {
     release();
     throw;
   }
   for (std::size_t i = 0; i < count; ++i) {
-    current_.push_back(layout.view(fixed_ + i * stride_of(layout)));
+    current_.push_back(layout.view(fixed_.data() + i * stride_of(layout)));
   }
 }
 
@@ -51,9 +50,7 @@ void DeviceInput::release() noexcept {
   for (const Place& place : places_) {
     if (place.left != nullptr) (void)cudaEventDestroy(place.left);
     if (place.arrived != nullptr) (void)cudaEventDestroy(place.arrived);
-    if (place.memory != nullptr) context_.deallocate(place.memory);
   }
-  if (fixed_ != nullptr) context_.deallocate(fixed_);
   if (copying_ != nullptr) (void)cudaStreamDestroy(copying_);
 }
 
@@ -68,7 +65,7 @@ void DeviceInput::upload(const RawBatchView& batch) {
   // is free from here on.
   TANDEM_CUDA_CHECK(cudaEventSynchronize(place.arrived));
   TANDEM_CUDA_CHECK(cudaStreamWaitEvent(copying_, place.left));
-  TANDEM_CUDA_CHECK(cudaMemcpyAsync(place.memory, batch.memory.data(), batch.memory.size(),
+  TANDEM_CUDA_CHECK(cudaMemcpyAsync(place.memory.data(), batch.memory.data(), batch.memory.size(),
                                     cudaMemcpyHostToDevice, copying_));
   TANDEM_CUDA_CHECK(cudaEventRecord(place.arrived, copying_));
   ++uploaded_;
@@ -81,7 +78,7 @@ void DeviceInput::advance() {
   const RawBatchView& micro = current_[static_cast<std::size_t>(advanced_) % current_.size()];
   cudaStream_t stream = context_.stream();
   TANDEM_CUDA_CHECK(cudaStreamWaitEvent(stream, place.arrived));
-  TANDEM_CUDA_CHECK(cudaMemcpyAsync(micro.memory.data(), place.memory, layout_.bytes(),
+  TANDEM_CUDA_CHECK(cudaMemcpyAsync(micro.memory.data(), place.memory.data(), layout_.bytes(),
                                     cudaMemcpyDeviceToDevice, stream));
   TANDEM_CUDA_CHECK(cudaEventRecord(place.left, stream));
   ++advanced_;

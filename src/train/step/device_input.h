@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "data/raw_batch.h"
+#include "device/device_buffer.h"
 
 struct CUstream_st;
 struct CUevent_st;
@@ -56,7 +57,7 @@ class DeviceInput {
 
  private:
   struct Place {
-    std::byte* memory = nullptr;
+    DeviceBuffer memory;
     CUevent_st* arrived = nullptr;  ///< on the copying stream
     CUevent_st* left = nullptr;     ///< on the step's: the place is free again
   };
@@ -70,7 +71,7 @@ class DeviceInput {
   RawBatchLayout layout_;
   CUstream_st* copying_ = nullptr;
   std::vector<Place> places_;
-  std::byte* fixed_ = nullptr;  ///< the current batches
+  DeviceBuffer fixed_;  ///< the current batches
   std::vector<RawBatchView> current_;
   std::int64_t uploaded_ = 0;  ///< batches so far
   std::int64_t advanced_ = 0;

@@ -139,9 +139,9 @@ class Replica {
   // Made behind the bucketer, to have what that leaves, but destroyed after it: freeing waits for
   // the device, which after an error goes on only once the bucketer has given the ranks up.
   std::unique_ptr<StepPlan> plan_;
+  std::unique_ptr<StepRunner> runner_;
   GradientBucketer bucketer_;
   std::unique_ptr<ShardedUpdate> sharded_;  // null unless each rank updates a share
-  std::unique_ptr<StepRunner> runner_;
   bool has_all_shares_ = true;  // of values and optimizer state, as they are on other ranks
 };
 

@@ -47,13 +47,7 @@ exec nvidia-cuda-mps-control "$@"
 
 TEST_F(LaunchFault, RunningDaemonIsUsedOnRequestAndLeftAlone) {
   const fs::path pipes = path("mine");
-  const auto on_daemon = [&](const Words& command) {
-    Launch made = with(with_driver({}), "CUDA_MPS_PIPE_DIRECTORY", pipes.string());
-    made = with(made, "CUDA_MPS_LOG_DIRECTORY", pipes.string());
-    made = with(made, "CUDA_VISIBLE_DEVICES", device().gpu);
-    made.command = command;
-    return run(made).code;
-  };
+  const auto on_daemon = [&](const Words& command) { return run(for_daemon(pipes, command)).code; };
   const Launch reusing = with(launch(shared_gpu({"--reuse-mps"}), set({"train.max_steps=3"})),
                               "CUDA_MPS_PIPE_DIRECTORY", pipes.string());
   const Outcome none = run(reusing);

@@ -57,6 +57,14 @@ void LaunchFault::expect_clean_end(const std::vector<pid_t>& processes,
   expect_nothing_left();
 }
 
+Launch LaunchFault::for_daemon(const std::filesystem::path& pipes, const Words& command) const {
+  Launch made = with(with_driver({}), "CUDA_MPS_PIPE_DIRECTORY", pipes.string());
+  made = with(made, "CUDA_MPS_LOG_DIRECTORY", pipes.string());
+  made = with(made, "CUDA_VISIBLE_DEVICES", device().gpu);
+  made.command = command;
+  return made;
+}
+
 void LaunchFault::expect_checkpoint_after(int step) const {
   wait_until("there are newer checkpoints", 40.0, [&] {
     const std::vector<int> steps = checkpoint_steps(path("out"));

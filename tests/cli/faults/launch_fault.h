@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,9 @@ class LaunchFault : public LaunchedJob {
   void expect_restart_with_the_same_bits(Program& job, int code, int damaged = 0,
                                          const Words& options = shared_gpu(),
                                          const Words& settings = {}) const;
+
+  /// A command for, or under, an MPS daemon of the test's own whose pipes are in that folder.
+  Launch for_daemon(const std::filesystem::path& pipes, const Words& command) const;
 
   /// Waits for a checkpoint behind the step.
   void expect_checkpoint_after(int step) const;

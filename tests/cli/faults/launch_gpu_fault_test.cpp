@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 
@@ -61,6 +62,54 @@ TEST_F(DeviceFault, OfAnotherClientLeavesTheJobAloneOrEndsItWithOneLine) {
   expect_clean_end(processes);
 }
 
+/// An MPS daemon of the user's own, with a client that computes nothing.
+class OwnDaemonWithAClient : public LaunchFault {
+ protected:
+  OwnDaemonWithAClient() {
+    fs::create_directories(pipes_);
+    EXPECT_EQ(code_of({"nvidia-cuda-mps-control", "-d"}), 0);
+    Launch idle = for_daemon(
+        pipes_, {TANDEM_FAULTY_CLIENT, "hold", std::to_string(SIZE_MAX), path("idle").string()});
+    idle.timeout = 120.0;
+    client_ = std::make_unique<Program>(idle);
+    wait_until("the client has begun", 30.0, [&] { return fs::exists(path("idle")); });
+  }
+  void TearDown() override {
+    client_.reset();
+    EXPECT_EQ(code_of({"sh", "-c", "echo quit -t 5 | nvidia-cuda-mps-control"}), 0);
+    expect_nothing_left();
+  }
+
+  int code_of(const Words& command) const { return run(for_daemon(pipes_, command)).code; }
+  Outcome job() const {
+    return run(with(launch(shared_gpu({"--reuse-mps"}), set({"train.max_steps=3"})),
+                    "CUDA_MPS_PIPE_DIRECTORY", pipes_.string()));
+  }
+
+  const fs::path pipes_ = path("mine");
+  std::unique_ptr<Program> client_;
+};
+
+// As above it is the driver's business whether the server outlives a fault of a client of its.
+TEST_F(OwnDaemonWithAClient, IsReusedAfterAFaultOnceItsServerIsSound) {
+  ASSERT_EQ(code_of({TANDEM_FAULTY_CLIENT, "fault"}), 0);
+  const auto faulty = MpsControl(pipes_).faulty_servers();
+  ASSERT_TRUE(faulty.has_value());
+  const Outcome beside = job();
+  RecordProperty("the_server", faulty->empty() ? "sound" : "spoilt");
+  RecordProperty("the_job", beside.err);
+  if (faulty->empty()) {
+    EXPECT_EQ(beside.code, 0) << beside.err;
+  } else {
+    expect_line(beside, 1,
+                {fmt::format("--reuse-mps: a client's device fault has spoilt the MPS server {} ",
+                             faulty->front())});
+  }
+  client_.reset();
+  const Outcome after = job();
+  EXPECT_EQ(after.code, 0) << after.err;
+}
+
 /// On a GPU whose memory another process holds but for a part: small batches are too large then.
 class TooLargeBatch : public LaunchFault {
  protected:
@@ -112,7 +161,7 @@ TEST_F(TooLargeBatch, IsToldOnceWithOneThatFitsForAllRanksOfTheGpu) {
   ASSERT_GT(fits, 8);
   // One rank alone would have the memory, but not four of them.
   expect_refusal(job_of(4 * fits));
-  const Outcome fitting = job_of(fits / 4 * 3);
+  const Outcome fitting = job_of(fits);
   EXPECT_EQ(fitting.code, 0) << fitting.err;
   expect_nothing_left();
 }
