@@ -103,7 +103,9 @@ def load(data: dict, fields: dict[str, str]) -> dict[str, Panel]:
             panel.commits.setdefault(name, {})[x] = point["commit"]
             for run in point["runs"]:
                 if "error" in run:
-                    if suffix == next(iter(fields)):
+                    # A limit that ended a later round leaves a point with fewer of them.
+                    fewer = run["error"].startswith("not begun") and is_measured(point)
+                    if suffix == next(iter(fields)) and not fewer:
                         panel.errors.append((point["series"], x, run["error"]))
                 elif isinstance(run[field], (int, float)):
                     rounds[run["round"]] = run[field]

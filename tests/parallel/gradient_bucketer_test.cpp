@@ -8,6 +8,7 @@
 #include "base/philox.h"
 #include "parallel/mpi_test.h"
 #include "parallel/slice_share.h"
+#include "parallel/test_patience.h"
 
 namespace tandem {
 namespace {
@@ -144,7 +145,9 @@ TEST(GradientBucketer, ExposesTheTimeSpentWaitingForASlowRank) {
   Step s;
   s.bucketer.begin_step();
   world().barrier();
-  if (world().rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2000));
+  if (world().rank() == 0) {
+    std::this_thread::sleep_for(std::chrono::duration<double>(patient(2.0)));
+  }
   for (std::size_t i = 0; i < s.slices.size(); ++i) s.compute(i, 0);
   s.bucketer.finish();
   if (world().rank() != 0) {

@@ -1,13 +1,13 @@
 #include <chrono>
 #include <optional>
 #include <stdexcept>
-#include <thread>
 
 #include "device/cuda_graph.h"
 #include "parallel/device_test.h"
 #include "parallel/mpi/mpi_communicator.h"
 #include "parallel/nccl/nccl_communicator.h"
 #include "parallel/placement/device_choice.h"
+#include "parallel/silent_rank.h"
 #include "parallel/stream_watch.h"
 
 // What is NCCL's alone.
@@ -32,34 +32,13 @@ TEST(NcclCommunicator, TakesABudgetOfBlocks) {
 
 TEST(NcclCommunicator, NamesTheSilentRankAndTheBucket) {
   if (gpus().size() == 1) GTEST_SKIP() << "there is no peer";
-  constexpr double timeout = 2.0;
-  const int silent = gpus().size() - 1;
-  MpiCommunicator group({.timeout_seconds = timeout});
   const OnGpu<float> values(contributions<float>(gpus().rank(), 1234));
-  const auto reduce = [&](Communicator& link, const char* label) {
-    link.all_reduce_async(values.tensor(DType::f32), ReduceOp::sum, label)->wait();
-  };
-  try {
-    NcclCommunicator link(group, gpu());
-    reduce(link, "gradient bucket 1 of 2");
-    wait_for_device(link, gpu(), "a step");
-    if (link.rank() == silent) {
-      std::this_thread::sleep_for(std::chrono::duration<double>(2.5 * timeout));
-    } else {
-      reduce(link, "gradient bucket 2 of 2");
-      EXPECT_EQ(message_of<CommunicationTimeout>([&] { wait_for_device(link, gpu(), "a step"); }),
-                "waited 2 s in a step, last in all_reduce of gradient bucket 2 of 2 (1,234 "
-                "elements), for rank " +
-                    std::to_string(silent) + ", which gives no sign of life");
-      // What hung has ended, so that memory can be freed.
-      wait_for_device(hosts(), gpu(), "what was given up");
-      EXPECT_NE(message_of<Error>([&] { link.barrier(); }).find("given up"), std::string::npos);
-    }
-    throw std::runtime_error("the others are gone");  // as an error would unwind it
-  } catch (const std::runtime_error& error) {
-    EXPECT_STREQ(error.what(), "the others are gone");
-  }
-  hosts().barrier();
+  expect_silent_rank_is_named(
+      [](Communicator& group) { return std::make_unique<NcclCommunicator>(group, gpu()); },
+      [&](Communicator& link, const char* label) {
+        link.all_reduce_async(values.tensor(DType::f32), ReduceOp::sum, label)->wait();
+      },
+      "(1,234 elements),");
 }
 
 /// Begins the sum of a gradient bucket, `captured` in a graph as training's steps are, on all ranks

@@ -1,26 +1,18 @@
 #pragma once
 
-#include <algorithm>
-#include <cstdlib>
 #include <memory>
 #include <vector>
 
 #include "parallel/mpi/mpi_session.h"
+#include "parallel/test_patience.h"
 
 namespace tandem {
 
-/// How many times longer than usual tests wait: TANDEM_TEST_PATIENCE, for tools that slow programs
-/// down, such as compute-sanitizer.
-inline unsigned test_patience() {
-  const char* text = std::getenv("TANDEM_TEST_PATIENCE");
-  return text == nullptr ? 1U : static_cast<unsigned>(std::clamp(std::atoi(text), 1, 100));
-}
-
-/// The time-out of the ranks, with that patience: long enough for what rank 0 does alone. Tests of
+/// The time-out of the ranks: long enough for what rank 0 does alone. Tests of
 /// time-outs have communicators of their own.
 inline MpiOptions patient_options() {
   MpiOptions options;
-  options.timeout_seconds = 120.0 * test_patience();
+  options.timeout_seconds = patient(120.0);
   return options;
 }
 

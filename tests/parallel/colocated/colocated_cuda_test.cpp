@@ -1,15 +1,10 @@
 #include "parallel/colocated/colocated_cuda_test.h"
 
-#include <chrono>
-#include <stdexcept>
-#include <thread>
-
 #include "base/philox.h"
 #include "device/cuda_graph.h"
 #include "parallel/colocated/colocated_cuda.h"
-#include "parallel/mpi/mpi_communicator.h"
+#include "parallel/silent_rank.h"
 #include "parallel/sliced_arena.h"
-#include "parallel/stream_watch.h"
 
 // What ranks that share GPUs have alone: attached arenas, barriers on the device, giving up.
 
@@ -143,37 +138,18 @@ TEST(ColocatedCuda, TakesNoSliceThatIsNotAttached) {
 
 TEST(ColocatedCuda, EndsWhereARankNeverArrives) {
   if (gpus().size() == 1) return;
-  constexpr double timeout = 2.0;
-  const int silent = gpus().size() - 1;
-  MpiCommunicator group({.timeout_seconds = timeout});
   const OnGpu<float> arena(rounds.values_of(gpus().rank(), 1234, 0));
-  const auto start = std::chrono::steady_clock::now();
-  try {
-    ColocatedCudaCommunicator link(group, gpu(), topology(), under_mps(), links_of_test());
-    (void)link.attach(arena.tensor(DType::f32));
-    const auto sum = [&](const char* label) {
-      link.sum_attached_async(arena.tensor(DType::f32), label)->wait();
-    };
-    sum("gradient bucket 1 of 2");
-    wait_for_device(link, gpu(), "a step");
-    if (link.rank() == silent) {
-      std::this_thread::sleep_for(std::chrono::duration<double>(2.5 * timeout));
-    } else {
-      sum("gradient bucket 2 of 2");
-      EXPECT_EQ(message_of<CommunicationTimeout>([&] { wait_for_device(link, gpu(), "a step"); }),
-                "waited 2 s in a step, last in all_reduce of gradient bucket 2 of 2 (1,234 "
-                "elements), for rank " +
-                    std::to_string(silent) + ", which gives no sign of life");
-      // What hung has ended, so that memory can be freed.
-      wait_for_device(hosts(), gpu(), "what was given up");
-      EXPECT_NE(message_of<Error>([&] { link.barrier(); }).find("given up"), std::string::npos);
-    }
-    throw std::runtime_error("the others are gone");  // as an error would unwind it
-  } catch (const std::runtime_error& error) {
-    EXPECT_STREQ(error.what(), "the others are gone");
-  }
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
-  hosts().barrier();
+  expect_silent_rank_is_named(
+      [&](Communicator& group) {
+        auto link = std::make_unique<ColocatedCudaCommunicator>(group, gpu(), topology(),
+                                                                under_mps(), links_of_test());
+        (void)link->attach(arena.tensor(DType::f32));
+        return link;
+      },
+      [&](Communicator& link, const char* label) {
+        link.sum_attached_async(arena.tensor(DType::f32), label)->wait();
+      },
+      "(1,234 elements),");
 }
 
 TEST(ColocatedCuda, WorksOnAfterAnotherGroupWasGivenUp) {
