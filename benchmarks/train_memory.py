@@ -5,13 +5,15 @@ loader and evaluation, and beside it PyTorch's training step alone, its batch on
     benchmarks/train_memory.py --program build/release/bin/tandem --out train_memory.json
     benchmarks/train_memory.py --program build/release/bin/tandem --only 'resnet18, 32' --modes eager --out memory.json
 
-Each has the first GPU that is seen to itself, whose memory in use `nvidia-smi` tells some ten times a second; what was
-in use before is taken off. Both sides choose kernels by timing, and that counts. Prints a table of GiB."""
+Each has the first GPU that is seen to itself, whose memory in use `nvidia-smi` tells some ten times a second: what comes
+and goes in between is not seen, on either side. What was in use before is taken off. Both sides choose kernels by timing
+first, Tandem with an empty cache of choices, and that counts. Prints a table of GiB."""
 
 import argparse
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -56,25 +58,31 @@ def memory_in_use() -> int:
     return int(said.stdout)
 
 
-def peak_of(command: list[str], timeout: float) -> dict:
+def end(process: subprocess.Popen) -> None:
+    """With what it has started."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def peak_of(command: list[str], timeout: float, cache: str) -> dict:
     """{"mib": ...}, or {"error": its last words}."""
+    # As nvidia-smi counts them.
+    environment = os.environ | {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "TANDEM_CACHE_DIR": cache}
     before, most, samples = memory_in_use(), 0, 0
-    end = time.monotonic() + timeout
+    over = time.monotonic() + timeout
     with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=output,
+                                   stderr=subprocess.STDOUT, start_new_session=True)
         try:
             while process.poll() is None:
                 most = max(most, memory_in_use())
                 samples += 1
-                if time.monotonic() > end:
+                if time.monotonic() > over:
                     return {"error": f"took longer than {timeout:.0f} s"}
-                try:
-                    process.wait(0.02)
-                except subprocess.TimeoutExpired:
-                    pass
+                time.sleep(0.02)
         finally:
-            process.kill()
-            process.wait()
+            end(process)
         output.seek(0)
         lines = output.read().decode(errors="replace").strip().splitlines()
     if process.returncode != 0:
@@ -83,14 +91,15 @@ def peak_of(command: list[str], timeout: float) -> dict:
 
 
 def measure(options, case: Case, side: str) -> dict:
-    if side != TANDEM:
-        return peak_of([options.python, str(HERE / "training_step_torch_gpu.py"), case.model, "--size", str(case.size),
-                        "--batch", str(case.batch), "--classes", str(case.classes), "--precision", case.precision,
-                        "--mode", side, "--seconds", "2"], options.timeout)
     with tempfile.TemporaryDirectory() as folder:
         config = pathlib.Path(folder) / "run.toml"
         config.write_text(config_of(case))
-        return peak_of([options.program, "train", str(config), "--out", f"{folder}/run"], options.timeout)
+        command = [options.program, "train", str(config), "--out", f"{folder}/run"]
+        if side != TANDEM:
+            command = [options.python, str(HERE / "training_step_torch_gpu.py"), case.model, "--size", str(case.size),
+                       "--batch", str(case.batch), "--classes", str(case.classes), "--precision", case.precision,
+                       "--mode", side, "--seconds", "2"]
+        return peak_of(command, options.timeout, f"{folder}/cache")
 
 
 def table(runs: list[dict], sides: list[str]) -> str:
@@ -102,20 +111,7 @@ def table(runs: list[dict], sides: list[str]) -> str:
     return "\n".join(lines)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", required=True, help="the built tandem")
-    parser.add_argument("--python", default=sys.executable, help="a Python with torch, torchvision")
-    parser.add_argument("--modes", nargs="*", choices=MODES, default=MODES[:2], help="of PyTorch")
-    parser.add_argument("--only", action="append", default=[], metavar="TEXT",
-                        help="cases that have TEXT in 'model, px, batch, precision'")
-    parser.add_argument("--timeout", type=float, default=120.0, help="seconds for one run")
-    parser.add_argument("--out", type=pathlib.Path, required=True, help="the JSON file")
-    options = parser.parse_args()
-    cases = [case for case in CASES if not options.only or any(text in str(case) for text in options.only)]
-    if not cases:
-        parser.error("--only leaves no case; they are\n  " + "\n  ".join(map(str, CASES)))
-    sides = [TANDEM, *options.modes]
+def run(options, cases: list[Case], sides: list[str]) -> int:
     data = {**provenance(options.program), "runs": []}
     for case in cases:
         for side in sides:
@@ -124,7 +120,36 @@ def main() -> int:
             data["runs"].append({"case": list(case), "side": side} | found)
             options.out.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     print(table(data["runs"], sides))
-    return 1 if any("error" in run for run in data["runs"]) else 0
+    return 1 if any("error" in each for each in data["runs"]) else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", required=True, help="the built tandem")
+    parser.add_argument("--python", default=sys.executable, help="a Python with torch, torchvision")
+    parser.add_argument("--modes", default="eager,graph",
+                        help=f"of PyTorch, with commas, may be empty: {', '.join(MODES)}")
+    parser.add_argument("--only", action="append", default=[], metavar="TEXT",
+                        help="cases that have TEXT in 'model, px, batch, precision'")
+    parser.add_argument("--timeout", type=float, default=180.0, help="seconds for one run")
+    parser.add_argument("--out", type=pathlib.Path, required=True, help="the JSON file")
+    options = parser.parse_args()
+    modes = [mode for mode in options.modes.split(",") if mode]
+    if unknown := sorted(set(modes) - set(MODES)):
+        parser.error(f"unknown modes: {', '.join(unknown)}; there are {', '.join(MODES)}")
+    cases = [case for case in CASES if not options.only or any(text in str(case) for text in options.only)]
+    if not cases:
+        parser.error("--only leaves no case; they are\n  " + "\n  ".join(map(str, CASES)))
+    if not options.out.resolve().parent.is_dir():
+        parser.error(f"--out {options.out}: no such folder")
+    try:
+        memory_in_use()
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        parser.error(f"nvidia-smi does not tell the memory in use of the first GPU that is seen: {error}")
+    try:
+        return run(options, cases, [TANDEM, *modes])
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
 
 
 if __name__ == "__main__":

@@ -83,7 +83,7 @@ def ranks_under(tool: str, gpus: int, seconds: int, program: str) -> Check:
     of 2026.4 ends with signal 11 where processes share memory of one GPU; and NCCL asks CUDA for kernels that it may
     have for this card, at each of which memcheck would report an error."""
     ranks = 1 if tool == "initcheck" and gpus == 1 else 2
-    options = " --report-api-errors no" if tool == "memcheck" else ""
+    options = " --report-api-errors no" if tool == "memcheck" and gpus > 1 else ""
     command = f"mpirun --oversubscribe --bind-to none -n {ranks} {SANITIZER.format(tool=tool)}{options} {{bin}}/tests/{program}"
     short = program.removeprefix("tandem_parallel_").removeprefix("test_train_").removesuffix("_tests").removesuffix("_cuda")
     return Check(f"{tool}_{short}", gpus, seconds, command, UNDER_A_TOOL, cores=2)
@@ -135,10 +135,10 @@ CHECKS = [
     tests("placement", 1, 90, "test_cli_placement", "*RanksOnOneGpu.*"),
     Check("training", 1, 90, f"{CASES} --mps --filter=-DeviceMemory* "
           + " ".join(f"{{bin}}/tests/test_{name}" for name in TRAINING), cores=8),
-    *(ranks_under(tool, gpus, 4 * seconds if tool == "racecheck" else seconds, program)
-      for gpus, seconds, program in ((2, 60, "tandem_parallel_direct_tests"), (2, 60, "tandem_parallel_nccl_tests"),
+    *(ranks_under(tool, gpus, 8 * seconds if tool == "racecheck" else seconds, program)
+      for gpus, seconds, program in ((2, 30, "tandem_parallel_direct_tests"), (2, 30, "tandem_parallel_nccl_tests"),
                                      (2, 100, "test_train_data_parallel_cuda"),
-                                     (1, 40, "tandem_parallel_colocated_cuda_tests"),
+                                     (1, 20, "tandem_parallel_colocated_cuda_tests"),
                                      (1, 60, "test_train_data_parallel_colocated_cuda"))
       for tool in ("memcheck", "racecheck", "initcheck", "synccheck")),
     sanitizer("initcheck", 40),

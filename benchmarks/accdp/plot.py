@@ -39,6 +39,7 @@ class Panel:
         self.series: dict[str, dict] = {}
         self.commits: dict[str, dict] = {}
         self.errors: list[tuple[str, object, str]] = []
+        self.fewer: list[tuple[str, object]] = []  # a round missing of these, each time
 
     def xs(self) -> list:
         found = []
@@ -103,9 +104,11 @@ def load(data: dict, fields: dict[str, str]) -> dict[str, Panel]:
             panel.commits.setdefault(name, {})[x] = point["commit"]
             for run in point["runs"]:
                 if "error" in run:
-                    # A limit that ended a later round leaves a point with fewer of them.
-                    fewer = run["error"].startswith("not begun") and is_measured(point)
-                    if suffix == next(iter(fields)) and not fewer:
+                    if suffix != next(iter(fields)):
+                        continue
+                    if run["error"].startswith("not begun") and is_measured(point):
+                        panel.fewer.append((point["series"], x))  # a limit ended a later round
+                    else:
                         panel.errors.append((point["series"], x, run["error"]))
                 elif isinstance(run[field], (int, float)):
                     rounds[run["round"]] = run[field]
@@ -188,6 +191,8 @@ def tables(data: dict) -> str:
                                figure["y_label"]) + "\n")
         if len(figure["fields"]) == 3:
             parts.append(bottlenecks(panel) + "\n")
+        if panel.fewer:
+            parts.append("Of fewer rounds: " + "; ".join(f"{x}, {series}" for series, x in panel.fewer) + ".\n")
         for series, x, error in panel.errors:
             parts.append(f"Not measured: {series}, {x}: {error}\n")
     return "\n".join(parts)

@@ -13,7 +13,6 @@
 #include "device/cuda_event.h"
 #include "device/device_buffer.h"
 #include "layers/plans/cublas_matmul.h"
-#include "layers/tuning/kernel_timing.h"
 #include "layers/tuning/result_check.h"
 
 namespace tandem {

@@ -4,7 +4,7 @@
 #include <ostream>
 
 #include "base/philox.h"
-#include "layers/conv_bn_pair.h"
+#include "layers/convolution/conv_bn_pair.h"
 #include "layers/registry.h"
 
 namespace tandem {

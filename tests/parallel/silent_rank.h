@@ -40,7 +40,7 @@ inline void expect_silent_rank_is_named(
     } else {
       sum(*link, "gradient bucket 2 of 2");
       EXPECT_EQ(message_of<CommunicationTimeout>(wait),
-                fmt::format("waited {} s in a step, last in all_reduce of gradient bucket 2 of 2 "
+                fmt::format("waited {:g} s in a step, last in all_reduce of gradient bucket 2 of 2 "
                             "{} for rank {}, which gives no sign of life",
                             timeout, size, silent));
       // What hung has ended, so that memory can be freed.

@@ -9,7 +9,7 @@
 #include "device/open_context.h"
 #include "parallel/device_communicator.h"
 #include "parallel/device_test.h"
-#include "train/replica_place.h"
+#include "train/ranks/replica_place.h"
 
 namespace tandem {
 

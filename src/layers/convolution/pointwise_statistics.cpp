@@ -13,7 +13,6 @@
 #include "device/cuda_context.h"
 #include "device/device_buffer.h"
 #include "device/memory_kernels.h"
-#include "layers/tuning/kernel_timing.h"
 #include "layers/tuning/plan_tuner.h"
 #include "layers/tuning/plan_way.h"
 

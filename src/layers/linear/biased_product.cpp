@@ -7,7 +7,6 @@
 #include "device/device_buffer.h"
 #include "layers/linear/bias_cuda.h"
 #include "layers/plans/matmul_plan.h"
-#include "layers/tuning/kernel_timing.h"
 #include "layers/tuning/plan_tuner.h"
 #include "layers/tuning/plan_way.h"
 #include "layers/tuning/trial_operand.h"

@@ -7,6 +7,7 @@
 #include "device/cuda_check.h"
 #include "device/cuda_context.h"
 #include "layers/plans/convolution_direct.h"
+#include "layers/tuning/kernel_timing.h"
 #include "layers/tuning/result_check.h"
 #include "layers/tuning/trial_operand.h"
 

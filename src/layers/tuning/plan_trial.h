@@ -1,11 +1,11 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "device/device_buffer.h"
 #include "layers/plans/convolution_plan.h"
 #include "layers/plans/result_samples.h"
-#include "layers/tuning/kernel_timing.h"
 #include "layers/tuning/plan_choice.h"
 
 namespace tandem {

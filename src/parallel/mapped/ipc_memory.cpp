@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "device/cuda_check.h"
-#include "device/cuda_context.h"
 #include "parallel/mapped/driver_functions.h"
 
 namespace tandem {

@@ -6,8 +6,8 @@
 #include <chrono>
 #include <functional>
 
+#include "base/error.h"
 #include "base/last_words.h"
-#include "device/cuda_check.h"
 #include "device/cuda_context.h"
 #include "device/device_buffer.h"
 #include "parallel/bf16_sum.h"

@@ -136,8 +136,9 @@ class Replica {
   Arena compression_;               // bf16 copies of gradients under way; empty without compression
   std::size_t exchange_bytes_ = 0;  // a part of state_bytes()
   std::optional<MemoryShare> share_;  // of a device's memory, once the state so far has its own
-  // Made behind the bucketer, to have what that leaves, but destroyed after it: freeing waits for
-  // the device, which after an error goes on only once the bucketer has given the ranks up.
+  // Both are made behind the bucketer, to have what that leaves, but destroyed after it: freeing
+  // waits for the device, which after an error goes on only once the bucketer has given the ranks
+  // up.
   std::unique_ptr<StepPlan> plan_;
   std::unique_ptr<StepRunner> runner_;
   GradientBucketer bucketer_;

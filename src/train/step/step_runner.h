@@ -45,7 +45,8 @@ struct StepResult {
 /// one for DeviceInput::hold() calls.
 using NextBatch = std::function<const Batch&()>;
 
-/// What a step works with; all of it outlives the runner.
+/// What a step works with; all of it outlives the runner but `bucketer` and `sharded`, which the
+/// runner's end does not touch.
 struct StepParts {
   const RunConfig& config;
   Shape input;  ///< of the model, for a batch of one

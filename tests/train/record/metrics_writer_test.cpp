@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "scratch.h"
 #include "support/message.h"
+#include "train/scratch.h"
 
 namespace tandem {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "parallel/mpi_test.h"
-#include "train/family_run.h"
+#include "train/ranks/family_run.h"
 
 // ShuffleNet V2, MobileNetV2 and EfficientNet on k ranks of N samples with synchronised statistics,
 // against one rank with all k N, whose kernels know nothing of other ranks. Dropout and, where the

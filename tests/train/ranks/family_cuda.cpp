@@ -2,8 +2,8 @@
 #include <utility>
 
 #include "parallel/self_communicator.h"
-#include "train/family_run.h"
 #include "train/gpu_place.h"
+#include "train/ranks/family_run.h"
 
 namespace tandem {
 namespace {

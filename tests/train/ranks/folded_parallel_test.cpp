@@ -8,7 +8,7 @@
 
 #include "graph/model_file.h"
 #include "parallel/mpi_test.h"
-#include "train/family_run.h"
+#include "train/ranks/family_run.h"
 
 // Every model of the zoo on four ranks: as processes, as processes that carry several ranks each,
 // and all four in one process. A model of each kind of blocks trains for some steps of eight

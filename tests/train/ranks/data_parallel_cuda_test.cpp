@@ -13,8 +13,8 @@
 #include "parallel/nccl/nccl_communicator.h"
 #include "parallel/slice_share.h"
 #include "support/temporary_folder.h"
-#include "train/data_parallel_run.h"
 #include "train/gpu_place.h"
+#include "train/ranks/data_parallel_run.h"
 #include "train/step/replica.h"
 
 // The key invariant on GPUs, one for each rank or shared by several: captured steps, raw input and

@@ -1,6 +1,6 @@
 #include "parallel/mpi_test.h"
 #include "parallel/self_communicator.h"
-#include "train/family_run.h"
+#include "train/ranks/family_run.h"
 
 namespace tandem {
 

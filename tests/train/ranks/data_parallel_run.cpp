@@ -1,4 +1,4 @@
-#include "train/data_parallel_run.h"
+#include "train/ranks/data_parallel_run.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "train/replica_place.h"
+#include "train/ranks/replica_place.h"
 
 // Whole models of the zoo, a few steps on small images, for tests that compare ways to spread the
 // same training over ranks.

@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "base/error.h"
-#include "scratch.h"
 #include "support/message.h"
+#include "train/scratch.h"
 
 namespace tandem {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "parallel/gradient_bucketer.h"
 #include "tensor/precision.h"
-#include "train/replica_place.h"
+#include "train/ranks/replica_place.h"
 
 // The key invariant: at one global batch, k ranks of N samples, k ranks of N in one process, one
 // rank of k micro-batches of N, and every mixture give what a plain reference gives: k passes of N

@@ -10,11 +10,11 @@
 
 #include "base/error.h"
 #include "base/host_tag.h"
-#include "scratch.h"
 #include "support/message.h"
 #include "support/no_file_more.h"
 #include "train/checkpoints/run_checkpoints.h"
 #include "train/checkpoints/safetensors.h"
+#include "train/scratch.h"
 
 namespace tandem {
 namespace {

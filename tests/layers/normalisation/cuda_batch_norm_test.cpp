@@ -7,7 +7,7 @@
 #include "device/any_context.h"
 #include "device/arena.h"
 #include "device/memory.h"
-#include "layers/batch_norm_case_name.h"
+#include "layers/normalisation/batch_norm_case_name.h"
 #include "layers/normalisation/batch_norm_kernels_cuda.h"
 #include "tensor/convert.h"
 

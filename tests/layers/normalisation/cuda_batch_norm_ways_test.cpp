@@ -9,7 +9,7 @@
 #include "device/kernel_choices.h"
 #include "device/memory.h"
 #include "device/open_context.h"
-#include "layers/batch_norm_case_name.h"
+#include "layers/normalisation/batch_norm_case_name.h"
 #include "layers/normalisation/batch_norm_choice_cuda.h"
 #include "layers/normalisation/batch_norm_cuda.h"
 #include "layers/normalisation/batch_norm_kernels_cuda.h"

@@ -5,8 +5,8 @@
 #include <sstream>
 
 #include "base/log.h"
-#include "scratch.h"
-#include "small_run.h"
+#include "train/scratch.h"
+#include "train/small_run.h"
 
 namespace tandem {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "parallel/colocated/shared_memory_communicator.h"
 #include "parallel/mpi_test.h"
-#include "train/data_parallel_run.h"
+#include "train/ranks/data_parallel_run.h"
 
 namespace tandem {
 namespace {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/error.h"
-#include "scratch.h"
 #include "support/message.h"
 #include "train/checkpoints/safetensors_checksum.h"
+#include "train/scratch.h"
 
 namespace tandem {
 namespace {

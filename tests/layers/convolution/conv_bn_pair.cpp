@@ -1,4 +1,4 @@
-#include "layers/conv_bn_pair.h"
+#include "layers/convolution/conv_bn_pair.h"
 
 #include <algorithm>
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "scratch.h"
 #include "support/message.h"
+#include "train/scratch.h"
 
 namespace tandem {
 namespace {

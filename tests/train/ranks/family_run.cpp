@@ -1,4 +1,4 @@
-#include "train/family_run.h"
+#include "train/ranks/family_run.h"
 
 #include <fmt/format.h>
 
