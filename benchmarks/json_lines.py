@@ -17,7 +17,7 @@ import shlex
 import subprocess
 import sys
 
-from provenance import provenance, tandem_beside
+from provenance import provenance, tandem_beside, without_folders
 
 
 def is_record(line: str) -> bool:
@@ -36,7 +36,8 @@ def main() -> int:
     options = parser.parse_args()
     if not options.command:
         parser.error("no command is given")
-    facts = provenance(tandem_beside(options.command)) | {"command": shlex.join(options.command)}
+    facts = provenance(tandem_beside(options.command)) | {
+        "command": without_folders(shlex.join(options.command))}
     head = json.dumps({"provenance": facts}) + "\n"
     try:
         process = subprocess.Popen(options.command, stdout=subprocess.PIPE, text=True)

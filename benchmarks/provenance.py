@@ -2,6 +2,7 @@
 
 import datetime
 import pathlib
+import re
 import subprocess
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -30,6 +31,11 @@ def query_commit() -> str | None:
 def query_cards(fields: list[str]) -> list[list[str]]:
     text = output_of(["nvidia-smi", f"--query-gpu={','.join(fields)}", "--format=csv,noheader"])
     return [[value.strip() for value in line.split(",")] for line in (text or "").splitlines()]
+
+
+def without_folders(command: str) -> str:
+    """Where a machine keeps its files says nothing of a measurement: of absolute paths the names alone."""
+    return re.sub(r"(?<![^\s=])/\S*/(\S+)", r"\1", command)
 
 
 def tandem_beside(command: list[str]) -> pathlib.Path | None:

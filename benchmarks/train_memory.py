@@ -21,33 +21,11 @@ import time
 
 from gpu_sides import CASES, Case
 from provenance import provenance
+from weak_scaling import Case as RunCase
 
 HERE = pathlib.Path(__file__).resolve().parent
 MODES = ["eager", "graph", "compile", "compile-graph"]
 TANDEM = "tandem train"
-
-
-def config_of(case: Case) -> str:
-    return f"""[model]
-name = "{case.model}"
-[data]
-kind = "synthetic"
-train_size = {20 * case.batch}
-test_size = {2 * case.batch}
-height = {case.size}
-width = {case.size}
-channels = 3
-classes = {case.classes}
-[train]
-epochs = 1
-global_batch = {case.batch}
-precision = "{case.precision}"
-[optimizer]
-kind = "sgd"
-lr = 0.01
-momentum = 0.9
-weight_decay = 1e-4
-"""
 
 
 def memory_in_use() -> int:
@@ -93,8 +71,9 @@ def peak_of(command: list[str], timeout: float, cache: str) -> dict:
 def measure(options, case: Case, side: str) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         config = pathlib.Path(folder) / "run.toml"
-        config.write_text(config_of(case))
-        command = [options.program, "train", str(config), "--out", f"{folder}/run"]
+        config.write_text(RunCase(case.model, case.size, case.batch).config(case.precision, ranks=1))
+        command = [options.program, "train", str(config), "--out", f"{folder}/run",
+                   "--set", f"data.train_size={20 * case.batch}", "--set", f"data.test_size={2 * case.batch}"]
         if side != TANDEM:
             command = [options.python, str(HERE / "training_step_torch_gpu.py"), case.model, "--size", str(case.size),
                        "--batch", str(case.batch), "--classes", str(case.classes), "--precision", case.precision,

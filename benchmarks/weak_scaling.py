@@ -18,14 +18,13 @@ Variants are more settings of the run, measured in the same rounds:
 import argparse
 import json
 import pathlib
-import re
 import statistics
 import subprocess
 import sys
 import tempfile
 from typing import NamedTuple
 
-from provenance import provenance
+from provenance import provenance, without_folders
 
 
 class Case(NamedTuple):
@@ -84,9 +83,8 @@ def measure(options, case: Case, ranks: int, settings: list[str]) -> dict:
             words = (done.stderr.strip() or done.stdout.strip()).splitlines()
             return {"error": " / ".join(words[-3:])}
         record = json.loads(result.read_text())
-    # Where this machine keeps its files says nothing of the measurement.
     if "command" in record:
-        record["command"] = re.sub(r"\S*/(\S+)", r"\1", record["command"])
+        record["command"] = without_folders(record["command"])
     # Every layer of every round would be most of the file.
     return {key: value for key, value in record.items() if not key.startswith("layer")}
 

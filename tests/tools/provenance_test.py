@@ -170,6 +170,12 @@ class Test(unittest.TestCase):
             self.expect_provenance(head["provenance"], commit_of(SOURCE))
             self.assertEqual(head["provenance"]["command"], "nice ./sums")
 
+    def test_a_command_is_kept_without_folders(self) -> None:
+        program = str(self.folder.resolve() / "sums")
+        self.run_script("json_lines.py", "--out", "sums.jsonl", "nice", program, f"--out={program}", "a/b")
+        head = json.loads((self.folder / "sums.jsonl").read_text().splitlines()[0])
+        self.assertEqual(head["provenance"]["command"], "nice sums --out=sums a/b")
+
     def test_a_program_that_is_not_there(self) -> None:
         done = self.run_script("json_lines.py", "--out", "sums.jsonl", "./none")
         self.assertEqual((done.returncode, done.stderr),
