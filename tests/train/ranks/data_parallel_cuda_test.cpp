@@ -1,11 +1,15 @@
 #include <cuda_runtime_api.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <optional>
+#include <ostream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "device/cuda_check.h"
@@ -196,7 +200,34 @@ TEST(DataParallelCuda, UpdatesInBackwardChangeNoBit) {
 /// Ranks with a GPU each, which update in shares.
 bool can_share_updates() { return world().size() > 1 && has_gpu_of_its_own(); }
 
-void expect_shares_to_change_no_bit(SmallRun run) {
+struct SharesCase {
+  std::string name;
+  SmallRun run;
+
+  friend void PrintTo(const SharesCase& each, std::ostream* out) { *out << each.name; }
+};
+
+std::vector<SharesCase> cases_of_shares() {
+  std::vector<SharesCase> cases;
+  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+    const auto add = [&](const std::string& name, SmallRun run) {
+      run.precision = precision;
+      cases.push_back({fmt::format("{}_{}", name_of(precision), name), std::move(run)});
+    };
+    add("usual_buckets", {});
+    add("buckets_of_64_bytes", {.bucket_bytes = 64});
+    add("buckets_of_8_kib", {.bucket_bytes = 8192});
+    add("two_micro_batches", {.accumulate = 2, .bucket_bytes = 8192});
+    add("two_folded_ranks", {.folded = 2, .bucket_bytes = 8192});
+  }
+  return cases;
+}
+
+class UpdatesInSharesCuda : public testing::TestWithParam<SharesCase> {};
+
+TEST_P(UpdatesInSharesCuda, ChangeNoBit) {
+  if (!can_share_updates()) return;
+  SmallRun run = GetParam().run;
   GpuPlace gpu({.exchange = ExchangeKind::direct});
   ASSERT_NE(gpu.place().reduction.peer_devices(), nullptr);
   const Trajectory sharded = train_together(run, gpu.place());
@@ -208,16 +239,8 @@ void expect_shares_to_change_no_bit(SmallRun run) {
   EXPECT_EQ(sharded.momentum, whole.momentum);
 }
 
-TEST(DataParallelCuda, UpdatesInSharesChangeNoBit) {
-  if (!can_share_updates()) return;
-  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
-    for (const std::int64_t bucket_bytes : {0, 64, 8192}) {
-      expect_shares_to_change_no_bit({.precision = precision, .bucket_bytes = bucket_bytes});
-    }
-    expect_shares_to_change_no_bit({.accumulate = 2, .precision = precision, .bucket_bytes = 8192});
-    expect_shares_to_change_no_bit({.folded = 2, .precision = precision, .bucket_bytes = 8192});
-  }
-}
+INSTANTIATE_TEST_SUITE_P(Runs, UpdatesInSharesCuda, testing::ValuesIn(cases_of_shares()),
+                         [](const auto& each) { return each.param.name; });
 
 /// Writes `byte` all over this rank's copy of an element that `owner` updates, in the largest
 /// bucket.
