@@ -63,8 +63,9 @@ GpuStep::GpuStep(AnyContext& context, const GpuStepOptions& options)
 }
 
 void GpuStep::make_bucketer(const GpuStepOptions& options) {
-  bucketer_.emplace(self_, Tensor(), slices_of(store_.trained()),
-                    gradient_buckets(run_config(options), store_, self_, gradient_memory_));
+  bucketer_.emplace(
+      self_, Tensor(), slices_of(store_.trained()),
+      gradient_buckets(run_config(options), store_, self_.sum_cost(), gradient_memory_));
   bucketer_->update_each([this](std::size_t bucket) { update_bucket(bucket); });
 }
 

@@ -36,6 +36,9 @@ MPI = "mpirun --oversubscribe --bind-to none -n {gpus}"
 CASES = "tools/device_tests.py --jobs {jobs} --limit {left}"
 FAULTS = "tools/device_tests.py --jobs 6 --limit {left} {bin}/tests/test_cli_launch_faults_gpu"
 UNTUNED = {"TANDEM_TUNE": "off"}
+# Told of a card that has no clusters of blocks (tests/device/older_card.cpp). Kernels without them need a build of
+# their own (-DCMAKE_CUDA_ARCHITECTURES=80-virtual).
+OLDER_CARD = "env LD_PRELOAD={bin}/tests/libtandem_older_card.so TANDEM_OLDER_CARD=A100"
 SANITIZER = "compute-sanitizer --tool {tool} --kernel-name kns=tandem --error-exitcode 86"
 # As tools/device_tests.py sets it, and patience with ranks that a tool slows down.
 UNDER_A_TOOL = {**UNTUNED, "TANDEM_TEST_REPEATS": "1", "TANDEM_TEST_PATIENCE": "10", "TANDEM_START_SECONDS": "120"}
@@ -89,6 +92,14 @@ def ranks_under(tool: str, gpus: int, seconds: int, program: str) -> Check:
     return Check(f"{tool}_{short}", gpus, seconds, command, UNDER_A_TOOL, cores=2)
 
 
+def racecheck_in_shards(shards: int, gpus: int, seconds: int, program: str) -> list[Check]:
+    """Of ranks_under(): racecheck gives its verdict when a program ends, and keeps what it has seen until then."""
+    whole = ranks_under("racecheck", gpus, seconds, program)
+    return [Check(f"{whole.name}_{shard}", gpus, seconds, whole.command,
+                  {**whole.environment, "GTEST_TOTAL_SHARDS": str(shards), "GTEST_SHARD_INDEX": str(shard)}, cores=2)
+            for shard in range(shards)]
+
+
 def sums(gpus: int) -> Check:
     """Gradients over four ranks on each GPU, under MPS."""
     return Check(f"sums_{gpus}", gpus, 40, f"benchmarks/json_lines.py --out {{out}}/colocated_all_reduce_{gpus}x4.jsonl "
@@ -135,12 +146,20 @@ CHECKS = [
     tests("placement", 1, 90, "test_cli_placement", "*RanksOnOneGpu.*"),
     Check("training", 1, 90, f"{CASES} --mps --filter=-DeviceMemory* "
           + " ".join(f"{{bin}}/tests/test_{name}" for name in TRAINING), cores=8),
+    *racecheck_in_shards(8, 2, 400, "test_train_data_parallel_cuda"),
     *(ranks_under(tool, gpus, 8 * seconds if tool == "racecheck" else seconds, program)
       for gpus, seconds, program in ((2, 30, "tandem_parallel_direct_tests"), (2, 30, "tandem_parallel_nccl_tests"),
                                      (2, 100, "test_train_data_parallel_cuda"),
                                      (1, 20, "tandem_parallel_colocated_cuda_tests"),
                                      (1, 60, "test_train_data_parallel_colocated_cuda"))
-      for tool in ("memcheck", "racecheck", "initcheck", "synccheck")),
+      for tool in ("memcheck", "racecheck", "initcheck", "synccheck")
+      if (tool, program) != ("racecheck", "test_train_data_parallel_cuda")),
+    Check("older_layers", 1, 210, f"{OLDER_CARD} {CASES} --mps {{bin}}/tests/test_layers_cuda", cores=10),
+    Check("older_models", 1, 130, f"{OLDER_CARD} {CASES} --mps {{bin}}/tests/test_graph_cuda", cores=12),
+    Check("older_training", 1, 50, f"{OLDER_CARD} {CASES} --mps --filter=-DeviceMemory* "
+          + " ".join(f"{{bin}}/tests/test_{name}" for name in ("train_device", "train_device_calls")), cores=10),
+    Check("older_folded", 1, 400, f"{OLDER_CARD} tests/support/with_mps.sh {MPI.format(gpus=4)} "
+          "{bin}/tests/test_train_folded_cuda", UNTUNED, cores=4),
     sanitizer("initcheck", 40),
     sanitizer("memcheck", 40),
     colocated("colocated", 1, 50, "tandem_parallel_colocated_cuda_tests", 4),
@@ -179,8 +198,8 @@ CHECKS = [
 
 
 def programs(checks: list[Check]) -> list[str]:
-    """Below BUILD/bin; `tandem` first, which tests start."""
-    found = {word for check in checks for word in re.findall(r"\{bin\}/([\w/]+)", check.command)}
+    """Below BUILD/bin, libraries aside; `tandem` first, which tests start."""
+    found = {word for check in checks for word in re.findall(r"\{bin\}/([\w/]+)(?![\w/.])", check.command)}
     return ["tandem", *sorted(found - {"tandem"})]
 
 

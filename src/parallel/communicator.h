@@ -93,6 +93,13 @@ class PeerError : public SystemError {
 /// line, unless last words are left, as by the errors above, which end this process.
 void tell_at_the_end(const std::exception& error) noexcept;
 
+/// What Communicator::sum_attached_async() costs, which says how large slices should be.
+enum class SumCost : std::uint8_t {
+  usual,        ///< little at once takes more time for each byte
+  little_fast,  ///< little takes little time: many slices hide better behind computing than few
+  each_slow,    ///< each waits for the turn of every rank on a device: the fewer the better
+};
+
 /// A fixed group of ranks that exchange tensors.
 ///
 /// Rules for every operation:
@@ -163,9 +170,8 @@ class Communicator {
                                                  std::string_view label = {});
   /// Elements of scratch that all_reduce_bf16_async of `elements` needs; 0: it moves none as bf16.
   virtual std::int64_t bf16_scratch(std::int64_t elements) const;
-  /// Whether sum_attached_async() of little takes little time, so that many sums of little each
-  /// hide better behind what computes beside them than few of much.
-  virtual bool sums_little_fast() const { return false; }
+  /// The same on all ranks.
+  virtual SumCost sum_cost() const { return SumCost::usual; }
 
   /// Collective: prepares for sum_attached_async() of slices of `arena` (f32). Returns where their
   /// sums are then read, each at its slice's place: the arena itself, or memory as large that the

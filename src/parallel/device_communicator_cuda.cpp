@@ -75,13 +75,16 @@ std::unique_ptr<Communicator> make_device_communicator(AnyContext& context, Comm
   }
   // Asked of all, whoever runs under MPS: that may be some GPUs' ranks alone.
   const bool enough = on_all(host, gpu->device().multiprocessors >= fewest_for_waiting_kernels);
-  const bool kernels_wait = ranks_run_under_mps(host, topology, gpu->device().under_mps) && enough;
+  const bool under_mps = ranks_run_under_mps(host, topology, gpu->device().under_mps);
+  const bool kernels_wait = under_mps && enough;
   DeviceLinkOptions links = options;
   const bool at_once = kernels_wait || topology.colocated_size() == 1;
   const bool direct =
       topology.devices() > 1 && exchanges_directly(host, *gpu, topology, options.exchange, at_once);
   links.exchange = direct ? ExchangeKind::direct : ExchangeKind::nccl;
-  return std::make_unique<ColocatedCudaCommunicator>(host, *gpu, topology, kernels_wait, links);
+  const bool nobody_in_turns = on_all(host, under_mps || topology.colocated_size() == 1);
+  const GpuSharing sharing{.kernels_wait = kernels_wait, .in_turns = !nobody_in_turns};
+  return std::make_unique<ColocatedCudaCommunicator>(host, *gpu, topology, sharing, links);
 }
 
 }  // namespace tandem

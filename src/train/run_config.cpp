@@ -133,11 +133,11 @@ DeviceLinkOptions read_device_link(const ConfigTable& table) {
 
 void read_parallel(const ConfigTable& table, RunConfig& config) {
   constexpr double mib = 1024.0 * 1024.0;
-  const auto bytes = [&](std::string_view key, double fallback) {
-    return static_cast<std::int64_t>(table.get_real_or(key, fallback, 0.001, 1e6) * mib);
+  const auto read_bytes = [&](std::string_view key, std::optional<std::int64_t>& bytes) {
+    if (table.has(key)) bytes = static_cast<std::int64_t>(table.get_real(key, 0.001, 1e6) * mib);
   };
-  config.first_bucket_bytes = bytes("first_bucket_mib", 1.0);
-  if (table.has("bucket_mib")) config.bucket_bytes = bytes("bucket_mib", 0.0);
+  read_bytes("first_bucket_mib", config.first_bucket_bytes);
+  read_bytes("bucket_mib", config.bucket_bytes);
   if (table.has("taper_buckets")) config.taper_buckets = table.get_bool("taper_buckets");
   config.gradient_compression = read_gradient_compression(table);
   config.reduction = read_reduction(table);

@@ -68,8 +68,9 @@ namespace tandem {
 /// | checkpoint.keep | how many step checkpoints stay, default 3 |
 /// | checkpoint.timeout_seconds | how long reading or writing the run's folder, checkpoints and
 ///   weights may stand still before it ends the run, default 20; 0: for ever |
-/// | parallel.first_bucket_mib, parallel.bucket_mib | MiB, default 1 and 25; 12 where ranks with a
-///   GPU each exchange gradients directly, 4 where a single rank updates in backward |
+/// | parallel.first_bucket_mib, parallel.bucket_mib | MiB, default 1 and 25; 1 and 12 where ranks
+///   with a GPU each exchange gradients directly, 1 and 4 where a single rank updates in backward;
+///   one bucket of everything where ranks take turns on a GPU |
 /// | parallel.taper_buckets | buckets shrink towards the end of backward; default: where ranks
 ///   with a GPU each exchange gradients directly |
 /// | parallel.gradient_compression | "none" (default), or "bf16": gradients travel between ranks as
@@ -133,13 +134,14 @@ struct RunConfig {
   int checkpoint_keep = 3;
   double checkpoint_timeout_seconds = 20.0;
 
-  std::int64_t first_bucket_bytes = 1 << 20;
+  static constexpr std::int64_t usual_first_bucket_bytes = 1 << 20;
   static constexpr std::int64_t usual_bucket_bytes = 25 << 20;
   static constexpr std::int64_t small_bucket_bytes = 12 << 20;
   /// Of a single rank that updates in backward: as little as still is worth a kernel of its own.
   static constexpr std::int64_t passing_bucket_bytes = 4 << 20;
-  std::optional<std::int64_t> bucket_bytes{};  ///< absent: as the exchange likes it
-  std::optional<bool> taper_buckets{};         ///< absent: as the exchange likes it
+  std::optional<std::int64_t> first_bucket_bytes{};  ///< absent: as the exchange likes it
+  std::optional<std::int64_t> bucket_bytes{};        ///< the same
+  std::optional<bool> taper_buckets{};               ///< absent: as the exchange likes it
   GradientCompression gradient_compression = GradientCompression::none;
   bool shared_state = true;    ///< one state for the ranks of a GPU or host
   bool sharded_update = true;  ///< each rank updates a share, where ranks reach each other's GPUs

@@ -168,7 +168,7 @@ TEST(RunConfig, DefaultsAreThoseOfTheTableAndAreRecorded) {
   EXPECT_EQ(config.checkpoint_every_steps, 0);
   EXPECT_EQ(config.checkpoint_every_epochs, 1);
   EXPECT_EQ(config.checkpoint_keep, 3);
-  EXPECT_EQ(config.first_bucket_bytes, 1 << 20);
+  EXPECT_EQ(config.first_bucket_bytes, std::nullopt);
   EXPECT_EQ(config.bucket_bytes, std::nullopt);
   EXPECT_EQ(config.gradient_compression, GradientCompression::none);
   EXPECT_TRUE(config.shared_state);
@@ -184,7 +184,7 @@ TEST(RunConfig, DefaultsAreThoseOfTheTableAndAreRecorded) {
   EXPECT_TRUE(std::holds_alternative<ConstantSchedule>(config.schedule));
   for (const char* line :
        {"accumulate = 1", "seed = 1", "log_every = 50", "eval_every = 1", "keep = 3",
-        "every_epochs = 1", "first_bucket_mib = 1.0", "check_every = 500", "max_steps = 0",
+        "every_epochs = 1", "check_every = 500", "max_steps = 0",
         "kind = \"constant\"", "workers = 1", "weight_decay = 0.0", "decay_norm_and_bias = true"}) {
     EXPECT_NE(config.text.find(std::string(line) + "\n"), std::string::npos) << line;
   }

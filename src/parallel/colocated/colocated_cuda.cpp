@@ -33,13 +33,16 @@ LeadersExchange all_reduce_of(DType dtype, ReduceOp op) {
 
 ColocatedCudaCommunicator::ColocatedCudaCommunicator(Communicator& host, CudaContext& context,
                                                      const RankTopology& topology,
-                                                     bool kernels_wait,
+                                                     const GpuSharing& sharing,
                                                      const DeviceLinkOptions& options)
-    : host_(host), devices_(topology.devices()), exceptions_(std::uncaught_exceptions()) {
+    : host_(host),
+      devices_(topology.devices()),
+      sum_cost_(sharing.in_turns ? SumCost::each_slow : SumCost::usual),
+      exceptions_(std::uncaught_exceptions()) {
   TANDEM_CHECK(host.is_host(), "ranks of a GPU meet in a communicator over host memory, not '{}'",
                host.name());
   context.activate();
-  handle_ = std::make_unique<Handle>(host, context, topology, kernels_wait, options);
+  handle_ = std::make_unique<Handle>(host, context, topology, sharing.kernels_wait, options);
   host.count_operations([this] { return handle_->marks.begun(); });
 }
 

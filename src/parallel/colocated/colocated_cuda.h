@@ -13,6 +13,15 @@ namespace tandem {
 
 class CudaContext;
 
+/// How processes run on the GPUs that they share.
+struct GpuSharing {
+  /// Kernels of a process may wait for those of others on this GPU, which run at the same time
+  /// under MPS. The same on all ranks of a GPU.
+  bool kernels_wait = false;
+  /// Without MPS, time-sliced, on one of the GPUs at least. The same on all ranks.
+  bool in_turns = false;
+};
+
 /// The ranks of a host kind over the memory of their GPUs, several ranks to a GPU.
 ///
 /// The processes of a GPU map each other's memory (CUDA IPC) and wait for each other on the device
@@ -37,13 +46,11 @@ class CudaContext;
 class ColocatedCudaCommunicator final : public Communicator {
  public:
   /// Collective over `host`, whose ranks and time-outs it takes over. `topology`: how its ranks lie
-  /// on GPUs. `kernels_wait`: whether kernels of a process may wait for those of others on the same
-  /// GPU, which run at the same time under MPS; the same on all ranks of a GPU.
-  /// `options.exchange`: of several GPUs, nccl or direct; direct where all GPUs reach each other's
-  /// memory and no ranks take turns on one. Host and context outlive it. Throws SystemError where
-  /// processes of a GPU cannot share memory.
+  /// on GPUs. `options.exchange`: of several GPUs, nccl or direct; direct where all GPUs reach each
+  /// other's memory and no ranks take turns on one. Host and context outlive it. Throws SystemError
+  /// where processes of a GPU cannot share memory.
   ColocatedCudaCommunicator(Communicator& host, CudaContext& context, const RankTopology& topology,
-                            bool kernels_wait, const DeviceLinkOptions& options = {});
+                            const GpuSharing& sharing, const DeviceLinkOptions& options = {});
   /// Collective, unless an error unwinds this rank. Graphs that captured operations are destroyed
   /// before.
   ~ColocatedCudaCommunicator() override;
@@ -54,6 +61,7 @@ class ColocatedCudaCommunicator final : public Communicator {
   std::string_view name() const override { return devices_ == 1 ? "colocated" : "hierarchical"; }
   bool is_host() const override { return false; }
   bool can_reduce(DType) const override { return true; }
+  SumCost sum_cost() const override { return sum_cost_; }
   /// Of a leader, what the leaders need; elsewhere 0, or with direct exchange as much.
   std::int64_t bf16_scratch(std::int64_t elements) const override;
   SharedDevice* shared_device() override;
@@ -97,6 +105,7 @@ class ColocatedCudaCommunicator final : public Communicator {
 
   Communicator& host_;
   int devices_;
+  SumCost sum_cost_;
   int exceptions_;
   bool given_up_ = false;
   std::unique_ptr<Handle> handle_;

@@ -49,7 +49,7 @@ class DirectCommunicator final : public Communicator {
   std::string_view name() const override { return "direct"; }
   bool is_host() const override { return false; }
   bool can_reduce(DType) const override { return true; }
-  bool sums_little_fast() const override { return true; }
+  SumCost sum_cost() const override { return SumCost::little_fast; }
   void still_working() override { host_.still_working(); }
   PeerDevices* peer_devices() override;
   /// Names the last operation of a stream of its own that began on the device too.

@@ -1,5 +1,7 @@
 #include "train/step/gradient_buckets.h"
 
+#include <limits>
+
 namespace tandem {
 
 std::vector<ParameterSlice> slices_of(std::span<const Parameter> parameters) {
@@ -11,19 +13,25 @@ std::vector<ParameterSlice> slices_of(std::span<const Parameter> parameters) {
 }
 
 std::vector<Bucket> gradient_buckets(const RunConfig& config, const ParameterStore& store,
-                                     const Communicator& reduction, GradientMemory memory) {
-  const bool fast = reduction.sums_little_fast();
+                                     SumCost cost, GradientMemory memory) {
+  const bool fast = cost == SumCost::little_fast;
+  std::int64_t first_bytes = RunConfig::usual_first_bucket_bytes;
   std::int64_t bytes = fast ? RunConfig::small_bucket_bytes : RunConfig::usual_bucket_bytes;
   std::size_t apart = 0;
+  if (cost == SumCost::each_slow) {
+    bytes = std::numeric_limits<std::int64_t>::max();
+    first_bytes = config.bucket_bytes.value_or(bytes);
+  }
   if (memory == GradientMemory::passing) {
     // What backward leaves to another queue, weights, need not be kept for as long as the rest.
     bytes = RunConfig::passing_bucket_bytes;
     apart = store.first_trained_norm();
   }
-  return cut_buckets(slices_of(store.trained()), {.first_bytes = config.first_bucket_bytes,
-                                                  .bytes = config.bucket_bytes.value_or(bytes),
-                                                  .taper = config.taper_buckets.value_or(fast),
-                                                  .apart = apart});
+  return cut_buckets(slices_of(store.trained()),
+                     {.first_bytes = config.first_bucket_bytes.value_or(first_bytes),
+                      .bytes = config.bucket_bytes.value_or(bytes),
+                      .taper = config.taper_buckets.value_or(fast),
+                      .apart = apart});
 }
 
 std::vector<ParameterRange> groups_of(std::span<const Bucket> buckets) {

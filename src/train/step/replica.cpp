@@ -100,7 +100,7 @@ Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro
              config.precision),
       shared_(share_values(config, reduction, store_)),
       rank_sum_(config.sync_batch_norm ? std::make_unique<CommunicatorSum>(reduction) : nullptr),
-      buckets_(gradient_buckets(config, store_, reduction, gradient_memory_)),
+      buckets_(gradient_buckets(config, store_, reduction.sum_cost(), gradient_memory_)),
       update_shares_(ShardedUpdate::shares(config, reduction, buckets_)),
       optimizer_(make_optimizer(config, store_, shared_, update_shares_)),
       average_(make_average(config, graph_, context)),

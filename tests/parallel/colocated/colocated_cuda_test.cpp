@@ -142,7 +142,7 @@ TEST(ColocatedCuda, EndsWhereARankNeverArrives) {
   expect_silent_rank_is_named(
       [&](Communicator& group) {
         auto link = std::make_unique<ColocatedCudaCommunicator>(group, gpu(), topology(),
-                                                                under_mps(), links_of_test());
+                                                                sharing_of_test(), links_of_test());
         (void)link->attach(arena.tensor(DType::f32));
         return link;
       },

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "parallel/colocated/colocated_cuda.h"
 #include "parallel/placement/rank_topology.h"
 
 namespace tandem {
@@ -7,7 +8,7 @@ namespace tandem {
 /// How the ranks lie on GPUs.
 const RankTopology& topology();
 
-/// Whether the test's script says that it runs under MPS (with_mps.sh).
-bool under_mps();
+/// As the test's script says whether it runs under MPS (with_mps.sh).
+GpuSharing sharing_of_test();
 
 }  // namespace tandem

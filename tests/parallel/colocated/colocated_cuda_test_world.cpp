@@ -19,7 +19,7 @@ class ColocatedWorlds final : public TestWorlds {
       : hosts_(session.make_world(patient_options())),
         context_(choose_device(*hosts_, visible_gpus())),
         topology_(RankTopology::gather(*hosts_, this_place(context_.device().uuid))),
-        gpus_(*hosts_, context_, topology_, under_mps(), links_of_test()),
+        gpus_(*hosts_, context_, topology_, sharing_of_test(), links_of_test()),
         staging_(context_, gpus_) {
     the_worlds = this;
   }
@@ -48,7 +48,10 @@ class ColocatedWorlds final : public TestWorlds {
 
 }  // namespace
 
-bool under_mps() { return std::getenv("TANDEM_TEST_UNDER_MPS") != nullptr; }
+GpuSharing sharing_of_test() {
+  const bool under_mps = std::getenv("TANDEM_TEST_UNDER_MPS") != nullptr;
+  return {.kernels_wait = under_mps, .in_turns = !under_mps};
+}
 
 CudaContext& gpu() { return the_worlds->gpu(); }
 Communicator& gpus() { return the_worlds->gpus(); }

@@ -14,6 +14,7 @@
 #include "data/distributed_sampler.h"
 #include "device/pinned_memory.h"
 #include "graph/model_file.h"
+#include "support/shift_norms.h"
 #include "tensor/host_tensor.h"
 #include "train/step/device_input.h"
 #include "train/step/replica.h"
@@ -67,16 +68,6 @@ FamilyValues read(AnyContext& context, const ParameterStore& store) {
     add(store.buffers()[i].name, store.buffer(i));
   }
   return values;
-}
-
-void shift_norms(AnyContext& context, ParameterStore& store, float shift) {
-  for (std::size_t i = 0; i < store.parameters().size(); ++i) {
-    const Parameter& parameter = store.parameters()[i];
-    if (parameter.role != ParameterRole::norm || !parameter.name.ends_with(".bias")) continue;
-    HostTensor values(context, store.value(i));
-    for (float& value : values.tensor().span<float>()) value += shift;
-    values.write_back();
-  }
 }
 
 }  // namespace

@@ -16,9 +16,8 @@ namespace tandem {
 struct Family {
   std::string model;
   bool stochastic_depth = false;
-  /// Added to the biases of normalisations, which moves their outputs away from kinks. As the
-  /// models start, a rounding in the first layers decides the sides of activations further on, and
-  /// what training changes differs by a third, on one rank in another order of sums too.
+  /// See shift_norms(). Without, what training changes differs by a third, on one rank in another
+  /// order of sums too.
   float shift = 0.0F;
   std::vector<std::string> frozen{};  ///< at the bottom, and with trained layers on either side
 

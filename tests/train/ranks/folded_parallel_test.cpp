@@ -23,8 +23,6 @@ namespace {
 /// See difference(). Few samples a rank make variances of the last layers' pixels that are close to
 /// zero, which enlarges roundings.
 constexpr double tolerance = 1e-3;
-/// Of the deepest one, whose roundings are enlarged most.
-constexpr double tolerance_of_resnet152 = 3e-3;
 constexpr int ranks = 4;
 
 /// Expects four ranks in these processes and four ranks in this process alone to be the same, and
@@ -47,7 +45,7 @@ void expect_same(const Family& family, Recipe recipe, int steps = 3) {
   const double other = difference(one, together);
   std::printf("%s: four ranks in one process and in %d differ by %.2e; from one rank by %.2e\n",
               family.model.c_str(), world().size(), found, other);
-  EXPECT_LT(found, family.model == "resnet152" ? tolerance_of_resnet152 : tolerance);
+  EXPECT_LT(found, tolerance);
   EXPECT_LT(20.0 * found, other);
 }
 
@@ -116,8 +114,9 @@ std::vector<Family> the_others() {
 
 class FoldedRanksOfOtherModels : public testing::TestWithParam<Family> {};
 
+/// Of eight samples a rank: of four, roundings of other ways to sum alone have made 9e-3.
 TEST_P(FoldedRanksOfOtherModels, AreRanksInASmallStep) {
-  expect_same(GetParam(), {.global_batch = 4 * ranks}, 1);
+  expect_same(GetParam(), {.global_batch = 8 * ranks}, 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Zoo, FoldedRanksOfOtherModels, testing::ValuesIn(the_others()),

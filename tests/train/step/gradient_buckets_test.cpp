@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/fusion.h"
-#include "parallel/self_communicator.h"
+#include "graph/model_file.h"
 #include "train/small_run.h"
 
 namespace tandem {
@@ -11,26 +11,41 @@ namespace {
 
 class GradientBuckets : public testing::Test {
  protected:
-  std::vector<Bucket> cut(const RunConfig& config, GradientMemory memory) {
-    return gradient_buckets(config, store_, self_, memory);
+  std::vector<Bucket> cut(GradientMemory memory, SumCost cost = SumCost::usual) {
+    return gradient_buckets(config_, store_, cost, memory);
   }
 
   RunConfig config_ = small_run();
   AnyContext context_ = CpuContext(1);
   Graph graph_ = fuse(smooth_graph(config_, 4));
   ParameterStore store_{graph_, context_, /*with_gradients=*/false};
-  SelfCommunicator self_;
 };
 
 TEST_F(GradientBuckets, AreOfAsManyBytesAsTheConfigSays) {
-  EXPECT_EQ(cut(config_, GradientMemory::stored).size(), 1U) << "less than a mebibyte";
+  EXPECT_EQ(cut(GradientMemory::stored).size(), 1U) << "less than a mebibyte";
   config_.first_bucket_bytes = 4;
   config_.bucket_bytes = 4;
-  EXPECT_EQ(cut(config_, GradientMemory::stored).size(), store_.trained().size());
+  EXPECT_EQ(cut(GradientMemory::stored).size(), store_.trained().size());
+}
+
+TEST_F(GradientBuckets, AreOneWhereEachSumIsSlow) {
+  config_.first_bucket_bytes = 4;
+  EXPECT_EQ(cut(GradientMemory::stored, SumCost::each_slow).size(), 2U)
+      << "as it says of the first";
+  config_.first_bucket_bytes.reset();
+  config_.bucket_bytes = 4;
+  EXPECT_EQ(cut(GradientMemory::stored, SumCost::each_slow).size(), store_.trained().size());
+  Graph large = fuse(load_model(find_model("resnet18"), {}));
+  const ParameterStore store(large, context_, /*with_gradients=*/false);
+  config_.bucket_bytes.reset();
+  EXPECT_GT(gradient_buckets(config_, store, SumCost::usual, GradientMemory::stored).size(), 2U);
+  const auto one = gradient_buckets(config_, store, SumCost::each_slow, GradientMemory::stored);
+  ASSERT_EQ(one.size(), 1U);
+  EXPECT_EQ(one[0].last, store.trained().size());
 }
 
 TEST_F(GradientBuckets, ThatPassHoldWeightsOrWhatNormalises) {
-  const std::vector<Bucket> passing = cut(config_, GradientMemory::passing);
+  const std::vector<Bucket> passing = cut(GradientMemory::passing);
   ASSERT_EQ(passing.size(), 2U);
   EXPECT_EQ(passing[0].last, store_.first_trained_norm());
   const std::vector<ParameterRange> groups = groups_of(passing);
