@@ -184,8 +184,8 @@ TEST(RunConfig, DefaultsAreThoseOfTheTableAndAreRecorded) {
   EXPECT_TRUE(std::holds_alternative<ConstantSchedule>(config.schedule));
   for (const char* line :
        {"accumulate = 1", "seed = 1", "log_every = 50", "eval_every = 1", "keep = 3",
-        "every_epochs = 1", "check_every = 500", "max_steps = 0",
-        "kind = \"constant\"", "workers = 1", "weight_decay = 0.0", "decay_norm_and_bias = true"}) {
+        "every_epochs = 1", "check_every = 500", "max_steps = 0", "kind = \"constant\"",
+        "workers = 1", "weight_decay = 0.0", "decay_norm_and_bias = true"}) {
     EXPECT_NE(config.text.find(std::string(line) + "\n"), std::string::npos) << line;
   }
 }
