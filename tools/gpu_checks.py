@@ -146,20 +146,12 @@ CHECKS = [
     tests("placement", 1, 90, "test_cli_placement", "*RanksOnOneGpu.*"),
     Check("training", 1, 90, f"{CASES} --mps --filter=-DeviceMemory* "
           + " ".join(f"{{bin}}/tests/test_{name}" for name in TRAINING), cores=8),
-    *racecheck_in_shards(8, 2, 400, "test_train_data_parallel_cuda"),
     *(ranks_under(tool, gpus, 8 * seconds if tool == "racecheck" else seconds, program)
       for gpus, seconds, program in ((2, 30, "tandem_parallel_direct_tests"), (2, 30, "tandem_parallel_nccl_tests"),
-                                     (2, 100, "test_train_data_parallel_cuda"),
                                      (1, 20, "tandem_parallel_colocated_cuda_tests"),
                                      (1, 60, "test_train_data_parallel_colocated_cuda"))
-      for tool in ("memcheck", "racecheck", "initcheck", "synccheck")
-      if (tool, program) != ("racecheck", "test_train_data_parallel_cuda")),
-    Check("older_layers", 1, 210, f"{OLDER_CARD} {CASES} --mps {{bin}}/tests/test_layers_cuda", cores=10),
-    Check("older_models", 1, 130, f"{OLDER_CARD} {CASES} --mps {{bin}}/tests/test_graph_cuda", cores=12),
-    Check("older_training", 1, 50, f"{OLDER_CARD} {CASES} --mps --filter=-DeviceMemory* "
-          + " ".join(f"{{bin}}/tests/test_{name}" for name in ("train_device", "train_device_calls")), cores=10),
-    Check("older_folded", 1, 400, f"{OLDER_CARD} tests/support/with_mps.sh {MPI.format(gpus=4)} "
-          "{bin}/tests/test_train_folded_cuda", UNTUNED, cores=4),
+      for tool in ("memcheck", "racecheck", "initcheck", "synccheck")),
+    *(ranks_under(tool, 2, 100, "test_train_data_parallel_cuda") for tool in ("memcheck", "initcheck", "synccheck")),
     sanitizer("initcheck", 40),
     sanitizer("memcheck", 40),
     colocated("colocated", 1, 50, "tandem_parallel_colocated_cuda_tests", 4),
@@ -168,6 +160,13 @@ CHECKS = [
     tests("ranges", 1, 20, "test_cli_ranges", "*RangesOnAGpu.*"),
     tests("direct_sum", 1, 10, "tandem_parallel_direct_sum_tests", "*"),
     tests("missing_library", 1, 10, "test_cli_missing_library", "*MissingLibraryOnAGpu.*"),
+    Check("older_layers", 1, 210, f"{OLDER_CARD} {CASES} --mps {{bin}}/tests/test_layers_cuda", cores=10),
+    Check("older_models", 1, 130, f"{OLDER_CARD} {CASES} --mps {{bin}}/tests/test_graph_cuda", cores=12),
+    Check("older_training", 1, 50, f"{OLDER_CARD} {CASES} --mps --filter=-DeviceMemory* "
+          + " ".join(f"{{bin}}/tests/test_{name}" for name in ("device_cuda", "train_device", "train_device_calls")), cores=10),
+    Check("older_folded", 1, 400, f"{OLDER_CARD} tests/support/with_mps.sh {MPI.format(gpus=4)} "
+          "{bin}/tests/test_train_folded_cuda", UNTUNED, cores=4),
+    *racecheck_in_shards(8, 2, 400, "test_train_data_parallel_cuda"),
     # What would fail beside others: by its time-outs, by counting the GPU's free memory, or by filling it.
     Check("faults_2", 2, 400, f"{FAULTS} --filter=*OnEachGpu*"),
     ranks("nccl_2", 2, 40, "tandem_parallel_nccl_tests", cores=0),

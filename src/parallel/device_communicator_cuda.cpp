@@ -82,8 +82,8 @@ std::unique_ptr<Communicator> make_device_communicator(AnyContext& context, Comm
   const bool direct =
       topology.devices() > 1 && exchanges_directly(host, *gpu, topology, options.exchange, at_once);
   links.exchange = direct ? ExchangeKind::direct : ExchangeKind::nccl;
-  const bool nobody_in_turns = on_all(host, under_mps || topology.colocated_size() == 1);
-  const GpuSharing sharing{.kernels_wait = kernels_wait, .in_turns = !nobody_in_turns};
+  const bool nobody_sliced = on_all(host, under_mps || topology.colocated_size() == 1);
+  const GpuSharing sharing{.kernels_wait = kernels_wait, .time_sliced = !nobody_sliced};
   return std::make_unique<ColocatedCudaCommunicator>(host, *gpu, topology, sharing, links);
 }
 

@@ -7,9 +7,11 @@
 #include <string_view>
 
 // A library to preload where the card is newer than those that a test is about: the program is told
-// of the card $TANDEM_OLDER_CARD, "A100" or "A10", wherever its own choices depend on the card.
-// What the libraries choose remains that of the card at hand. With kernels that are compiled for
-// that older architecture (CMAKE_CUDA_ARCHITECTURES=80-virtual) its ways are those that run.
+// that it has the capability, the multiprocessors, the L2 and the shared memory of the card
+// $TANDEM_OLDER_CARD, "A100" or "A10", and how many blocks of a kernel one of its multiprocessors
+// takes. A kernel may use more all the same, and what the libraries choose remains that of the card
+// at hand. With kernels that are compiled for that older architecture
+// (CMAKE_CUDA_ARCHITECTURES=80-virtual) its ways are those that run.
 
 namespace {
 
@@ -19,6 +21,7 @@ struct Card {
   int minor;
   int multiprocessors;
   int threads;         ///< of a multiprocessor
+  int blocks;          ///< of a multiprocessor, at most
   int shared_bytes;    ///< of a multiprocessor
   int block_reserves;  ///< of those, for each block
   int l2_bytes;
@@ -26,8 +29,8 @@ struct Card {
 
 /// The CUDA C++ programming guide's table of technical specifications, and the cards' data sheets.
 constexpr Card cards[] = {
-    {"A100", 8, 0, 108, 2048, 164 << 10, 1 << 10, 40 << 20},
-    {"A10", 8, 6, 72, 1536, 100 << 10, 1 << 10, 6 << 20},
+    {"A100", 8, 0, 108, 2048, 32, 164 << 10, 1 << 10, 40 << 20},
+    {"A10", 8, 6, 72, 1536, 16, 100 << 10, 1 << 10, 6 << 20},
 };
 
 const Card& card() {
@@ -86,7 +89,7 @@ TANDEM_VISIBLE cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlag
   if (status != cudaSuccess) return status;
   const int bytes = static_cast<int>(dynamic_bytes + attributes.sharedSizeBytes);
   *blocks = std::min(
-      {*blocks, card().threads / threads, card().shared_bytes / (bytes + card().block_reserves)});
+      {*blocks, card().blocks, card().threads / threads, card().shared_bytes / (bytes + card().block_reserves)});
   return status;
 }
 

@@ -240,8 +240,9 @@ class NormDeferralOfLargeLayersCudaTest
 TEST_P(NormDeferralOfLargeLayersCudaTest, GoesBySize) {
   const auto& [large, precision] = GetParam();
   const Graph graph = model_of(large.model, 64);
-  const float shift = precision == Precision::bf16 ? 2.5F : 0.0F;
-  expect_rounded(graph, {.batch = 32, .precision = precision, .shift = shift},
+  // One rounding of bf16 in its statistics makes other gradients of MobileNetV2, by half.
+  const bool unstable = large.model == "mobilenet_v2" && precision == Precision::bf16;
+  expect_rounded(graph, {.batch = 32, .precision = precision, .shift = unstable ? 2.5F : 0.0F},
                  NormDeferral::by_size, large.least, large.most);
 }
 

@@ -188,6 +188,9 @@ TEST(RunConfig, DefaultsAreThoseOfTheTableAndAreRecorded) {
         "workers = 1", "weight_decay = 0.0", "decay_norm_and_bias = true"}) {
     EXPECT_NE(config.text.find(std::string(line) + "\n"), std::string::npos) << line;
   }
+  for (const char* key : {"first_bucket_mib", "bucket_mib"}) {
+    EXPECT_EQ(config.text.find(key), std::string::npos) << key << " follows from others";
+  }
 }
 
 TEST(RunConfig, TheResolvedTextReadAgainIsTheSame) {

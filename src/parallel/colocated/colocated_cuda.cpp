@@ -37,7 +37,7 @@ ColocatedCudaCommunicator::ColocatedCudaCommunicator(Communicator& host, CudaCon
                                                      const DeviceLinkOptions& options)
     : host_(host),
       devices_(topology.devices()),
-      sum_cost_(sharing.in_turns ? SumCost::each_slow : SumCost::usual),
+      sum_cost_(sharing.time_sliced ? SumCost::each_slow : SumCost::usual),
       exceptions_(std::uncaught_exceptions()) {
   TANDEM_CHECK(host.is_host(), "ranks of a GPU meet in a communicator over host memory, not '{}'",
                host.name());

@@ -18,8 +18,8 @@ struct GpuSharing {
   /// Kernels of a process may wait for those of others on this GPU, which run at the same time
   /// under MPS. The same on all ranks of a GPU.
   bool kernels_wait = false;
-  /// Without MPS, time-sliced, on one of the GPUs at least. The same on all ranks.
-  bool in_turns = false;
+  /// Without MPS the ranks of one of the GPUs, at least, take turns on it. The same on all ranks.
+  bool time_sliced = false;
 };
 
 /// The ranks of a host kind over the memory of their GPUs, several ranks to a GPU.

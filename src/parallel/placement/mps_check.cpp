@@ -138,12 +138,12 @@ bool ranks_run_under_mps(Communicator& host, const RankTopology& topology, bool 
     time_sliced = true;
   }
   if (time_sliced) {
-    // Measured: docs/accdp.md, figures 2 and 6. Each exchange of gradients waits for a turn of
-    // every rank, so that this is far below a share of the GPU.
+    // Measured: docs/launch.md. Each exchange of gradients waits for a turn of every rank, so that
+    // this is far below a share of the GPU.
     log_warning(
         "several ranks share a GPU without MPS: they take turns on it, which is far slower than "
-        "one rank alone (measured with four ranks of ResNet-18 at 32 px: over 20 times slower than "
-        "one, over 35 times slower than four under MPS); start the job with "
+        "one rank alone (measured with four ranks of ResNet-18 at 32 px: over 15 times slower than "
+        "one, over 25 times slower than four under MPS); start the job with "
         "`tandem launch --ranks-per-gpu K -- train CONFIG`");
   }
   return topology.colocated_size() > 1 && ranks[static_cast<std::size_t>(topology.rank())].attached;

@@ -18,14 +18,13 @@ std::vector<Bucket> gradient_buckets(const RunConfig& config, const ParameterSto
   std::int64_t first_bytes = RunConfig::usual_first_bucket_bytes;
   std::int64_t bytes = fast ? RunConfig::small_bucket_bytes : RunConfig::usual_bucket_bytes;
   std::size_t apart = 0;
-  if (cost == SumCost::each_slow) {
-    bytes = std::numeric_limits<std::int64_t>::max();
-    first_bytes = config.bucket_bytes.value_or(bytes);
-  }
   if (memory == GradientMemory::passing) {
     // What backward leaves to another queue, weights, need not be kept for as long as the rest.
     bytes = RunConfig::passing_bucket_bytes;
     apart = store.first_trained_norm();
+  } else if (cost == SumCost::each_slow) {
+    bytes = std::numeric_limits<std::int64_t>::max();
+    first_bytes = config.bucket_bytes.value_or(bytes);
   }
   return cut_buckets(slices_of(store.trained()),
                      {.first_bytes = config.first_bucket_bytes.value_or(first_bytes),

@@ -26,7 +26,8 @@ struct Row {
   Shape input;
   std::int64_t out;
   std::int64_t groups = 1;
-  float mean = 0.0F;  ///< of x and weights, which are then close to it
+  float mean = 0.0F;          ///< of x and weights, which are then close to it
+  bool large_blocks = false;  ///< they take more shared memory than blocks of some cards have
 };
 
 const Row rows[] = {
@@ -39,7 +40,7 @@ const Row rows[] = {
     {"columns_256", {16, 28, 28, 64}, 256},
     {"columns_1000", {4, 14, 14, 136}, 1000},
     {"deep", {4, 28, 28, 256}, 128},
-    {"narrower_for_its_depth", {8, 14, 14, 384}, 64},
+    {"narrower_for_its_depth", {8, 14, 14, 384}, 64, 1, 0.0F, true},
     {"many_tiles", {32, 112, 112, 16}, 96},
     {"many_deep_tiles", {32, 56, 56, 144}, 24},  // two at once in shared memory, in several turns
     {"groups", {12, 15, 13, 40}, 104, 4},
@@ -176,7 +177,7 @@ class PointwiseStatisticsTest : public testing::TestWithParam<Case> {
     return read<float>(staging.data(), count);
   }
 
-  /// All that the kernel takes: at least one where blocks have as much shared memory as Hopper's.
+  /// All that the kernel takes, at least one.
   template <typename Use>
   void for_all_tiles(const Use& use) const {
     int count = 0;
@@ -192,7 +193,7 @@ class PointwiseStatisticsTest : public testing::TestWithParam<Case> {
     TANDEM_CUDA_CHECK(cudaDeviceGetAttribute(&most_shared, cudaDevAttrMaxSharedMemoryPerBlockOptin,
                                              cuda().device().index));
     constexpr int hoppers = 227 << 10;
-    if (count == 0 && most_shared < hoppers) {
+    if (count == 0 && row().large_blocks && most_shared < hoppers) {
       GTEST_SKIP() << "blocks have " << most_shared << " bytes of shared memory";
     }
     EXPECT_GE(count, 1);

@@ -50,7 +50,7 @@ class ColocatedWorlds final : public TestWorlds {
 
 GpuSharing sharing_of_test() {
   const bool under_mps = std::getenv("TANDEM_TEST_UNDER_MPS") != nullptr;
-  return {.kernels_wait = under_mps, .in_turns = !under_mps};
+  return {.kernels_wait = under_mps, .time_sliced = !under_mps};
 }
 
 CudaContext& gpu() { return the_worlds->gpu(); }

@@ -109,6 +109,14 @@ TEST(DataParallelCuda, StatisticsOverAllRanksThatNcclExchanges) {
   expect_synchronised({.precision = Precision::bf16}, gpu.place(), bf16_bounds);
 }
 
+/// Without MPS (tests/support/with_mps.sh), which is why there is one bucket then.
+TEST(DataParallelCuda, EachSumIsSlowWhereRanksTakeTurns) {
+  GpuPlace gpu;
+  const bool under_mps = std::getenv("TANDEM_TEST_UNDER_MPS") != nullptr;
+  const bool time_sliced = !has_gpu_of_its_own() && !under_mps;
+  EXPECT_EQ(gpu.place().reduction.sum_cost() == SumCost::each_slow, time_sliced);
+}
+
 TEST(DataParallelCuda, EveryRankHasTheSameBitsInWeightsAndLosses) {
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
     GpuPlace gpu;
