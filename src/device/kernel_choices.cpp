@@ -15,7 +15,7 @@ namespace {
 
 /// Changes when keys or names take another meaning, or there is more to choose from: older files
 /// are then chosen anew.
-constexpr std::string_view header = "tandem kernel choices 4";
+constexpr std::string_view header = "tandem kernel choices 5";
 /// Before a line of adopt()'s text that no file gets; no key begins with it.
 constexpr char remembered_mark = '\t';
 constexpr auto write_interval = std::chrono::seconds(2);

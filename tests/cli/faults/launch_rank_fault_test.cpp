@@ -76,6 +76,16 @@ INSTANTIATE_TEST_SUITE_P(
                          "get that far"}),
     [](const auto& each) { return each.param.name; });
 
+// With all that comes behind the time-out.
+TEST_F(FaultyDevice, ThatHangsIsGoneInTimeByDefault) {
+  const auto job = started_faulty({}, {});
+  const std::vector<pid_t> processes = processes_of(*job);
+  order({1}, "spin");
+  const Outcome outcome = end_after_fault(*job, 60.0);
+  expect_line(outcome, 1, {"error: step ", "waited 20 s in the step's end", place_of(1)});
+  expect_clean_end(processes);
+}
+
 // Nothing of any rank gets on then, so that nobody can say which one it is.
 TEST_F(HungDevice, IsToldWhereItLeavesNoRoomForTheOthers) {
   const auto job = started_faulty({}, set({"parallel.timeout_seconds=5"}));

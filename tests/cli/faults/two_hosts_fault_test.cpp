@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
+#include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <set>
@@ -93,7 +95,10 @@ class TwoHostsFault : public RunTest {
 
   /// The job's end, which must come soon after now; `limit`: as of end_after_fault() elsewhere.
   Outcome end_after_fault(double limit = 30.0) const {
+    const auto begin = std::chrono::steady_clock::now();
     wait_until("the job has ended", limit, [&] { return has_ended(); });
+    std::printf("the job ended %.1f s after the fault\n",
+                std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     Outcome outcome;
     outcome.code = std::stoi(read_file(path("code")));
     outcome.err = job_->err();
