@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -26,6 +27,7 @@
 #include "train/checkpoints/safetensors.h"
 #include "train/fault_places.h"
 #include "train/file_patience.h"
+#include "train/record/progress.h"
 #include "train/run_device.h"
 
 namespace tandem {
@@ -111,7 +113,22 @@ class EvaluationRun {
         EvaluatorOptions{.batch = evaluation_batch(batch, dataset_->size(), communicator_.size()),
                          .loading = evaluation_loading(config_.data, communicator_),
                          .precision = config_.precision});
-    return evaluator_->run();
+    return evaluated();
+  }
+
+  /// Rank 0 tells meanwhile how far it is.
+  Evaluation evaluated() {
+    if (communicator_.rank() != 0) return evaluator_->run();
+    using Clock = std::chrono::steady_clock;
+    const Clock::time_point start = Clock::now();
+    Progress progress;
+    return evaluator_->run([&](std::int64_t done) {
+      const std::chrono::duration<double> elapsed = Clock::now() - start;
+      progress.update(CountState{.what = "evaluated",
+                                 .done = done,
+                                 .total = dataset_->size(),
+                                 .seconds = elapsed.count()});
+    });
   }
 
   const RunConfig& config_;

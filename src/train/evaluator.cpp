@@ -92,8 +92,11 @@ std::unique_ptr<EvaluationPass> Evaluator::make_pass() {
   return std::visit([&](auto& device) { return make_evaluation_pass(device, parts); }, context_);
 }
 
-Evaluation Evaluator::run() {
-  const std::optional<Evaluation> result = run_unless([] { return false; });
+Evaluation Evaluator::run(const Watch& watch) {
+  const std::optional<Evaluation> result = run_unless([&](std::int64_t done) {
+    if (watch) watch(done);
+    return false;
+  });
   TANDEM_CHECK(result.has_value(), "an evaluation that nobody stops ended early");
   return *result;
 }
@@ -109,13 +112,14 @@ DataLoader::Options Evaluator::loader_options(const EvaluationLoading& loading) 
           .timeout_seconds = loading.timeout_seconds};
 }
 
-std::optional<LossSums> Evaluator::run_share(const std::function<bool()>& stop) {
+std::optional<LossSums> Evaluator::run_share(const Stop& stop) {
   static_cast<void>(
       pass_->finish());  // what a run that threw has left, which reads the loader's memory
   loader_.start(0);
   bad_.clear();
   LossSums mine;
-  while (!stop()) {
+  std::int64_t taken = 0;
+  while (!stop(std::min(taken * communicator_.size(), dataset_.size()))) {
     const Batch* batch = loader_.next();
     if (batch == nullptr) {
       mine += pass_->finish();
@@ -123,6 +127,7 @@ std::optional<LossSums> Evaluator::run_share(const std::function<bool()>& stop) 
       return mine;
     }
     bad_.insert(bad_.end(), batch->bad.begin(), batch->bad.end());
+    taken += batch->valid + static_cast<std::int64_t>(batch->bad.size());
     // No batch may be under way for longer than the loader keeps it, also where it gives out others
     // that are not taken.
     mine += batch->valid > 0 ? pass_->take(*batch) : pass_->finish();
@@ -133,7 +138,7 @@ std::optional<LossSums> Evaluator::run_share(const std::function<bool()>& stop) 
   return std::nullopt;
 }
 
-std::optional<Evaluation> Evaluator::run_unless(const std::function<bool()>& stop) {
+std::optional<Evaluation> Evaluator::run_unless(const Stop& stop) {
   const TraceRange range("evaluation");
   const auto start = std::chrono::steady_clock::now();
   const std::optional<LossSums> mine = run_share(stop);

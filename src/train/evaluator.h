@@ -48,12 +48,19 @@ class Evaluator {
             ParameterStore& store, AnyContext& context, Communicator& communicator,
             const EvaluatorOptions& options);
 
+  /// What is done before each of this rank's batches, with how many of the set's samples are done,
+  /// if the other ranks are as far as this one.
+  using Watch = std::function<void(std::int64_t done)>;
+  using Stop = std::function<bool(std::int64_t done)>;
+
   /// Collective. Parameters and buffers must be the same on all ranks. Throws InputError where not
   /// one sample could be read.
-  Evaluation run();
+  Evaluation run(const Watch& watch = {});
   /// The same, but a rank that finds `stop` to hold before one of its batches leaves the rest. Then
   /// there is no evaluation, on any rank.
-  std::optional<Evaluation> run_unless(const std::function<bool()>& stop);
+  std::optional<Evaluation> run_unless(const Stop& stop);
+  /// Of the set.
+  std::int64_t samples() const { return dataset_.size(); }
   /// What this rank skipped in its last run().
   const std::vector<BadSample>& bad_samples() const { return bad_; }
 
@@ -68,7 +75,7 @@ class Evaluator {
   std::unique_ptr<EvaluationPass> make_pass();
   DataLoader::Options loader_options(const EvaluationLoading& loading);
   /// This rank's share; nothing where `stop` came before its end.
-  std::optional<LossSums> run_share(const std::function<bool()>& stop);
+  std::optional<LossSums> run_share(const Stop& stop);
 
   const Dataset& dataset_;
   const Transform& transform_;

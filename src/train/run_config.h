@@ -70,7 +70,8 @@ namespace tandem {
 ///   weights may stand still before it ends the run, default 20; 0: for ever |
 /// | parallel.first_bucket_mib, parallel.bucket_mib | MiB, default 1 and 25; 1 and 12 where ranks
 ///   with a GPU each exchange gradients directly, 1 and 4 where a single rank updates in backward;
-///   one bucket of everything where ranks take turns on a GPU |
+///   one bucket of everything where ranks take turns on a GPU; the first no larger than the others
+///   |
 /// | parallel.taper_buckets | buckets shrink towards the end of backward; default: where ranks
 ///   with a GPU each exchange gradients directly |
 /// | parallel.gradient_compression | "none" (default), or "bf16": gradients travel between ranks as

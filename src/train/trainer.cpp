@@ -417,8 +417,12 @@ class Trainer::Run {
   std::optional<bool> evaluate() {
     const Clock::time_point start = Clock::now();
     replica_.prepare_evaluation();
-    const std::optional<Evaluation> found = evaluator_.run_unless([this] {
+    const std::optional<Evaluation> found = evaluator_.run_unless([&](std::int64_t done) {
       watch_.look();
+      record_->progress(CountState{.what = "evaluated",
+                                   .done = done,
+                                   .total = evaluator_.samples(),
+                                   .seconds = seconds_since(start)});
       return signal_.requested();
     });
     if (!found) return std::nullopt;

@@ -145,7 +145,7 @@ TEST(DeviceEvaluation, LeavesNothingBehindWhereItIsStopped) {
   const double whole = evaluator->run().loss;
   for (const int last : {1, 2, 4, 8}) {
     int batches = 0;
-    EXPECT_FALSE(evaluator->run_unless([&] { return ++batches > last; }));
+    EXPECT_FALSE(evaluator->run_unless([&](std::int64_t) { return ++batches > last; }));
     EXPECT_EQ(evaluator->run().loss, whole) << "behind one of " << last << " batches";
   }
 }

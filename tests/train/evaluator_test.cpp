@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <optional>
+#include <vector>
 
 #include "data/data_config.h"
 #include "graph/fusion.h"
@@ -95,11 +98,27 @@ TEST(Evaluator, IsVoidOnAllRanksWhereOneStops) {
   const Evaluation whole = evaluator.run();
   int batches = 0;
   const bool stops = world().rank() == world().size() - 1;
-  EXPECT_FALSE(evaluator.run_unless([&] { return stops && ++batches == 2; }));
+  EXPECT_FALSE(evaluator.run_unless([&](std::int64_t) { return stops && ++batches == 2; }));
   EXPECT_EQ(batches, stops ? 2 : 0);
-  const std::optional<Evaluation> again = evaluator.run_unless([] { return false; });
+  const std::optional<Evaluation> again = evaluator.run_unless([](std::int64_t) { return false; });
   ASSERT_TRUE(again);
   EXPECT_EQ(again->loss, whole.loss);
+}
+
+TEST(Evaluator, TellsHowFarItIs) {
+  Model model(37);
+  Evaluator evaluator = model.evaluator(world(), 4);
+  std::vector<std::int64_t> told;
+  const Evaluation found = evaluator.run([&](std::int64_t done) { told.push_back(done); });
+  EXPECT_EQ(evaluator.samples(), 37);
+  EXPECT_EQ(found.samples, 37);
+  ASSERT_GE(told.size(), 2U);
+  EXPECT_EQ(told.front(), 0);
+  EXPECT_TRUE(std::ranges::is_sorted(told));
+  // A rank has up to a batch less than the first, which is the one that tells.
+  EXPECT_GT(told.back(), 37 - 4 * world().size());
+  EXPECT_LE(told.back(), 37);
+  if (world().rank() == 0) EXPECT_EQ(told.back(), 37);
 }
 
 TEST(Evaluator, TakesSpareMemory) {

@@ -122,7 +122,7 @@ std::string format_plain_progress(const ProgressState& state) {
 }
 
 std::string format_live_progress(const CountState& state, int width) {
-  return live_line("checked", fraction(state.done, state.total),
+  return live_line(std::string(state.what), fraction(state.done, state.total),
                    {{fmt::format("{}/{}", format_count(state.done), format_count(state.total)), 2},
                     {rate_text(images_per_second(state)), 0},
                     {eta_text(eta_seconds(state)), 1}},
@@ -130,8 +130,8 @@ std::string format_live_progress(const CountState& state, int width) {
 }
 
 std::string format_plain_progress(const CountState& state) {
-  return fmt::format("{} of {} images checked, {}  {}  {}", format_count(state.done),
-                     format_count(state.total),
+  return fmt::format("{} of {} images {}, {}  {}  {}", format_count(state.done),
+                     format_count(state.total), state.what,
                      fmt::format("{:.0f}%", std::floor(100 * fraction(state.done, state.total))),
                      rate_text(images_per_second(state)), eta_text(eta_seconds(state)));
 }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace tandem {
 
@@ -19,7 +20,8 @@ struct ProgressState {
 
 /// How far a pass over a data set is.
 struct CountState {
-  std::int64_t done = 0;  ///< images
+  std::string_view what = "checked";  ///< was done with the images
+  std::int64_t done = 0;              ///< images
   std::int64_t total = 0;
   double seconds = 0;  ///< since the pass began
 };

@@ -250,6 +250,10 @@ void RunRecord::end(RunEnding ending, std::int64_t step, std::int64_t total,
   }
 }
 
+void RunRecord::progress(const CountState& state) {
+  if (progress_) progress_->update(state);
+}
+
 void RunRecord::progress(const ProgressState& state, bool epoch_done) {
   if (!progress_) return;
   if (epoch_done) {

@@ -77,6 +77,7 @@ class RunRecord {
   /// `reason`: why the run did not do all of its `total` steps; empty where it did.
   void end(RunEnding ending, std::int64_t step, std::int64_t total, std::string_view reason);
   void progress(const ProgressState& state, bool epoch_done);
+  void progress(const CountState& state);
 
  private:
   /// Appends a record, and with scalars the event of `step`. A full disk ends the run with the

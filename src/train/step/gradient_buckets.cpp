@@ -1,5 +1,6 @@
 #include "train/step/gradient_buckets.h"
 
+#include <algorithm>
 #include <limits>
 
 namespace tandem {
@@ -15,7 +16,6 @@ std::vector<ParameterSlice> slices_of(std::span<const Parameter> parameters) {
 std::vector<Bucket> gradient_buckets(const RunConfig& config, const ParameterStore& store,
                                      SumCost cost, GradientMemory memory) {
   const bool fast = cost == SumCost::little_fast;
-  std::int64_t first_bytes = RunConfig::usual_first_bucket_bytes;
   std::int64_t bytes = fast ? RunConfig::small_bucket_bytes : RunConfig::usual_bucket_bytes;
   std::size_t apart = 0;
   if (memory == GradientMemory::passing) {
@@ -24,11 +24,13 @@ std::vector<Bucket> gradient_buckets(const RunConfig& config, const ParameterSto
     apart = store.first_trained_norm();
   } else if (cost == SumCost::each_slow) {
     bytes = std::numeric_limits<std::int64_t>::max();
-    first_bytes = config.bucket_bytes.value_or(bytes);
   }
+  bytes = config.bucket_bytes.value_or(bytes);
+  const std::int64_t first_bytes =
+      cost == SumCost::each_slow ? bytes : std::min(RunConfig::usual_first_bucket_bytes, bytes);
   return cut_buckets(slices_of(store.trained()),
                      {.first_bytes = config.first_bucket_bytes.value_or(first_bytes),
-                      .bytes = config.bucket_bytes.value_or(bytes),
+                      .bytes = bytes,
                       .taper = config.taper_buckets.value_or(fast),
                       .apart = apart});
 }

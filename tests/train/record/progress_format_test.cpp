@@ -92,6 +92,8 @@ TEST(ProgressFormat, OfAPassOverADataSet) {
             "0 of 10 images checked, 0%  - img/s  ETA -");
   EXPECT_EQ(format_plain_progress(CountState{.done = 10, .total = 10, .seconds = 4.0}),
             "10 of 10 images checked, 100%  2.5 img/s  ETA 0:00");
+  EXPECT_EQ(format_plain_progress(CountState{.what = "evaluated", .done = 5, .total = 10}),
+            "5 of 10 images evaluated, 50%  - img/s  ETA -");
 }
 
 TEST(ProgressFormat, PlainLine) {
