@@ -88,8 +88,8 @@ TANDEM_VISIBLE cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlag
   if (status == cudaSuccess) status = ask_kernel(&attributes, kernel);
   if (status != cudaSuccess) return status;
   const int bytes = static_cast<int>(dynamic_bytes + attributes.sharedSizeBytes);
-  *blocks = std::min(
-      {*blocks, card().blocks, card().threads / threads, card().shared_bytes / (bytes + card().block_reserves)});
+  *blocks = std::min({*blocks, card().blocks, card().threads / threads,
+                      card().shared_bytes / (bytes + card().block_reserves)});
   return status;
 }
 

@@ -118,7 +118,9 @@ TEST(Evaluator, TellsHowFarItIs) {
   // A rank has up to a batch less than the first, which is the one that tells.
   EXPECT_GT(told.back(), 37 - 4 * world().size());
   EXPECT_LE(told.back(), 37);
-  if (world().rank() == 0) EXPECT_EQ(told.back(), 37);
+  if (world().rank() == 0) {
+    EXPECT_EQ(told.back(), 37);
+  }
 }
 
 TEST(Evaluator, TakesSpareMemory) {
