@@ -92,8 +92,10 @@ TEST(ProgressFormat, OfAPassOverADataSet) {
             "0 of 10 images checked, 0%  - img/s  ETA -");
   EXPECT_EQ(format_plain_progress(CountState{.done = 10, .total = 10, .seconds = 4.0}),
             "10 of 10 images checked, 100%  2.5 img/s  ETA 0:00");
-  EXPECT_EQ(format_plain_progress(CountState{.what = "evaluated", .done = 5, .total = 10}),
-            "5 of 10 images evaluated, 50%  - img/s  ETA -");
+  const CountState evaluated{.what = "evaluated", .done = 50, .total = 100, .seconds = 5.0};
+  EXPECT_EQ(format_plain_progress(evaluated),
+            "50 of 100 images evaluated, 50%  10 img/s  ETA 0:05");
+  EXPECT_EQ(format_live_progress(evaluated, 20), "evaluated  50%");
 }
 
 TEST(ProgressFormat, PlainLine) {
