@@ -40,7 +40,7 @@ std::size_t parse(std::istream& lines, Names& names) {
 
 std::string text_of(const Names& names) {
   std::string text;
-  for (const auto& [key, name] : names) text += key + '\t' + name + '\n';
+  for (const auto& [key, name] : names) text.append(key).append("\t").append(name).append("\n");
   return text;
 }
 

@@ -68,11 +68,11 @@ class PointwiseStatisticsTest : public testing::TestWithParam<Case> {
         weight_(operand(problem_.second_bytes(), "weight")) {}
 
   static void SetUpTestSuite() {
-    context_ = std::make_unique<AnyContext>(std::in_place_type<CudaContext>, 0);
+    gpu = std::make_unique<AnyContext>(std::in_place_type<CudaContext>, 0);
   }
-  static void TearDownTestSuite() { context_.reset(); }
-  static std::unique_ptr<AnyContext> context_;
-  static CudaContext& cuda() { return std::get<CudaContext>(*context_); }
+  static void TearDownTestSuite() { gpu.reset(); }
+  static std::unique_ptr<AnyContext> gpu;
+  static CudaContext& cuda() { return std::get<CudaContext>(*gpu); }
   const Row& row() const { return std::get<0>(GetParam()); }
 
   Arena operand(std::size_t bytes, std::string_view name) const {
@@ -82,12 +82,11 @@ class PointwiseStatisticsTest : public testing::TestWithParam<Case> {
       value = row().mean == 0.0F ? random.normal() : row().mean + 0.1F * random.normal();
     }
     const Shape shape{static_cast<std::int64_t>(values.size())};
-    const Arena staging(*context_, values.size() * sizeof(float), "a test");
-    copy_to_device(*context_, values.data(), values.size() * sizeof(float), staging.data());
-    Arena arena(*context_, bytes, "a test");
-    convert(*context_, Tensor(staging.data(), shape),
-            Tensor(arena.data(), shape, problem_.dtype()));
-    synchronize(*context_);
+    const Arena staging(*gpu, values.size() * sizeof(float), "a test");
+    copy_to_device(*gpu, values.data(), values.size() * sizeof(float), staging.data());
+    Arena arena(*gpu, bytes, "a test");
+    convert(*gpu, Tensor(staging.data(), shape), Tensor(arena.data(), shape, problem_.dtype()));
+    synchronize(*gpu);
     return arena;
   }
 
@@ -103,7 +102,7 @@ class PointwiseStatisticsTest : public testing::TestWithParam<Case> {
   template <typename T>
   static std::vector<T> read(const std::byte* from, std::size_t count) {
     std::vector<T> values(count);
-    copy_to_host(*context_, from, count * sizeof(T), values.data());
+    copy_to_host(*gpu, from, count * sizeof(T), values.data());
     return values;
   }
 
@@ -113,21 +112,21 @@ class PointwiseStatisticsTest : public testing::TestWithParam<Case> {
     const auto channels = static_cast<std::size_t>(shape_.channels);
     std::vector<float> host(4 * channels, 0.5F);
     for (std::size_t i = 0; i < channels; ++i) host[i] = 1.0F + 0.01F * static_cast<float>(i);
-    const Arena parameters(*context_, host.size() * sizeof(float), "a test");
-    copy_to_device(*context_, host.data(), host.size() * sizeof(float), parameters.data());
-    const Arena table(*context_, BatchNormTable::bytes(shape_), "a test");
-    const Arena partials(*context_,
+    const Arena parameters(*gpu, host.size() * sizeof(float), "a test");
+    copy_to_device(*gpu, host.data(), host.size() * sizeof(float), parameters.data());
+    const Arena table(*gpu, BatchNormTable::bytes(shape_), "a test");
+    const Arena partials(*gpu,
                          tiles == nullptr
                              ? batch_norm_partial_bytes(cuda(), shape_, problem_.dtype())
                              : tiles->partials() * sizeof(float),
                          "a test");
-    const Arena sums(*context_, 2 * channels * sizeof(double), "a test");
+    const Arena sums(*gpu, 2 * channels * sizeof(double), "a test");
     const std::size_t counted = tiles == nullptr
                                     ? batch_norm_counters(cuda(), shape_, problem_.dtype())
                                     : tiles->counters();
-    const Arena counters(*context_, counted * sizeof(unsigned), "a test");
-    set_to_zero(*context_, counters.data(), counted * sizeof(unsigned));
-    set_to_zero(*context_, table.data(), BatchNormTable::bytes(shape_));
+    const Arena counters(*gpu, counted * sizeof(unsigned), "a test");
+    set_to_zero(*gpu, counters.data(), counted * sizeof(unsigned));
+    set_to_zero(*gpu, table.data(), BatchNormTable::bytes(shape_));
     auto* const floats = reinterpret_cast<float*>(parameters.data());
     const BatchNormStatistics statistics{.weight = floats,
                                          .bias = floats + channels,
@@ -150,7 +149,7 @@ class PointwiseStatisticsTest : public testing::TestWithParam<Case> {
           Tensor(result.data(), {problem_.pixels(), shape_.channels}, problem_.dtype()), statistics,
           work);
     }
-    synchronize(*context_);
+    synchronize(*gpu);
     Made made{
         .y = read<std::uint16_t>(result.data(), problem_.result_bytes() / 2),
         .table = read<float>(table.data(), BatchNormTable::bytes(shape_) / sizeof(float)),
@@ -161,19 +160,18 @@ class PointwiseStatisticsTest : public testing::TestWithParam<Case> {
   }
 
   Arena result() const {
-    Arena arena(*context_, problem_.result_bytes(), "a test");
+    Arena arena(*gpu, problem_.result_bytes(), "a test");
     const std::vector<unsigned char> not_numbers(problem_.result_bytes(), 0xff);
-    copy_to_device(*context_, not_numbers.data(), not_numbers.size(), arena.data());
+    copy_to_device(*gpu, not_numbers.data(), not_numbers.size(), arena.data());
     return arena;
   }
 
   std::vector<float> floats_of(const Arena& result) const {
     const Shape shape{problem_.result_elements()};
     const auto count = static_cast<std::size_t>(problem_.result_elements());
-    const Arena staging(*context_, count * sizeof(float), "a test");
-    convert(*context_, Tensor(result.data(), shape, problem_.dtype()),
-            Tensor(staging.data(), shape));
-    synchronize(*context_);
+    const Arena staging(*gpu, count * sizeof(float), "a test");
+    convert(*gpu, Tensor(result.data(), shape, problem_.dtype()), Tensor(staging.data(), shape));
+    synchronize(*gpu);
     return read<float>(staging.data(), count);
   }
 
@@ -210,7 +208,7 @@ class PointwiseStatisticsTest : public testing::TestWithParam<Case> {
   Arena weight_;
 };
 
-std::unique_ptr<AnyContext> PointwiseStatisticsTest::context_;
+std::unique_ptr<AnyContext> PointwiseStatisticsTest::gpu;
 
 template <typename T>
 void expect_near(const std::vector<T>& found, const std::vector<T>& expected, double tolerance) {
@@ -223,7 +221,7 @@ void expect_near(const std::vector<T>& found, const std::vector<T>& expected, do
 TEST_P(PointwiseStatisticsTest, HasTheDefinitionsResult) {
   const Arena expected = result();
   const ConvolutionPlanPtr plan = direct_convolution_plan(cuda(), problem_);
-  const Arena scratch(*context_, plan->scratch(), "a test");
+  const Arena scratch(*gpu, plan->scratch(), "a test");
   plan->run(x_.data(), weight_.data(), expected.data(), scratch.data());
   for_all_tiles([&](const PointwiseTiles& tiles) {
     const Arena found = result();
