@@ -1,10 +1,11 @@
 #include <cuda_runtime_api.h>
-#include <dlfcn.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
+
+#include "support/function_behind.h"
 
 // A library to preload where the card is newer than those that a test is about: the program is told
 // that it has the capability, the multiprocessors, the L2 and the shared memory of the card
@@ -38,16 +39,8 @@ const Card& card() {
   for (const Card& each : cards) {
     if (named != nullptr && each.name == named) return each;
   }
-  std::fprintf(stderr, "TANDEM_OLDER_CARD is neither A100 nor A10\n");
+  std::fprintf(stderr, "libtandem_older_card.so: set TANDEM_OLDER_CARD to A100 or A10\n");
   std::abort();
-}
-
-/// The function that this library stands in front of.
-template <typename Function>
-Function* behind(const char* name) {
-  void* const found = ::dlsym(RTLD_NEXT, name);
-  if (found == nullptr) std::abort();
-  return reinterpret_cast<Function*>(found);
 }
 
 }  // namespace
@@ -55,7 +48,7 @@ Function* behind(const char* name) {
 #define TANDEM_VISIBLE __attribute__((visibility("default")))
 // CUDA's headers rename some functions, by version.
 #define TANDEM_TEXT(name) #name
-#define TANDEM_BEHIND(name) behind<decltype(name)>(TANDEM_TEXT(name))
+#define TANDEM_BEHIND(name) function_behind<decltype(name)>(TANDEM_TEXT(name))
 
 extern "C" {
 

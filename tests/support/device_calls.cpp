@@ -4,13 +4,14 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
-#include <dlfcn.h>
 #include <nccl.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <mutex>
 #include <string_view>
+
+#include "support/function_behind.h"
 
 namespace {
 
@@ -24,23 +25,15 @@ void count(const char* name) {
   ++calls[name];
 }
 
-/// The function of that name in its library.
-template <typename Function>
-Function* real(const char* name) {
-  void* const found = ::dlsym(RTLD_NEXT, name);
-  if (found == nullptr) std::abort();
-  return reinterpret_cast<Function*>(found);
-}
-
 }  // namespace
 
 // Takes the place of a library's function, with names for its arguments in the order of its
 // parameters.
-#define TANDEM_COUNTED(Result, name, parameters, ...)         \
-  extern "C" Result name parameters {                         \
-    static auto* const call = real<Result parameters>(#name); \
-    count(#name);                                             \
-    return call(__VA_ARGS__);                                 \
+#define TANDEM_COUNTED(Result, name, parameters, ...)                    \
+  extern "C" Result name parameters {                                    \
+    static auto* const call = function_behind<Result parameters>(#name); \
+    count(#name);                                                        \
+    return call(__VA_ARGS__);                                            \
   }
 #define TANDEM_COUNTED_CUDA(name, parameters, ...) \
   TANDEM_COUNTED(cudaError_t, name, parameters, __VA_ARGS__)
@@ -68,8 +61,9 @@ TANDEM_COUNTED_CUDA(cudaMemset2D,
                     pitch, value, width, height)
 
 extern "C" cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  static auto* const query = real<cudaError_t(cudaEvent_t)>("cudaEventQuery");
-  static auto* const synchronize = real<cudaError_t(cudaEvent_t)>("cudaEventSynchronize");
+  static auto* const query = function_behind<cudaError_t(cudaEvent_t)>("cudaEventQuery");
+  static auto* const synchronize =
+      function_behind<cudaError_t(cudaEvent_t)>("cudaEventSynchronize");
   count("cudaEventSynchronize");
   if (query(event) == cudaErrorNotReady) {
     (void)cudaGetLastError();  // that is an answer, no error
@@ -272,13 +266,13 @@ void count_from_here_on(std::string_view name, void** found) {
 
 }  // namespace
 
-#define TANDEM_COUNTED_LOOK_UP(name, parameters, ...)              \
-  extern "C" cudaError_t name parameters {                         \
-    static auto* const call = real<cudaError_t parameters>(#name); \
-    count(#name);                                                  \
-    const cudaError_t error = call(__VA_ARGS__);                   \
-    if (error == cudaSuccess) count_from_here_on(symbol, found);   \
-    return error;                                                  \
+#define TANDEM_COUNTED_LOOK_UP(name, parameters, ...)                         \
+  extern "C" cudaError_t name parameters {                                    \
+    static auto* const call = function_behind<cudaError_t parameters>(#name); \
+    count(#name);                                                             \
+    const cudaError_t error = call(__VA_ARGS__);                              \
+    if (error == cudaSuccess) count_from_here_on(symbol, found);              \
+    return error;                                                             \
   }
 
 // A toolkit has one of the two, or both.

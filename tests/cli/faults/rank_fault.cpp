@@ -1,6 +1,5 @@
 #include "cli/faults/rank_fault.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -9,6 +8,8 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
+
+#include "support/function_behind.h"
 
 // A library that a test preloads into the ranks of a job, so that one of them does what the test
 // orders. It stands in front of calls of CUDA's runtime that a rank makes, whose types are written
@@ -31,14 +32,6 @@ constexpr long interval = 1000;
 constexpr long first_launch = 20;
 
 bool g_memory_is_out = false;  // set and read on the thread that computes
-
-/// The runtime's own function of that name.
-template <typename Function>
-Function next(const char* name) {
-  void* const found = ::dlsym(RTLD_NEXT, name);
-  if (found == nullptr) std::abort();
-  return reinterpret_cast<Function>(found);
-}
 
 /// The order for this process; empty where there is none. `kind`: with which its file begins.
 std::string take_order(const char* kind = "") {
@@ -76,7 +69,7 @@ void follow(std::string_view order, void* stream) {
 extern "C" {
 
 __attribute__((visibility("default"))) int cudaGraphLaunch(void* graph, void* stream) {
-  static const auto launch = next<int (*)(void*, void*)>("cudaGraphLaunch");
+  static auto* const launch = function_behind<int(void*, void*)>("cudaGraphLaunch");
   static long launches = 0;
   if (++launches == first_launch) follow(take_order("first-"), stream);
   if (launches % interval == 0) follow(take_order(), stream);
@@ -84,7 +77,7 @@ __attribute__((visibility("default"))) int cudaGraphLaunch(void* graph, void* st
 }
 
 __attribute__((visibility("default"))) int cudaMalloc(void** memory, std::size_t bytes) {
-  static const auto allocate = next<int (*)(void**, std::size_t)>("cudaMalloc");
+  static auto* const allocate = function_behind<int(void**, std::size_t)>("cudaMalloc");
   if (!g_memory_is_out) return allocate(memory, bytes);
   *memory = nullptr;
   return out_of_memory;
