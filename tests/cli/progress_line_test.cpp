@@ -46,6 +46,21 @@ TEST_P(ProgressLine, IsLiveOnATerminal) {
   EXPECT_EQ(read_file(path("out/train.log")).find('\x1b'), std::string::npos);
 }
 
+TEST_P(ProgressLine, TellsOfEvaluations) {
+  const auto expect_told = [&](const std::vector<std::string>& command) {
+    const Outcome outcome = run({.command = command,
+                                 .folder = root(),
+                                 .environment = {{"TERM", "xterm"}},
+                                 .terminal = true});
+    EXPECT_EQ(outcome.code, 0) << outcome.out;
+    EXPECT_GE(occurrences(outcome.out, "\revaluated ["), 1U) << outcome.out;
+    EXPECT_GE(occurrences(outcome.out, "/20,000  "), 1U) << outcome.out;
+  };
+  const std::vector<std::string> few_steps = set({"train.max_steps=2", "data.test_size=20000"});
+  expect_told(train_command("out", few_steps, GetParam()));
+  expect_told(on_ranks(GetParam(), {"eval", "out"}));
+}
+
 TEST_P(ProgressLine, IsPlainElsewhere) {
   const auto expect_plain = [&](const Outcome& outcome, const std::string& text) {
     ASSERT_EQ(outcome.code, 0) << text;
