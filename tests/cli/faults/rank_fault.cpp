@@ -68,6 +68,7 @@ void follow(std::string_view order, void* stream) {
 
 extern "C" {
 
+// NOLINTNEXTLINE(readability-identifier-naming): as in CUDA
 __attribute__((visibility("default"))) int cudaGraphLaunch(void* graph, void* stream) {
   static auto* const launch = function_behind<int(void*, void*)>("cudaGraphLaunch");
   static long launches = 0;
@@ -76,6 +77,7 @@ __attribute__((visibility("default"))) int cudaGraphLaunch(void* graph, void* st
   return launch(graph, stream);
 }
 
+// NOLINTNEXTLINE(readability-identifier-naming): as in CUDA
 __attribute__((visibility("default"))) int cudaMalloc(void** memory, std::size_t bytes) {
   static auto* const allocate = function_behind<int(void**, std::size_t)>("cudaMalloc");
   if (!g_memory_is_out) return allocate(memory, bytes);
