@@ -10,7 +10,7 @@ FIGURE = Figure(1, "SM activity of one rank, and of four", "model", "SM activity
                 {"": "sm_activity"})
 
 RANKS = 4
-BATCHES = {32: [BATCH[32], 512, 2048, 8192, 32768], 224: [BATCH[224], 256, 1024, 2048]}
+BATCHES = {32: [BATCH[32], 512, 2048, 8192, 32768, 131072], 224: [BATCH[224], 256, 1024, 2048, 4096]}
 QUICK = {32: [BATCH[32], 2048], 224: [BATCH[224], 256]}
 
 
@@ -19,9 +19,11 @@ def points(options) -> list[Point]:
     longest and are what a limit may cut off."""
     sizes = [size for size in BATCHES if size in options.sizes]
     batches = QUICK if options.quick else BATCHES
+    if options.batches:
+        batches = {size: [batch for batch in BATCHES[size] if batch in options.batches] for size in sizes}
     found = [Point(f"batch {batch}", model, model, size, batch, panel=f"{size} px")
              for size in sizes for batch in batches[size] for model in options.models]
-    if options.quick:
+    if options.quick or options.batches:
         return found
     ways = [Point(f"{RANKS} {series} of {BATCH[size]}", model, model, size, RANKS * BATCH[size], placement,
                   panel=f"{size} px")

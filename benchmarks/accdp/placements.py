@@ -284,6 +284,8 @@ def parse_options(figure: Figure, models: list[str]) -> argparse.Namespace:
                         help="where models are compared: these alone")
     parser.add_argument("--sizes", type=int, nargs="+", choices=list(BATCH), default=list(BATCH),
                         help="where image sizes are compared: these alone")
+    parser.add_argument("--batches", type=int, nargs="+",
+                        help="of figure 1: one rank with these alone")
     parser.add_argument("--folded", type=int, default=4,
                         help="of the folded ranks' figure: how many share its batch")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",

@@ -33,9 +33,10 @@ TEST(BenchCudaTest, MeasuresACapturedStep) {
     EXPECT_GE(layer.seconds(), 0.0) << layer.name;
     EXPECT_TRUE(layer.floor_seconds) << layer.name;
   }
-  EXPECT_GT(result.ceilings.bytes_per_second.value(), 1e11);
+  // What any GPU reaches, a tool that slows its kernels down included.
+  EXPECT_GT(result.ceilings.bytes_per_second.value(), 1e9);
   for (const Precision precision : all_precisions) {
-    EXPECT_GT(result.ceilings.operations(precision).value(), 1e12) << name_of(precision);
+    EXPECT_GT(result.ceilings.operations(precision).value(), 1e10) << name_of(precision);
   }
   EXPECT_GT(result.device_bytes.value(), result.activation_bytes);
   EXPECT_TRUE(result.gpu);  // read over half a second or more

@@ -40,12 +40,14 @@ class RankListener final : public testing::EmptyTestEventListener {
   const MpiSession& session_;
 };
 
+const char* ranks_told_to_mpirun() { return std::getenv("OMPI_COMM_WORLD_SIZE"); }
+
 /// A test that runs as N programs of one rank each would prove nothing.
 bool started_as_told() {
-  const char* expected = std::getenv("OMPI_COMM_WORLD_SIZE");
-  if (expected != nullptr && std::atoi(expected) == world().size()) return true;
-  std::fprintf(stderr, "mpirun was told to start %s ranks, the communicator has %d\n",
-               expected == nullptr ? "no" : expected, world().size());
+  const char* expected = ranks_told_to_mpirun();
+  if (std::atoi(expected) == world().size()) return true;
+  std::fprintf(stderr, "mpirun was told to start %s ranks, the communicator has %d\n", expected,
+               world().size());
   return false;
 }
 
@@ -74,6 +76,10 @@ int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   // An exception would leave the other ranks waiting; as a fatal failure it ends the job.
   testing::FLAGS_gtest_catch_exceptions = true;
+  if (tandem::ranks_told_to_mpirun() == nullptr) {
+    std::fprintf(stderr, "%s: start this by mpirun -n RANKS, as ctest does\n", argv[0]);
+    return 1;
+  }
   tandem::MpiSession session(argc, argv);
   try {
     const int result = tandem::run(session);

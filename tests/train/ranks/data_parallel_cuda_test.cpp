@@ -176,47 +176,64 @@ TEST(DataParallelCuda, OneStatePerGpuChangesNoBit) {
   }
 }
 
-TEST(DataParallelCuda, UpdatesInBackwardChangeNoBit) {
-  if (world().size() > 1) return;
+struct RunCase {
+  std::string name;
+  SmallRun run;
+
+  friend void PrintTo(const RunCase& each, std::ostream* out) { *out << each.name; }
+};
+
+std::string name_of_case(const testing::TestParamInfo<RunCase>& each) { return each.param.name; }
+
+std::vector<RunCase> cases_of_updates_in_backward() {
+  std::vector<RunCase> cases;
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
-    for (const std::int64_t bucket_bytes : {0, 64, 8192}) {
-      for (const double average_decay : {0.0, 0.5}) {
-        GpuPlace gpu;
-        SmallRun run{.folded = bucket_bytes > 64 ? 2 : 1,
-                     .precision = precision,
-                     .average_decay = average_decay,
-                     .bucket_bytes = bucket_bytes};
-        run.before_check = [](Replica& replica) {
-          EXPECT_EQ(replica.plan().gradient_memory(), GradientMemory::passing);
-        };
-        const Trajectory early = train_together(run, gpu.place());
-        run.update_in_backward = false;
-        run.before_check = [](Replica& replica) {
-          EXPECT_EQ(replica.plan().gradient_memory(), GradientMemory::lent);
-        };
-        const Trajectory late = train_together(run, gpu.place());
-        EXPECT_EQ(early.losses, late.losses);
-        EXPECT_EQ(early.weights, late.weights);
-        EXPECT_EQ(early.momentum, late.momentum);
-        EXPECT_EQ(early.average, late.average);
-        EXPECT_EQ(early.average.empty(), average_decay == 0.0);
-      }
+    for (const double average_decay : {0.0, 0.5}) {
+      const auto add = [&](std::string_view name, SmallRun run) {
+        run.precision = precision;
+        run.average_decay = average_decay;
+        const std::string_view averaged = average_decay == 0.0 ? "" : "_averaged";
+        cases.push_back(
+            {fmt::format("{}_{}{}", name_of(precision), name, averaged), std::move(run)});
+      };
+      add("usual_buckets", {});
+      add("buckets_of_64_bytes", {.bucket_bytes = 64});
+      add("two_folded_ranks", {.folded = 2, .bucket_bytes = 8192});
     }
   }
+  return cases;
 }
+
+class UpdatesInBackwardCuda : public testing::TestWithParam<RunCase> {};
+
+TEST_P(UpdatesInBackwardCuda, ChangeNoBit) {
+  if (world().size() > 1) return;
+  SmallRun run = GetParam().run;
+  GpuPlace gpu;
+  run.before_check = [](Replica& replica) {
+    EXPECT_EQ(replica.plan().gradient_memory(), GradientMemory::passing);
+  };
+  const Trajectory early = train_together(run, gpu.place());
+  run.update_in_backward = false;
+  run.before_check = [](Replica& replica) {
+    EXPECT_EQ(replica.plan().gradient_memory(), GradientMemory::lent);
+  };
+  const Trajectory late = train_together(run, gpu.place());
+  EXPECT_EQ(early.losses, late.losses);
+  EXPECT_EQ(early.weights, late.weights);
+  EXPECT_EQ(early.momentum, late.momentum);
+  EXPECT_EQ(early.average, late.average);
+  EXPECT_EQ(early.average.empty(), run.average_decay == 0.0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Runs, UpdatesInBackwardCuda,
+                         testing::ValuesIn(cases_of_updates_in_backward()), name_of_case);
 
 /// Ranks with a GPU each, which update in shares.
 bool can_share_updates() { return world().size() > 1 && has_gpu_of_its_own(); }
 
-struct SharesCase {
-  std::string name;
-  SmallRun run;
-
-  friend void PrintTo(const SharesCase& each, std::ostream* out) { *out << each.name; }
-};
-
-std::vector<SharesCase> cases_of_shares() {
-  std::vector<SharesCase> cases;
+std::vector<RunCase> cases_of_updates_in_shares() {
+  std::vector<RunCase> cases;
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
     const auto add = [&](const std::string& name, SmallRun run) {
       run.precision = precision;
@@ -231,7 +248,7 @@ std::vector<SharesCase> cases_of_shares() {
   return cases;
 }
 
-class UpdatesInSharesCuda : public testing::TestWithParam<SharesCase> {};
+class UpdatesInSharesCuda : public testing::TestWithParam<RunCase> {};
 
 TEST_P(UpdatesInSharesCuda, ChangeNoBit) {
   if (!can_share_updates()) return;
@@ -247,8 +264,8 @@ TEST_P(UpdatesInSharesCuda, ChangeNoBit) {
   EXPECT_EQ(sharded.momentum, whole.momentum);
 }
 
-INSTANTIATE_TEST_SUITE_P(Runs, UpdatesInSharesCuda, testing::ValuesIn(cases_of_shares()),
-                         [](const auto& each) { return each.param.name; });
+INSTANTIATE_TEST_SUITE_P(Runs, UpdatesInSharesCuda, testing::ValuesIn(cases_of_updates_in_shares()),
+                         name_of_case);
 
 /// Writes `byte` all over this rank's copy of an element that `owner` updates, in the largest
 /// bucket.

@@ -8,6 +8,7 @@
 
 #include "graph/model_file.h"
 #include "parallel/mpi_test.h"
+#include "support/repeats.h"
 #include "train/ranks/family_run.h"
 
 // Every model of the zoo on four ranks: as processes, as processes that carry several ranks each,
@@ -27,7 +28,7 @@ constexpr int ranks = 4;
 
 /// Expects four ranks in these processes and four ranks in this process alone to be the same, and
 /// one rank with the whole batch to be another thing.
-void expect_same(const Family& family, Recipe recipe, int steps = 3) {
+void expect_same(const Family& family, Recipe recipe, int steps = repeats(3)) {
   recipe.synchronised = false;
   recipe.folded = ranks / world().size();
   const FamilyOutcome together = train_on_ranks(family, recipe, steps);
