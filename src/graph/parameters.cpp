@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/philox.h"
+#include "device/memory.h"
 #include "tensor/convert.h"
 #include "tensor/host_tensor.h"
 
@@ -72,8 +73,8 @@ void ParameterStore::lay_out_parameters(const Graph& graph, const NamePrefixes& 
 }
 
 ParameterStore::ParameterStore(const Graph& graph, AnyContext& context, bool with_gradients,
-                               const NamePrefixes& frozen, Precision precision)
-    : context_(&context), weight_dtype_(activation_dtype(precision)) {
+                               const NamePrefixes& frozen, Precision precision, std::int64_t ranks)
+    : ranks_(ranks), context_(&context), weight_dtype_(activation_dtype(precision)) {
   lay_out_parameters(graph, frozen, true, false);
   first_trained_norm_ = parameters_.size();
   lay_out_parameters(graph, frozen, true, true);
@@ -102,7 +103,7 @@ ParameterStore::ParameterStore(const Graph& graph, AnyContext& context, bool wit
                      "the weights' copies");
   }
   if (with_gradients) gradients_ = Arena(context, bytes(trained_extent_), "the gradients");
-  buffers_arena_ = Arena(context, bytes(buffer_extent_), "the model's buffers");
+  buffers_arena_ = Arena(context, bytes(ranks_ * buffer_extent_), "the model's buffers");
 }
 
 void ParameterStore::place_values(const ArenaSource& source) {
@@ -136,6 +137,7 @@ void ParameterStore::initialize(std::uint64_t seed) {
                         buffer.initial);
   }
   buffers.write_back();
+  share_buffers();
 }
 
 std::size_t ParameterStore::parameter_index(std::string_view name) const {
@@ -165,8 +167,9 @@ Tensor ParameterStore::gradient(std::size_t parameter) const {
   return slice(gradients_, parameters_[parameter].offset, parameters_[parameter].shape);
 }
 
-Tensor ParameterStore::buffer(std::size_t index) const {
-  return slice(buffers_arena_, buffers_[index].offset, buffers_[index].shape);
+Tensor ParameterStore::buffer(std::size_t index, std::int64_t rank) const {
+  return slice(buffers_arena_, rank * buffer_extent_ + buffers_[index].offset,
+               buffers_[index].shape);
 }
 
 Tensor ParameterStore::buffer(std::string_view name) const {
@@ -190,5 +193,16 @@ Tensor ParameterStore::all_gradients() const {
   return slice(gradients_, 0, {trained_extent_});
 }
 Tensor ParameterStore::all_buffers() const { return slice(buffers_arena_, 0, {buffer_extent_}); }
+Tensor ParameterStore::buffers_of_ranks() const {
+  return slice(buffers_arena_, 0, {ranks_ * buffer_extent_});
+}
+
+void ParameterStore::share_buffers() {
+  if (buffers_.empty()) return;
+  for (std::int64_t rank = 1; rank < ranks_; ++rank) {
+    copy_on_device(*context_, all_buffers().raw(), all_buffers().bytes(),
+                   slice(buffers_arena_, rank * buffer_extent_, {buffer_extent_}).raw());
+  }
+}
 
 }  // namespace tandem

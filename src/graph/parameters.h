@@ -45,13 +45,17 @@ struct StateBuffer {
 /// ones and have no gradient. Each starts on a 64-byte boundary; gaps are zero and stay zero. Where
 /// products read another type than f32, there is a fourth arena, laid out like the values in
 /// elements, of the values rounded to it.
+///
+/// Where a process trains several ranks, each has buffers of its own, the first one's being the
+/// model's, which are saved and evaluated.
 class ParameterStore {
  public:
   /// Lays out the parameters of `graph`, which must be the graph that is run (fused or not: names
   /// decide, order follows this graph). With `with_gradients` false there is no gradient arena.
-  /// Parameters that `frozen` matches are not trained.
+  /// Parameters that `frozen` matches are not trained. `ranks` with buffers, one at least.
   ParameterStore(const Graph& graph, AnyContext& context, bool with_gradients,
-                 const NamePrefixes& frozen = {}, Precision precision = Precision::fp32);
+                 const NamePrefixes& frozen = {}, Precision precision = Precision::fp32,
+                 std::int64_t ranks = 1);
 
   /// Moves the values and the weights, which must not have been used yet, to other memory.
   void place_values(const ArenaSource& source);
@@ -78,8 +82,9 @@ class ParameterStore {
   Tensor weight(std::size_t parameter) const;
   /// Of a trained parameter.
   Tensor gradient(std::size_t parameter) const;
-  Tensor buffer(std::size_t index) const;
-  /// Buffers of that name; throws Error where there is none.
+  /// Of the first rank, or of another.
+  Tensor buffer(std::size_t index, std::int64_t rank = 0) const;
+  /// Of the first rank, of that name; throws Error where there is none.
   Tensor buffer(std::string_view name) const;
 
   /// The whole arenas as flat f32 tensors, gaps included.
@@ -89,7 +94,17 @@ class ParameterStore {
   Tensor trained_values() const;
   Tensor trained_weights() const;
   Tensor all_gradients() const;
+  /// Of the first rank.
   Tensor all_buffers() const;
+  /// Of all ranks, one's behind the other's.
+  Tensor buffers_of_ranks() const;
+
+  /// Of how many ranks there are buffers.
+  std::int64_t ranks() const { return ranks_; }
+  /// Elements from a rank's buffer to the next one's; 0 with one rank.
+  std::int64_t buffers_apart() const { return ranks_ == 1 ? 0 : buffer_extent_; }
+  /// Makes all ranks' buffers the first one's, after these were written. Done on return.
+  void share_buffers();
 
   /// Rounds the values to the weights, after they were written; enqueued on a device. Nothing where
   /// they are the same.
@@ -110,6 +125,7 @@ class ParameterStore {
   std::int64_t parameter_extent_ = 0;
   std::int64_t trained_extent_ = 0;
   std::int64_t buffer_extent_ = 0;
+  std::int64_t ranks_;
   AnyContext* context_;
   DType weight_dtype_;
   Arena values_;

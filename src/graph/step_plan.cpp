@@ -34,6 +34,8 @@ class StepPlan::Builder {
                  "only training without accumulation shares the gradients' memory");
     TANDEM_CHECK(!lends() || options.spare.empty(),
                  "a plan takes lent gradients or spare memory, not both");
+    TANDEM_CHECK(!options.training || store.ranks() == 1 || store.ranks() == options.batch_groups,
+                 "a batch of {} ranks, buffers of {}", options.batch_groups, store.ranks());
     check_gradient_groups(options.gradient_groups, passes() ? store.trained().size() : 0);
   }
 
@@ -64,6 +66,7 @@ class StepPlan::Builder {
     place_buffers(plan);
     bind_inputs();
     bind_parameters();
+    plan.buffers_apart_ = store_.buffers_apart();
     plan.loss_gradient_ = steps_.back().output_gradient;
     if (runs_aside()) plan.side_ = side_;
     plan.steps_ = std::move(steps_);

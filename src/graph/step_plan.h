@@ -67,7 +67,8 @@ struct StepPlanOptions {
   bool freeze_statistics = true;
   /// Whom batch statistics are taken over in training; null: this rank alone. Outlives the plan.
   RankSum* rank_sum = nullptr;
-  /// Of how many ranks the batch holds the samples; see KernelRequest::batch_groups.
+  /// Of how many ranks the batch holds the samples; see KernelRequest::batch_groups. The store has
+  /// buffers of one rank, which then follow the first one's samples, or of as many.
   std::int64_t batch_groups = 1;
   SideWork side_work = SideWork::by_size;
   NormDeferral norm_deferral = NormDeferral::by_size;
@@ -185,6 +186,7 @@ class StepPlan {
   std::vector<Tensor> gradient_groups_;  // of passing gradients
   Tensor loss_gradient_;                 // where the loss writes the gradient of the logits
   std::byte* loss_scratch_ = nullptr;
+  std::int64_t buffers_apart_ = 0;  // ForwardArgs::buffers_apart
 };
 
 }  // namespace tandem

@@ -163,7 +163,7 @@ class StepChoice {
   }
 
   void measure() {
-    HostTensor statistics(context_, parameters_.all_buffers());
+    HostTensor statistics(context_, parameters_.buffers_of_ranks());
     StepWay best = first_;
     try {
       make(first_);

@@ -63,6 +63,7 @@ void StepPlan::run_forward(Step& step, const Tensor& images, const StepRandom& r
                         .parameters = step.parameters,
                         .weights = step.weights,
                         .buffers = step.buffers,
+                        .buffers_apart = buffers_apart_,
                         .saved = step.saved,
                         .output_norm = step.output_norm,
                         .input_norm = step.input_norm,

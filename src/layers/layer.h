@@ -95,6 +95,9 @@ struct ForwardArgs {
   /// f32.
   std::span<const Tensor> weights{};
   std::span<const Tensor> buffers;
+  /// In training, where KernelRequest::batch_groups is above one: elements from each buffer to that
+  /// of the next rank. 0: those of the first rank alone are kept.
+  std::int64_t buffers_apart = 0;
   std::byte* saved = nullptr;  ///< KernelMemory::saved bytes, kept until backward
   /// KernelMemory::output_norm bytes, kept until backward, the reader's too.
   std::byte* output_norm = nullptr;
@@ -186,8 +189,8 @@ struct KernelRequest {
   /// In training: whom batch statistics are taken over; null: this rank alone. Outlives the kernel.
   RankSum* rank_sum = nullptr;
   /// In training, where rank_sum is null: of how many ranks this batch holds the samples, one
-  /// rank's behind the other's. Batch statistics are taken over each one's samples, running ones
-  /// follow the first one's. It divides the batch.
+  /// rank's behind the other's. Batch statistics are taken over each one's samples, which its
+  /// running ones follow (ForwardArgs::buffers_apart). It divides the batch.
   std::int64_t batch_groups = 1;
   NormKernels norm_kernels = NormKernels::by_timing;
 

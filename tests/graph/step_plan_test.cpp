@@ -93,6 +93,52 @@ TEST(StepPlan, ALayerThatReadsAValueTwiceNeedNotStoreBeforeItLoads) {
   EXPECT_EQ(gradients(std::make_shared<LoadsFirst>()), gradients(std::make_shared<Add>()));
 }
 
+TEST(StepPlan, EachRanksRunningStatisticsFollowItsOwnSamples) {
+  const Graph graph = smooth_model();
+  AnyContext context = cpu(1);
+  constexpr int ranks = 3;
+  constexpr std::int64_t samples = 4;
+  const Batch whole(graph, ranks * samples, 1);
+  const auto run = [&](ParameterStore& store, const Batch& batch, std::int64_t groups) {
+    store.initialize(1);
+    const auto size = static_cast<std::int64_t>(batch.labels.size());
+    StepPlan plan(graph, store, context, {.batch = size, .training = true, .batch_groups = groups});
+    plan.forward(batch.images(), batch.targets(), size);
+  };
+  ParameterStore together(graph, context, true, {}, Precision::fp32, ranks);
+  run(together, whole, ranks);
+  std::vector<std::vector<float>> found;
+  for (int rank = 0; rank < ranks; ++rank) {
+    Batch own(graph, samples, 1);
+    const auto size = static_cast<std::ptrdiff_t>(own.pixels.size());
+    std::copy_n(whole.pixels.begin() + rank * size, size, own.pixels.begin());
+    ParameterStore alone(graph, context, true);
+    run(alone, own, 1);
+    for (std::size_t i = 0; i < alone.buffers().size(); ++i) {
+      EXPECT_EQ(copy_of(together.buffer(i, rank)), copy_of(alone.buffer(i)))
+          << alone.buffers()[i].name << " of rank " << rank;
+    }
+    found.push_back(copy_of(together.buffer(0, rank)));
+  }
+  EXPECT_NE(found[0], found[1]);
+  EXPECT_EQ(copy_of(together.all_buffers()).size() * ranks,
+            copy_of(together.buffers_of_ranks()).size());
+  together.share_buffers();
+  for (int rank = 1; rank < ranks; ++rank) {
+    EXPECT_EQ(copy_of(together.buffer(0, rank)), found[0]);
+  }
+}
+
+TEST(StepPlan, BuffersAreOfOneRankOrOfAll) {
+  const Graph graph = smooth_model();
+  AnyContext context = cpu(1);
+  ParameterStore store(graph, context, true, {}, Precision::fp32, 2);
+  EXPECT_NE(message_of<Error>([&] {
+              StepPlan(graph, store, context, {.batch = 8, .training = true, .batch_groups = 4});
+            }).find("a batch of 4 ranks, buffers of 2"),
+            std::string::npos);
+}
+
 TEST(StepPlan, AccumulationNeedsAPlanMadeForIt) {
   const Graph graph = smooth_model();
   AnyContext context = cpu(1);

@@ -127,19 +127,24 @@ KernelResult run_cuda_kernel(AnyContext& context, const Layer& layer, const Kern
   const auto before = bench.values_of(inputs);
   const auto parameters = tensors_of(bench, specs, DType::f32, &data.parameters);
   const auto weights = tensors_of(bench, specs, dtype, &data.parameters);
-  const auto buffers =
-      tensors_of(bench, layer.buffers(data.input_shapes), DType::f32, &data.buffers);
+  const RankBuffers buffers(layer.buffers(data.input_shapes), data.buffers,
+                            mode.training ? mode.groups : 1,
+                            [&](const Shape& shape, const auto& values) {
+                              return bench.tensor(shape, DType::f32, values);
+                            });
   const Tensor y = bench.tensor(output, dtype);
   std::byte* saved = bench.memory(sizes.saved);
   kernel->forward({.inputs = inputs,
                    .output = y,
                    .parameters = parameters,
                    .weights = weights,
-                   .buffers = buffers,
+                   .buffers = buffers.first(),
+                   .buffers_apart = buffers.apart(),
                    .saved = saved,
                    .scratch = bench.memory(sizes.forward_scratch),
                    .random = mode.training ? test_random : StepRandom{}});
-  KernelResult result{.output = bench.values_of(y), .buffers = bench.values_of(buffers)};
+  KernelResult result{.output = bench.values_of(y),
+                      .buffers = buffers.of_ranks(bench.values_of(buffers.pieces()))};
   result.inputs_untouched = bench.values_of(inputs) == before;
   if (mode.training) {
     std::vector<Tensor> gradients;

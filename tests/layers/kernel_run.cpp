@@ -92,7 +92,6 @@ KernelResult run_kernel(const Layer& layer, const KernelData& data, const Kernel
   Workbench bench(mode.content);
   const Shape output = layer.output_shape(data.input_shapes);
   const auto specs = layer.parameters(data.input_shapes);
-  const auto buffer_specs = layer.buffers(data.input_shapes);
   const auto kernel = layer.prepare(context, {.inputs = data.input_shapes,
                                               .output = output,
                                               .training = mode.training,
@@ -107,18 +106,22 @@ KernelResult run_kernel(const Layer& layer, const KernelData& data, const Kernel
     inputs.push_back(bench.tensor(data.input_shapes[i], data.inputs[i]));
   }
   const auto parameters = tensors_of(bench, specs, &data.parameters);
-  const auto buffers = tensors_of(bench, buffer_specs, &data.buffers);
+  const RankBuffers buffers(
+      layer.buffers(data.input_shapes), data.buffers, mode.training ? mode.groups : 1,
+      [&](const Shape& shape, const auto& values) { return bench.tensor(shape, values); });
   const Tensor y = bench.tensor(output);
   std::byte* saved = bench.memory(sizes.saved);
   kernel->forward({.inputs = inputs,
                    .output = y,
                    .parameters = parameters,
                    .weights = parameters,
-                   .buffers = buffers,
+                   .buffers = buffers.first(),
+                   .buffers_apart = buffers.apart(),
                    .saved = saved,
                    .scratch = bench.memory(sizes.forward_scratch),
                    .random = mode.training ? test_random : StepRandom{}});
-  KernelResult result{.output = values_of(y), .buffers = values_of(buffers)};
+  KernelResult result{.output = values_of(y),
+                      .buffers = buffers.of_ranks(values_of(buffers.pieces()))};
   if (mode.training) {
     std::vector<Tensor> gradients;
     for (std::size_t i = 0; i < inputs.size(); ++i) {

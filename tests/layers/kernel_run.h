@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -39,7 +40,7 @@ struct KernelData {
 /// What came of it.
 struct KernelResult {
   std::vector<float> output;
-  std::vector<std::vector<float>> buffers;
+  std::vector<std::vector<float>> buffers;  ///< in training all groups', one's behind the other's
   std::vector<std::vector<float>> input_gradients{};  ///< empty where not wanted
   std::vector<std::vector<float>> parameter_gradients{};
   bool guards_intact = false;
@@ -61,6 +62,49 @@ struct KernelMode {
   unsigned char content = 0xff;   ///< of all memory before it is written
   /// By input: whether its gradient is gradient_before() before backward, which is to add to it.
   std::vector<bool> adds{};
+};
+
+/// The buffers of so many ranks, as ForwardArgs has them: each in a piece of memory with those of
+/// the same name of the others.
+class RankBuffers {
+ public:
+  /// All begin with the same values. `make`: a tensor of f32, of a shape and with values.
+  template <typename Make>
+  RankBuffers(const std::vector<BufferSpec>& specs, const std::vector<std::vector<float>>& values,
+              std::int64_t ranks, const Make& make)
+      : ranks_(ranks) {
+    for (const BufferSpec& spec : specs) apart_ = std::max(apart_, spec.shape.elements());
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      std::vector<float> all;
+      for (std::int64_t rank = 0; rank < ranks; ++rank) {
+        all.resize(static_cast<std::size_t>(rank * apart_));
+        all.insert(all.end(), values[i].begin(), values[i].end());
+      }
+      pieces_.push_back(make(Shape{static_cast<std::int64_t>(all.size())}, all));
+      first_.emplace_back(pieces_.back().raw(), specs[i].shape);
+    }
+  }
+
+  const std::vector<Tensor>& first() const { return first_; }
+  std::int64_t apart() const { return ranks_ == 1 ? 0 : apart_; }
+  const std::vector<Tensor>& pieces() const { return pieces_; }
+  /// By buffer, of what is in the pieces, what is the ranks'.
+  std::vector<std::vector<float>> of_ranks(const std::vector<std::vector<float>>& pieces) const {
+    std::vector<std::vector<float>> found(pieces.size());
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      for (std::int64_t rank = 0; rank < ranks_; ++rank) {
+        const auto from = pieces[i].begin() + rank * apart_;
+        found[i].insert(found[i].end(), from, from + first_[i].elements());
+      }
+    }
+    return found;
+  }
+
+ private:
+  std::int64_t ranks_;
+  std::int64_t apart_ = 0;
+  std::vector<Tensor> pieces_;
+  std::vector<Tensor> first_;
 };
 
 /// By input: whether the layer can add to its gradient on that device.

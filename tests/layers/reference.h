@@ -33,7 +33,7 @@ struct Reference {
   std::vector<DoubleTensor> buffers{};  ///< running statistics; updated by a forward in training
   bool training = false;
   /// Equal parts of the batch, one behind the other, that are normalised each by its own
-  /// statistics; the running ones follow the first's.
+  /// statistics. A forward in training leaves running ones of each part, one's behind the other's.
   std::size_t groups = 1;
 
   /// The output of a layer of `kind` with these keys.

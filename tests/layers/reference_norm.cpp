@@ -23,6 +23,14 @@ Moments moments_of(const DoubleTensor& x, std::size_t channels, std::size_t c, s
   return moments;
 }
 
+/// So many copies, one behind the other.
+DoubleTensor of_each(const DoubleTensor& one, std::size_t count) {
+  const std::size_t size = one.data.size();
+  DoubleTensor all({static_cast<std::int64_t>(count * size)});
+  for (std::size_t i = 0; i < all.data.size(); ++i) all.data[i] = one.data[i % size];
+  return all;
+}
+
 }  // namespace
 
 DoubleTensor reference_batch_norm(const DoubleTensor& x, const DoubleTensor& weight,
@@ -33,17 +41,22 @@ DoubleTensor reference_batch_norm(const DoubleTensor& x, const DoubleTensor& wei
   const std::size_t channels = weight.data.size();
   const std::size_t rows = x.data.size() / channels / groups;
   DoubleTensor y(x.shape);
+  for (DoubleTensor& each : running) {
+    if (training && each.data.size() == channels) each = of_each(each, groups);
+  }
   for (std::size_t c = 0; c < channels; ++c) {
     const Moments stored{running[0].data[c], running[1].data[c]};
     for (std::size_t group = 0; group < groups; ++group) {
       const std::size_t begin = group * rows;
       const std::size_t end = begin + rows;
       const Moments used = training ? moments_of(x, channels, c, begin, end) : stored;
-      if (training && group == 0) {
+      if (training) {
         const double unbiased =
             used.variance * static_cast<double>(rows) / static_cast<double>(rows - 1);
-        running[0].data[c] += momentum * (used.mean - stored.mean);
-        running[1].data[c] += momentum * (unbiased - stored.variance);
+        double& mean = running[0].data[group * channels + c];
+        double& variance = running[1].data[group * channels + c];
+        mean += momentum * (used.mean - mean);
+        variance += momentum * (unbiased - variance);
       }
       for (std::size_t row = begin; row < end; ++row) {
         y.data[row * channels + c] = weight.data[c] * (x.data[row * channels + c] - used.mean) /

@@ -53,6 +53,7 @@ class ConvBnTraining : public LayerKernel {
                         .bias = args.parameters[2].data<float>(),
                         .running_mean = args.buffers[0].data<float>(),
                         .running_variance = args.buffers[1].data<float>(),
+                        .running_apart = args.buffers_apart,
                         .mean = mean,
                         .inverse_deviation = mean + shape_.groups * shape_.channels,
                         .ranks = ranks_,

@@ -123,6 +123,7 @@ class ConvBnTraining : public LayerKernel {
                    .bias = args.parameters[2],
                    .running_mean = args.buffers[0],
                    .running_variance = args.buffers[1],
+                   .running_apart = args.buffers_apart,
                    .saved = table(args),
                    .scratch = args.scratch});
   }

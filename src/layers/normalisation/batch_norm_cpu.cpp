@@ -314,9 +314,11 @@ void batch_norm_forward(CpuContext& context, const BatchNormShape& shape,
       batch_norm_inverse_deviation(shape.channels, args.running_variance, options.epsilon,
                                    deviation);
     } else {
+      const bool kept = group == 0 || args.running_apart != 0;
+      const std::int64_t apart = group * args.running_apart;
       batch_norm_statistics(context, shape, options, args.x + offset, mean, deviation,
-                            group == 0 ? args.running_mean : nullptr,
-                            group == 0 ? args.running_variance : nullptr, args.ranks, scratch);
+                            kept ? args.running_mean + apart : nullptr,
+                            kept ? args.running_variance + apart : nullptr, args.ranks, scratch);
     }
     batch_norm_fold(shape.channels, args.weight, args.bias, mean, deviation, scale, shift);
     batch_norm_apply(context, shape, args.x + offset, scale, shift, later(args.residual, offset),
@@ -389,6 +391,7 @@ class BatchNormCpuKernel : public LayerKernel {
                           .bias = bias,
                           .running_mean = running_mean,
                           .running_variance = running_variance,
+                          .running_apart = args.buffers_apart,
                           .mean = mean,
                           .inverse_deviation = mean + shape_.groups * shape_.channels,
                           .ranks = ranks_,

@@ -28,8 +28,9 @@ struct BatchNormForward {
   float* y = nullptr;
   const float* weight = nullptr;
   const float* bias = nullptr;
-  float* running_mean = nullptr;  ///< the running statistics follow the first group
+  float* running_mean = nullptr;  ///< the first group's
   float* running_variance = nullptr;
+  std::int64_t running_apart = 0;      ///< ForwardArgs::buffers_apart
   float* mean = nullptr;               ///< for backward (groups, C)
   float* inverse_deviation = nullptr;  ///< for backward (groups, C)
   RankSum* ranks = nullptr;            ///< not null: one group

@@ -105,6 +105,7 @@ void CudaBatchNorm::forward(const Forward& args) {
       .bias = args.bias.data<float>(),
       .running_mean = args.running_mean.data<float>(),
       .running_variance = args.running_variance.data<float>(),
+      .running_apart = args.running_apart,
       .table = BatchNormTable::at(setup_.training ? args.saved : args.scratch, setup_.shape),
       .rows = all_rows(),
       .epsilon = setup_.options.epsilon,
@@ -249,6 +250,7 @@ class BatchNormCudaKernel : public LayerKernel {
                    .bias = args.parameters[1],
                    .running_mean = args.buffers[0],
                    .running_variance = args.buffers[1],
+                   .running_apart = args.buffers_apart,
                    .saved = args.saved,
                    .scratch = args.scratch});
   }

@@ -44,6 +44,7 @@ class CudaBatchNorm {
     Tensor bias;
     Tensor running_mean;
     Tensor running_variance;
+    std::int64_t running_apart = 0;  ///< ForwardArgs::buffers_apart
     std::byte* saved = nullptr;
     std::byte* scratch = nullptr;
   };

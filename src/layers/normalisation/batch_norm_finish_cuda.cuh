@@ -82,9 +82,20 @@ struct RunningStatistics {
   float variance;
 };
 
+/// Whether those of this block's group are kept.
+__device__ __forceinline__ bool keeps_running(const BatchNormStatistics& of) {
+  return blockIdx.z == 0 || of.running_apart != 0;
+}
+
+/// The place of those of this block's group.
+__device__ __forceinline__ std::int64_t running_place(const BatchNormStatistics& of, int channel) {
+  return blockIdx.z * of.running_apart + channel;
+}
+
 __device__ __forceinline__ RunningStatistics load_running(const BatchNormStatistics& from,
                                                           int channel) {
-  return {from.running_mean[channel], from.running_variance[channel]};
+  const std::int64_t place = running_place(from, channel);
+  return {from.running_mean[place], from.running_variance[place]};
 }
 
 /// What they become with the batch's.
@@ -92,8 +103,9 @@ __device__ __forceinline__ void store_running(const StatisticsFinish& finish, in
                                               const RunningStatistics& old,
                                               const ChannelMoments& batch) {
   const BatchNormStatistics& to = finish.to;
-  to.running_mean[channel] = blend(to.momentum, old.mean, batch.mean);
-  to.running_variance[channel] = blend(to.momentum, old.variance, batch.variance * finish.unbiased);
+  const std::int64_t place = running_place(to, channel);
+  to.running_mean[place] = blend(to.momentum, old.mean, batch.mean);
+  to.running_variance[place] = blend(to.momentum, old.variance, batch.variance * finish.unbiased);
 }
 
 /// What the sums of this block's group make of a channel: means of x - pivot and of its square.
@@ -105,7 +117,7 @@ __device__ __forceinline__ void finish_statistics(const StatisticsFinish& finish
   store_table(table_of_group(to.table), channel,
               channel_table(static_cast<float>(moments.mean), static_cast<float>(moments.variance),
                             to.epsilon, to.weight[channel], to.bias[channel]));
-  if (blockIdx.z == 0) store_running(finish, channel, load_running(to, channel), moments);
+  if (keeps_running(to)) store_running(finish, channel, load_running(to, channel), moments);
 }
 
 /// A rank's pivot is its own, so what travels are sums of x and x^2, in double: with floats for x

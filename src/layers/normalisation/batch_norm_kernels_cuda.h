@@ -47,12 +47,13 @@ std::size_t batch_norm_partial_bytes(const CudaContext& context, const BatchNorm
 std::size_t batch_norm_counters(const CudaContext& context, const BatchNormShape& shape,
                                 DType dtype);
 
-/// What becomes of the sums over x. The running statistics follow the first group.
+/// What becomes of the sums over x.
 struct BatchNormStatistics {
   const float* weight = nullptr;
   const float* bias = nullptr;
-  float* running_mean = nullptr;
+  float* running_mean = nullptr;  ///< the first group's
   float* running_variance = nullptr;
+  std::int64_t running_apart = 0;  ///< ForwardArgs::buffers_apart
   BatchNormTable table{};
   double rows = 0.0;  ///< of a group, of all ranks
   float epsilon = 0.0F;

@@ -41,10 +41,12 @@ std::string non_finite_weights(const ParameterStore& store, std::int64_t step,
 }
 
 std::string non_finite_statistics(const ParameterStore& store) {
-  if (all_finite(store.context(), store.all_buffers())) return {};
+  if (all_finite(store.context(), store.buffers_of_ranks())) return {};
   for (std::size_t i = 0; i < store.buffers().size(); ++i) {
-    if (!all_finite(store.context(), store.buffer(i))) {
-      return fmt::format("first so is '{}'", store.buffers()[i].name);
+    for (std::int64_t rank = 0; rank < store.ranks(); ++rank) {
+      if (!all_finite(store.context(), store.buffer(i, rank))) {
+        return fmt::format("first so is '{}'", store.buffers()[i].name);
+      }
     }
   }
   return {};

@@ -83,6 +83,11 @@ std::optional<WeightAverage> make_average(const RunConfig& config, const Graph& 
                                       config.precision);
 }
 
+/// Of this process. Those that normalise over the whole batch have the same statistics.
+std::int64_t ranks_with_statistics(const RunConfig& config) {
+  return config.sync_batch_norm ? 1 : config.folded_ranks;
+}
+
 }  // namespace
 
 Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro_batch,
@@ -97,7 +102,7 @@ Replica::Replica(const RunConfig& config, const Graph& graph, std::int64_t micro
       graph_(prepared(config, graph)),
       gradient_memory_(gradient_memory(config, communicator.size(), !is_host(context))),
       store_(graph_, context, gradient_memory_ != GradientMemory::passing, config.freeze,
-             config.precision),
+             config.precision, ranks_with_statistics(config)),
       shared_(share_values(config, reduction, store_)),
       rank_sum_(config.sync_batch_norm ? std::make_unique<CommunicatorSum>(reduction) : nullptr),
       buckets_(gradient_buckets(config, store_, reduction.sum_cost(), gradient_memory_)),
@@ -257,6 +262,7 @@ void Replica::broadcast_from_root() {
     communicator_.broadcast(Tensor(&*scale, {sizeof(LossScale)}, DType::u8), 0);
     runner_->set_loss_scale(*scale);
   }
+  store_.share_buffers();
   store_.update_weights();
   if (average_) average_->store().update_weights();
 }
@@ -273,6 +279,7 @@ void Replica::prepare_evaluation() {
   std::vector<Tensor> tensors{store_.all_buffers()};
   if (average_) tensors.push_back(average_->store().all_buffers());
   broadcast(tensors);
+  store_.share_buffers();
   evaluated_store().update_weights();
 }
 

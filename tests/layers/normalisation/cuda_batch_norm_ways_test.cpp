@@ -114,7 +114,8 @@ class BatchNormWaysTest : public testing::TestWithParam<Case> {
     const Arena scratch(context_, std::max(norm.forward_scratch(), norm.backward_scratch()),
                         "a test");
     const auto channels = static_cast<std::size_t>(row().shape.channels);
-    std::vector<float> host(6 * channels, 0.5F);
+    const auto running = 2 * static_cast<std::size_t>(row().shape.groups);  // arrays
+    std::vector<float> host((4 + running) * channels, 0.5F);
     for (std::size_t i = 0; i < channels; ++i) host[i] = 1.0F + 0.01F * static_cast<float>(i % 50);
     const Arena parameters(context_, host.size() * sizeof(float), "a test");
     copy_to_device(context_, host.data(), host.size() * sizeof(float), parameters.data());
@@ -134,8 +135,9 @@ class BatchNormWaysTest : public testing::TestWithParam<Case> {
                   .y = y,
                   .weight = array(0),
                   .bias = array(1),
-                  .running_mean = array(2),
-                  .running_variance = array(3),
+                  .running_mean = array(4),
+                  .running_variance = array(5),
+                  .running_apart = row().shape.groups == 1 ? 0 : 2 * row().shape.channels,
                   .saved = saved.data(),
                   .scratch = scratch.data()});
     norm.backward({.x = x,
@@ -143,21 +145,21 @@ class BatchNormWaysTest : public testing::TestWithParam<Case> {
                    .output_gradient = gradient,
                    .second_gradient = second_gradient,
                    .input_gradient = input_gradient,
-                   .weight_gradient = array(4),
-                   .bias_gradient = array(5),
+                   .weight_gradient = array(2),
+                   .bias_gradient = array(3),
                    .saved = saved.data(),
                    .scratch = scratch.data()});
-    std::vector<float> arrays(6 * channels);
+    std::vector<float> arrays(host.size());
     copy_to_host(context_, parameters.data(), arrays.size() * sizeof(float), arrays.data());
-    const auto of = [&](std::size_t first) {
+    const auto of = [&](std::size_t first, std::size_t count) {
       const auto from = arrays.begin() + static_cast<std::ptrdiff_t>(first * channels);
-      return std::vector<float>(from, from + static_cast<std::ptrdiff_t>(2 * channels));
+      return std::vector<float>(from, from + static_cast<std::ptrdiff_t>(count * channels));
     };
     Results results{.y = floats_of(y),
                     .input_gradient = floats_of(input_gradient),
                     .second_gradient = floats_of(second_gradient),
-                    .parameter_gradients = of(4),
-                    .running = of(2)};
+                    .parameter_gradients = of(2, 2),
+                    .running = of(4, running)};
     arenas_.clear();
     return results;
   }

@@ -94,7 +94,7 @@ class PointwiseStatisticsTest : public testing::TestWithParam<Case> {
   struct Made {
     std::vector<std::uint16_t> y;
     std::vector<float> table;    ///< of each group four arrays
-    std::vector<float> running;  ///< mean and variance
+    std::vector<float> running;  ///< of each group mean and variance
     std::vector<double> rank_sums{};
     std::vector<unsigned> counters;
   };
@@ -110,7 +110,8 @@ class PointwiseStatisticsTest : public testing::TestWithParam<Case> {
   /// sums for all ranks are wanted.
   Made make(const PointwiseTiles* tiles, const Arena& result, bool of_rank) const {
     const auto channels = static_cast<std::size_t>(shape_.channels);
-    std::vector<float> host(4 * channels, 0.5F);
+    const auto groups = static_cast<std::size_t>(shape_.groups);
+    std::vector<float> host((2 + 2 * groups) * channels, 0.5F);
     for (std::size_t i = 0; i < channels; ++i) host[i] = 1.0F + 0.01F * static_cast<float>(i);
     const Arena parameters(*gpu, host.size() * sizeof(float), "a test");
     copy_to_device(*gpu, host.data(), host.size() * sizeof(float), parameters.data());
@@ -132,6 +133,7 @@ class PointwiseStatisticsTest : public testing::TestWithParam<Case> {
                                          .bias = floats + channels,
                                          .running_mean = floats + 2 * channels,
                                          .running_variance = floats + 3 * channels,
+                                         .running_apart = groups == 1 ? 0 : 2 * shape_.channels,
                                          .table = BatchNormTable::at(table.data(), shape_),
                                          .rows = static_cast<double>(shape_.rows),
                                          .epsilon = 1e-5F,
@@ -150,11 +152,11 @@ class PointwiseStatisticsTest : public testing::TestWithParam<Case> {
           work);
     }
     synchronize(*gpu);
-    Made made{
-        .y = read<std::uint16_t>(result.data(), problem_.result_bytes() / 2),
-        .table = read<float>(table.data(), BatchNormTable::bytes(shape_) / sizeof(float)),
-        .running = read<float>(parameters.data() + 2 * channels * sizeof(float), 2 * channels),
-        .counters = read<unsigned>(counters.data(), counted)};
+    Made made{.y = read<std::uint16_t>(result.data(), problem_.result_bytes() / 2),
+              .table = read<float>(table.data(), BatchNormTable::bytes(shape_) / sizeof(float)),
+              .running = read<float>(parameters.data() + 2 * channels * sizeof(float),
+                                     2 * groups * channels),
+              .counters = read<unsigned>(counters.data(), counted)};
     if (of_rank) made.rank_sums = read<double>(sums.data(), 2 * channels);
     return made;
   }

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
@@ -70,6 +72,32 @@ FamilyValues read(AnyContext& context, const ParameterStore& store) {
   return values;
 }
 
+/// Of all ranks, in their order: what each process knows of those that it carries. Collective.
+std::vector<std::vector<float>> statistics_of_ranks(Communicator& processes, AnyContext& context,
+                                                    const ParameterStore& store) {
+  const std::vector<float> own = values_of(context, store.buffers_of_ranks());
+  std::vector<float> all(own.size() * static_cast<std::size_t>(processes.size()));
+  processes.all_gather(Tensor(const_cast<float*>(own.data()), {std::ssize(own)}),
+                       Tensor(all.data(), {std::ssize(all)}));
+  std::vector<std::vector<float>> found;
+  const std::ptrdiff_t of_one = std::ssize(own) / store.ranks();
+  for (auto at = all.begin(); at != all.end(); at += of_one) found.emplace_back(at, at + of_one);
+  return found;
+}
+
+/// The norm of the difference over the norm of what changed.
+double relative_difference(std::span<const float> before, std::span<const float> a,
+                           std::span<const float> b) {
+  double squares = 0.0;
+  double scale = 0.0;
+  for (std::size_t i = 0; i < b.size(); ++i) {
+    const auto value = static_cast<double>(b[i]);
+    squares += std::pow(static_cast<double>(a[i]) - value, 2);
+    scale += std::pow(static_cast<double>(before[i]) - value, 2);
+  }
+  return squares == 0.0 ? 0.0 : std::sqrt(squares / scale);
+}
+
 }  // namespace
 
 FamilyOutcome train_family(const Family& family, const Recipe& recipe, const ReplicaPlace& place,
@@ -109,6 +137,7 @@ FamilyOutcome train_family(const Family& family, const Recipe& recipe, const Rep
   replica.broadcast_from_root();
   FamilyOutcome outcome;
   outcome.start = read(place.context, replica.store());
+  outcome.statistics_before = values_of(place.context, replica.store().all_buffers());
   const auto note = [&outcome](const StepResult& done) {
     if (done.sums.samples == 0) return;  // a device is a step behind
     outcome.losses.push_back(done.sums.loss / static_cast<double>(done.sums.samples));
@@ -121,6 +150,7 @@ FamilyOutcome train_family(const Family& family, const Recipe& recipe, const Rep
                outcome.losses.size(), steps);
   replica.check_bits();
   outcome.end = read(place.context, replica.store());
+  outcome.statistics_of_ranks = statistics_of_ranks(ranks, place.context, replica.store());
   for (const ParameterSlice& slice : replica.bucketer().slices())
     outcome.reduced.insert(slice.name);
   return outcome;
@@ -134,6 +164,12 @@ double difference(const FamilyOutcome& a, const FamilyOutcome& b) {
   };
   for (std::size_t i = 0; i < b.losses.size(); ++i) {
     add(std::abs(a.losses.at(i) - b.losses[i]) / b.losses[i]);
+  }
+  if (a.statistics_of_ranks.size() == b.statistics_of_ranks.size()) {
+    for (std::size_t rank = 0; rank < b.statistics_of_ranks.size(); ++rank) {
+      add(relative_difference(b.statistics_before, a.statistics_of_ranks[rank],
+                              b.statistics_of_ranks[rank]));
+    }
   }
   for (const bool statistics : {false, true}) {
     double squares = 0.0;

@@ -41,6 +41,9 @@ using FamilyValues = std::map<std::string, std::vector<float>>;
 struct FamilyOutcome {
   FamilyValues start;  ///< parameters and running statistics
   FamilyValues end;
+  /// All running statistics: at the start, and at the end of each rank, the first one's again.
+  std::vector<float> statistics_before{};
+  std::vector<std::vector<float>> statistics_of_ranks{};
   std::vector<double> losses{};
   std::set<std::string> reduced{};  ///< parameters in the buckets
 };
@@ -58,9 +61,9 @@ FamilyOutcome train_on_ranks(const Family& family, const Recipe& recipe, int ste
 /// The same in this process alone.
 FamilyOutcome train_alone(const Family& family, const Recipe& recipe, int steps = 3);
 
-/// The larger of the largest relative difference of a loss and, over all parameters and all running
-/// statistics, the norm of the difference over the norm of what training changed; infinite where a
-/// value is not finite.
+/// The largest of the largest relative difference of a loss and, over all parameters, all running
+/// statistics and, of as many ranks, those of each, the norm of the difference over the norm of
+/// what training changed; infinite where a value is not finite.
 double difference(const FamilyOutcome& a, const FamilyOutcome& b);
 
 }  // namespace tandem

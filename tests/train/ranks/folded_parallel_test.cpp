@@ -42,6 +42,9 @@ void expect_same(const Family& family, Recipe recipe, int steps = repeats(3)) {
   const FamilyOutcome folded = alone(ranks);
   const FamilyOutcome one = alone(1);
   if (world().rank() != 0) return;
+  ASSERT_EQ(folded.statistics_of_ranks.size(), std::size_t{ranks});
+  ASSERT_EQ(together.statistics_of_ranks.size(), std::size_t{ranks});
+  EXPECT_NE(folded.statistics_of_ranks[0], folded.statistics_of_ranks[1]);
   const double found = difference(folded, together);
   const double other = difference(one, together);
   std::printf("%s: four ranks in one process and in %d differ by %.2e; from one rank by %.2e\n",

@@ -1,5 +1,6 @@
 #include "train/step/non_finite.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -110,6 +111,16 @@ TEST_F(NonFinite, Statistics) {
   replica_.store().buffer("layer1.0.bn2.running_var").span<float>()[0] = nan;
   EXPECT_EQ(non_finite_weights(replica_.store(), 1, replica_.store().all_gradients()), "");
   EXPECT_EQ(non_finite_statistics(replica_.store()), "first so is 'layer1.0.bn2.running_var'");
+}
+
+TEST_F(NonFinite, StatisticsOfAnotherRank) {
+  const Graph graph = load_model(find_model("resnet8"), {});
+  AnyContext context(std::in_place_type<CpuContext>, 1);
+  ParameterStore store(graph, context, false, {}, Precision::fp32, 2);
+  store.initialize(1);
+  EXPECT_EQ(non_finite_statistics(store), "");
+  store.buffer(3, 1).span<float>()[0] = nan;
+  EXPECT_EQ(non_finite_statistics(store), fmt::format("first so is '{}'", store.buffers()[3].name));
 }
 
 }  // namespace
