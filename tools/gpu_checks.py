@@ -81,6 +81,24 @@ def sanitizer(tool: str, seconds: int) -> Check:
                  f"--out {{out}}/{tool}_training.txt {programs}", cores=8)
 
 
+def sanitizer_of_parts(tool: str, seconds: int) -> Check:
+    """Of the shorter programs. memcheck would report the calls that a test of direct sums makes to see them fail."""
+    names = ("optim_cuda", "data_cuda", "train_device_input", "device_cuda", "bench_cuda")
+    programs = " ".join([f"{{bin}}/tests/test_{name}" for name in names] + ["{bin}/tests/tandem_parallel_direct_sum_tests"])
+    return Check(f"{tool}_parts", 1, seconds, f"{CASES} --shards 8 --filter=-*ThatCannotBeOpened* --tool {tool} "
+                 f"--out {{out}}/{tool}_parts.txt {programs}", cores=4)
+
+
+def one_rank_under(tool: str, seconds: int, program: str, shards: int = 1) -> list[Check]:
+    """What a test program of ranks does in one process: folded ranks, updates in backward."""
+    options = " --report-api-errors no" if tool == "memcheck" else ""  # as in ranks_under()
+    command = f"mpirun --oversubscribe --bind-to none -n 1 {SANITIZER.format(tool=tool)}{options} {{bin}}/tests/{program}"
+    short = program.removeprefix("test_train_").removesuffix("_cuda")
+    return [Check(f"{tool}_{short}_one_{shard}", 1, seconds, command,
+                  {**UNDER_A_TOOL, "GTEST_TOTAL_SHARDS": str(shards), "GTEST_SHARD_INDEX": str(shard)}, cores=1)
+            for shard in range(shards)]
+
+
 def ranks_under(tool: str, gpus: int, seconds: int, program: str) -> Check:
     """A test program of two ranks under a tool, on one GPU, which they then share without MPS, or on two. But initcheck
     of 2026.4 ends with signal 11 where processes share memory of one GPU; and NCCL asks CUDA for kernels that it may
@@ -154,6 +172,14 @@ CHECKS = [
     *(ranks_under(tool, 2, 100, "test_train_data_parallel_cuda") for tool in ("memcheck", "initcheck", "synccheck")),
     sanitizer("initcheck", 40),
     sanitizer("memcheck", 40),
+    *(sanitizer_of_parts(tool, seconds) for tool, seconds in (
+        ("memcheck", 320), ("racecheck", 400), ("initcheck", 200), ("synccheck", 220))),
+    *(check for tool, seconds in (("memcheck", 100), ("initcheck", 130), ("synccheck", 90))
+      for check in one_rank_under(tool, seconds, "test_train_folded_cuda", 21)
+      + one_rank_under(tool, 2 * seconds, "test_train_data_parallel_cuda")),
+    # More than some ten of them at once want more than 256 GiB of the host's memory: name a few.
+    *(check for program, shards in (("test_train_folded_cuda", 21), ("test_train_data_parallel_cuda", 12))
+      for check in one_rank_under("racecheck", 300, program, shards)),
     colocated("colocated", 1, 50, "tandem_parallel_colocated_cuda_tests", 4),
     colocated("data_parallel_colocated", 1, 40, "test_train_data_parallel_colocated_cuda", 4, **UNTUNED),
     colocated("colocated_calls", 1, 30, "test_train_colocated_device_calls", 2),

@@ -11,6 +11,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -296,6 +297,8 @@ def parse_options(figure: Figure, models: list[str]) -> argparse.Namespace:
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("accdp"),
                         help="folder of the raw files")
     options = parser.parse_args()
+    if not shutil.which(options.program):
+        parser.error(f"--program {options.program}: no such program; build it first (docs/install.md)")
     if options.folded < 1 or any(4 * batch % options.folded for batch in BATCH.values()):
         parser.error(f"--folded {options.folded}: does not divide the batch; take 1, 2, 4, 8, 16, ...")
     options.rounds = options.rounds or (1 if options.quick else 3)
