@@ -17,6 +17,7 @@ The build needs the CUDA backend, and the benchmarks (-DTANDEM_BUILD_BENCHMARKS=
 asked for; it may come from another machine (tools/pack_build.sh)."""
 
 import argparse
+import fnmatch
 import json
 import os
 import pathlib
@@ -56,6 +57,7 @@ class Check:
     command: str  # with {bin}, {out}, {gpus}, {jobs} (one less than its cores), {left} (seconds)
     environment: dict[str, str] = field(default_factory=dict)
     cores: int = 0  # of each of its GPUs, beside other checks; 0: all of them, and the GPUs for itself
+    by_name: bool = False  # it is run where --only names it alone
 
 
 def tests(name: str, gpus: int, seconds: int, program: str, suites: str, cores: int = 4) -> Check:
@@ -95,7 +97,7 @@ def one_rank_under(tool: str, seconds: int, program: str, shards: int = 1) -> li
     command = f"mpirun --oversubscribe --bind-to none -n 1 {SANITIZER.format(tool=tool)}{options} {{bin}}/tests/{program}"
     short = program.removeprefix("test_train_").removesuffix("_cuda")
     return [Check(f"{tool}_{short}_one_{shard}", 1, seconds, command,
-                  {**UNDER_A_TOOL, "GTEST_TOTAL_SHARDS": str(shards), "GTEST_SHARD_INDEX": str(shard)}, cores=1)
+                  {**UNDER_A_TOOL, "GTEST_TOTAL_SHARDS": str(shards), "GTEST_SHARD_INDEX": str(shard)}, cores=1, by_name=True)
             for shard in range(shards)]
 
 
@@ -174,12 +176,6 @@ CHECKS = [
     sanitizer("memcheck", 40),
     *(sanitizer_of_parts(tool, seconds) for tool, seconds in (
         ("memcheck", 320), ("racecheck", 400), ("initcheck", 200), ("synccheck", 220))),
-    *(check for tool, seconds in (("memcheck", 100), ("initcheck", 130), ("synccheck", 90))
-      for check in one_rank_under(tool, seconds, "test_train_folded_cuda", 21)
-      + one_rank_under(tool, 2 * seconds, "test_train_data_parallel_cuda")),
-    # More than some ten of them at once want more than 256 GiB of the host's memory: name a few.
-    *(check for program, shards in (("test_train_folded_cuda", 21), ("test_train_data_parallel_cuda", 12))
-      for check in one_rank_under("racecheck", 300, program, shards)),
     colocated("colocated", 1, 50, "tandem_parallel_colocated_cuda_tests", 4),
     colocated("data_parallel_colocated", 1, 40, "test_train_data_parallel_colocated_cuda", 4, **UNTUNED),
     colocated("colocated_calls", 1, 30, "test_train_colocated_device_calls", 2),
@@ -219,6 +215,13 @@ CHECKS = [
           "--set train.precision=bf16 --set train.global_batch=512 --sweep --json {out}/tune.json"),
     figure(8, 1, 240, "--rounds 1 --seconds 3"),
     *(figure(number, 1, 150) for number in (2, 3, 6, 7)),
+    # Tools over one process of tests of ranks.
+    *(check for tool, seconds in (("memcheck", 100), ("initcheck", 130), ("synccheck", 90))
+      for check in one_rank_under(tool, seconds, "test_train_folded_cuda", 21)
+      + one_rank_under(tool, 2 * seconds, "test_train_data_parallel_cuda")),
+    # A process takes 12 GiB of the host's memory and more.
+    *(check for program, shards in (("test_train_folded_cuda", 21), ("test_train_data_parallel_cuda", 12))
+      for check in one_rank_under("racecheck", 300, program, shards)),
 ]
 
 
@@ -348,12 +351,12 @@ class Schedule:
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    names = [check.name for check in CHECKS]
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release", help="the build's folder")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("gpu_checks"), help="a folder for all that is written")
     parser.add_argument("--gpus", type=int, default=1, help="the first so many, of CUDA_VISIBLE_DEVICES where that is set")
     parser.add_argument("--seconds", type=float, default=3600.0, help="for all of it")
-    parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", default=names)
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="names, or patterns such as 'racecheck_folded_*'; what --list "
+                        "marks with * is not run otherwise")
     parser.add_argument("--list", action="store_true", help="print the checks and run none")
     parser.add_argument("--programs", action="store_true", help="print the programs that they want of BUILD/bin, and run none")
     options = parser.parse_args()
@@ -364,13 +367,23 @@ def parse() -> argparse.Namespace:
     return options
 
 
+def checks_of(patterns: list[str] | None) -> list[Check]:
+    """Throws SystemExit for a pattern that names none."""
+    if patterns is None:
+        return [check for check in CHECKS if not check.by_name]
+    for pattern in patterns:
+        if not any(fnmatch.fnmatch(check.name, pattern) for check in CHECKS):
+            sys.exit(f"gpu_checks.py: error: --only {pattern}: no check has such a name; --list names them")
+    return [check for check in CHECKS if any(fnmatch.fnmatch(check.name, pattern) for pattern in patterns)]
+
+
 def main() -> int:
     options = parse()
-    checks = [check for check in CHECKS if check.name in options.only]
+    checks = checks_of(options.only)
     if options.list:
-        for check in checks:
+        for check in checks if options.only else CHECKS:
             cores = f"{check.cores} cores" if check.cores else "alone"
-            print(f"{check.name:26} {check.gpus} GPU{'s' if check.gpus > 1 else ' '} {cores:8} {check.seconds:4} s  {check.command}")
+            print(f"{check.name + '*' * check.by_name:30} {check.gpus} GPU{'s' if check.gpus > 1 else ' '} {cores:8} {check.seconds:4} s  {check.command}")
         return 0
     if options.programs:
         print("\n".join(programs(checks)))

@@ -75,6 +75,7 @@ void ParameterStore::lay_out_parameters(const Graph& graph, const NamePrefixes& 
 ParameterStore::ParameterStore(const Graph& graph, AnyContext& context, bool with_gradients,
                                const NamePrefixes& frozen, Precision precision, std::int64_t ranks)
     : ranks_(ranks), context_(&context), weight_dtype_(activation_dtype(precision)) {
+  TANDEM_CHECK(ranks > 0, "buffers of {} ranks", ranks);
   lay_out_parameters(graph, frozen, true, false);
   first_trained_norm_ = parameters_.size();
   lay_out_parameters(graph, frozen, true, true);
@@ -168,6 +169,7 @@ Tensor ParameterStore::gradient(std::size_t parameter) const {
 }
 
 Tensor ParameterStore::buffer(std::size_t index, std::int64_t rank) const {
+  TANDEM_CHECK(rank >= 0 && rank < ranks_, "the buffers of rank {} of {}", rank, ranks_);
   return slice(buffers_arena_, rank * buffer_extent_ + buffers_[index].offset,
                buffers_[index].shape);
 }

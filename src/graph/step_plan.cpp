@@ -34,8 +34,9 @@ class StepPlan::Builder {
                  "only training without accumulation shares the gradients' memory");
     TANDEM_CHECK(!lends() || options.spare.empty(),
                  "a plan takes lent gradients or spare memory, not both");
-    TANDEM_CHECK(!options.training || store.ranks() == 1 || store.ranks() == options.batch_groups,
-                 "a batch of {} ranks, buffers of {}", options.batch_groups, store.ranks());
+    const std::int64_t apart = options.rank_sum == nullptr ? options.batch_groups : 1;
+    TANDEM_CHECK(!options.training || store.ranks() == apart,
+                 "buffers of {} ranks for the statistics of {}", store.ranks(), apart);
     check_gradient_groups(options.gradient_groups, passes() ? store.trained().size() : 0);
   }
 

@@ -67,8 +67,8 @@ struct StepPlanOptions {
   bool freeze_statistics = true;
   /// Whom batch statistics are taken over in training; null: this rank alone. Outlives the plan.
   RankSum* rank_sum = nullptr;
-  /// Of how many ranks the batch holds the samples; see KernelRequest::batch_groups. The store has
-  /// buffers of one rank, which then follow the first one's samples, or of as many.
+  /// Of how many ranks the batch holds the samples; see KernelRequest::batch_groups. In training
+  /// the store has buffers of as many, of one with a rank_sum.
   std::int64_t batch_groups = 1;
   SideWork side_work = SideWork::by_size;
   NormDeferral norm_deferral = NormDeferral::by_size;

@@ -96,7 +96,7 @@ struct ForwardArgs {
   std::span<const Tensor> weights{};
   std::span<const Tensor> buffers;
   /// In training, where KernelRequest::batch_groups is above one: elements from each buffer to that
-  /// of the next rank. 0: those of the first rank alone are kept.
+  /// of the next rank.
   std::int64_t buffers_apart = 0;
   std::byte* saved = nullptr;  ///< KernelMemory::saved bytes, kept until backward
   /// KernelMemory::output_norm bytes, kept until backward, the reader's too.

@@ -25,7 +25,8 @@ std::optional<RunMemoryNeed> need_of(const RunConfig& config, const MemoryPlaces
   RunMemoryNeed need{.processes = places.processes, .batch = batch};
   const Graph graph = planned_model(config);
   AnyContext context = CpuContext(1);
-  ParameterStore store(graph, context, /*with_gradients=*/false, config.freeze, config.precision);
+  ParameterStore store(graph, context, /*with_gradients=*/false, config.freeze, config.precision,
+                       config.folded_ranks);
   if (store.trained().empty()) return std::nullopt;
   const Tensor weights = store.all_weights();
   const bool rounded = weights.raw() != store.all_values().raw();
@@ -37,8 +38,8 @@ std::optional<RunMemoryNeed> need_of(const RunConfig& config, const MemoryPlaces
                       GradientMemory::stored;
   const bool share = config.shared_state && places.processes > 1;
   need.shared = share ? common : 0;
-  need.state =
-      (stored ? gradients : 0) + (share ? 0 : common) + (config.average.decay > 0.0 ? values : 0);
+  need.state = (stored ? gradients : 0) + (share ? 0 : common) +
+               (config.average.decay > 0.0 ? values : 0) + store.buffers_of_ranks().bytes();
   need.activations = StepPlan::least_activation_bytes(
       graph, store, context,
       {.batch = need.batch,

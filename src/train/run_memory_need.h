@@ -24,10 +24,11 @@ struct MemoryPlaces {
 
 /// What training takes of one memory at least, in bytes.
 struct RunMemoryNeed {
-  int processes = 1;            ///< that have it in common
-  std::int64_t batch = 1;       ///< samples that a process takes at once
-  std::size_t shared = 0;       ///< parameters and optimizer state that the processes share
-  std::size_t state = 0;        ///< of each process: gradients, and what it does not share
+  int processes = 1;       ///< that have it in common
+  std::int64_t batch = 1;  ///< samples that a process takes at once
+  std::size_t shared = 0;  ///< parameters and optimizer state that the processes share
+  /// Of each process: gradients, running statistics, and what it does not share.
+  std::size_t state = 0;
   std::size_t activations = 0;  ///< of each process
 
   std::size_t bytes() const {

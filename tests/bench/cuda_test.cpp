@@ -8,6 +8,7 @@
 
 #include "bench/bench_run.h"
 #include "parallel/self_communicator.h"
+#include "support/repeats.h"
 #include "support/scoped_variable.h"
 #include "train/small_run.h"
 
@@ -33,10 +34,11 @@ TEST(BenchCudaTest, MeasuresACapturedStep) {
     EXPECT_GE(layer.seconds(), 0.0) << layer.name;
     EXPECT_TRUE(layer.floor_seconds) << layer.name;
   }
-  // What any GPU reaches, a tool that slows its kernels down included.
-  EXPECT_GT(result.ceilings.bytes_per_second.value(), 1e9);
+  // A tool that looks at every kernel slows them down.
+  const double slower = repeats(2) == 1 ? 100.0 : 1.0;
+  EXPECT_GT(slower * result.ceilings.bytes_per_second.value(), 1e11);
   for (const Precision precision : all_precisions) {
-    EXPECT_GT(result.ceilings.operations(precision).value(), 1e10) << name_of(precision);
+    EXPECT_GT(slower * result.ceilings.operations(precision).value(), 1e12) << name_of(precision);
   }
   EXPECT_GT(result.device_bytes.value(), result.activation_bytes);
   EXPECT_TRUE(result.gpu);  // read over half a second or more

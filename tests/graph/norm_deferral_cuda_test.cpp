@@ -76,7 +76,8 @@ Results run(AnyContext& context, const Graph& graph, const Mode& mode, NormDefer
   const auto values_of = [&](const Tensor& tensor) {
     return copy_of(HostTensor(context, tensor).tensor());
   };
-  ParameterStore store(graph, context, true, mode.freeze, mode.precision);
+  ParameterStore store(graph, context, true, mode.freeze, mode.precision,
+                       mode.rank_sum == nullptr ? mode.groups : 1);
   scatter_parameters(context, store, 1);
   shift_norms(context, store, mode.shift);
   StepPlan training(graph, store, context, training_options(mode, deferral));
@@ -94,7 +95,7 @@ Results run(AnyContext& context, const Graph& graph, const Mode& mode, NormDefer
   }
   Results results{.sums = values_of(sums),
                   .gradients = values_of(store.all_gradients()),
-                  .statistics = values_of(store.all_buffers())};
+                  .statistics = values_of(store.buffers_of_ranks())};
   const DeviceBatch batch(context, graph, mode.precision, mode.batch, 3);
   results.evaluated_loss = evaluation.forward(batch.images(), batch.targets(), mode.batch).loss;
   const HostTensor logits(context, evaluation.logits());

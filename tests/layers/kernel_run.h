@@ -64,11 +64,18 @@ struct KernelMode {
   std::vector<bool> adds{};
 };
 
+/// What a rank's buffer begins with where the first one's begins with `value`: not what another's
+/// does, and above zero where that is.
+constexpr float buffer_of_rank(float value, std::int64_t rank) {
+  return value + 0.25F * static_cast<float>(rank);
+}
+
 /// The buffers of so many ranks, as ForwardArgs has them: each in a piece of memory with those of
 /// the same name of the others.
 class RankBuffers {
  public:
-  /// All begin with the same values. `make`: a tensor of f32, of a shape and with values.
+  /// Each rank begins with other values (buffer_of_rank()). `make`: a tensor of f32, of a shape and
+  /// with values.
   template <typename Make>
   RankBuffers(const std::vector<BufferSpec>& specs, const std::vector<std::vector<float>>& values,
               std::int64_t ranks, const Make& make)
@@ -78,7 +85,7 @@ class RankBuffers {
       std::vector<float> all;
       for (std::int64_t rank = 0; rank < ranks; ++rank) {
         all.resize(static_cast<std::size_t>(rank * apart_));
-        all.insert(all.end(), values[i].begin(), values[i].end());
+        for (const float value : values[i]) all.push_back(buffer_of_rank(value, rank));
       }
       pieces_.push_back(make(Shape{static_cast<std::int64_t>(all.size())}, all));
       first_.emplace_back(pieces_.back().raw(), specs[i].shape);

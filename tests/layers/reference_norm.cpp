@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "layers/kernel_run.h"
 #include "layers/reference.h"
 
 namespace tandem {
@@ -23,11 +24,14 @@ Moments moments_of(const DoubleTensor& x, std::size_t channels, std::size_t c, s
   return moments;
 }
 
-/// So many copies, one behind the other.
-DoubleTensor of_each(const DoubleTensor& one, std::size_t count) {
-  const std::size_t size = one.data.size();
+/// Those of so many ranks, one's behind the other's.
+DoubleTensor of_ranks(const DoubleTensor& first, std::size_t count) {
+  const std::size_t size = first.data.size();
   DoubleTensor all({static_cast<std::int64_t>(count * size)});
-  for (std::size_t i = 0; i < all.data.size(); ++i) all.data[i] = one.data[i % size];
+  for (std::size_t i = 0; i < all.data.size(); ++i) {
+    all.data[i] = static_cast<double>(buffer_of_rank(static_cast<float>(first.data[i % size]),
+                                                     static_cast<std::int64_t>(i / size)));
+  }
   return all;
 }
 
@@ -42,7 +46,7 @@ DoubleTensor reference_batch_norm(const DoubleTensor& x, const DoubleTensor& wei
   const std::size_t rows = x.data.size() / channels / groups;
   DoubleTensor y(x.shape);
   for (DoubleTensor& each : running) {
-    if (training && each.data.size() == channels) each = of_each(each, groups);
+    if (training && each.data.size() == channels) each = of_ranks(each, groups);
   }
   for (std::size_t c = 0; c < channels; ++c) {
     const Moments stored{running[0].data[c], running[1].data[c]};

@@ -114,5 +114,16 @@ class ScheduleTest(unittest.TestCase):
         told = gpu_checks.__doc__.split("--only ")[1].split(" --")[0].split()
         self.assertEqual([name for name in told if name not in names], [], "in the example")
 
+    def test_takes_patterns_and_leaves_out_what_is_only_for_its_name(self):
+        everything = gpu_checks.checks_of(None)
+        self.assertEqual([check.name for check in everything if check.by_name], [])
+        self.assertGreater(len(everything), 50)
+        chosen = gpu_checks.checks_of(["racecheck_folded_one_*", "sums_1"])
+        self.assertEqual(len(chosen), 22)
+        self.assertTrue(all(check.by_name for check in chosen if check.name != "sums_1"))
+        with self.assertRaises(SystemExit) as raised:
+            gpu_checks.checks_of(["nothing_*"])
+        self.assertIn("--only nothing_*", str(raised.exception.code))
+
 
 unittest.main()

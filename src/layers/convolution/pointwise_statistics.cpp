@@ -44,7 +44,8 @@ class TrialStatistics {
       : shape_(shape),
         channel_bytes_(Arena::align(static_cast<std::size_t>(shape.channels) * sizeof(float))),
         counter_bytes_(bytes_of_counters(context, shape, dtype, all)),
-        memory_(context, counter_bytes_ + 4 * channel_bytes_ + BatchNormTable::bytes(shape) +
+        array_bytes_((2 + 2 * static_cast<std::size_t>(shape.groups)) * channel_bytes_),
+        memory_(context, counter_bytes_ + array_bytes_ + BatchNormTable::bytes(shape) +
                              bytes_of_partials(context, shape, dtype, all)) {
     set_to_zero(context, memory_.data(), memory_.bytes());
   }
@@ -57,6 +58,7 @@ class TrialStatistics {
             .bias = channels(1),
             .running_mean = channels(2),
             .running_variance = channels(3),
+            .running_apart = 2 * static_cast<std::int64_t>(channel_bytes_ / sizeof(float)),
             .table = BatchNormTable::at(table(), shape_),
             .rows = static_cast<double>(shape_.rows),
             .epsilon = 1e-5F,
@@ -83,11 +85,12 @@ class TrialStatistics {
     }
     return bytes;
   }
-  std::byte* table() const { return memory_.data() + counter_bytes_ + 4 * channel_bytes_; }
+  std::byte* table() const { return memory_.data() + counter_bytes_ + array_bytes_; }
 
   BatchNormShape shape_;
   std::size_t channel_bytes_;
   std::size_t counter_bytes_;
+  std::size_t array_bytes_;  ///< weight, bias, and each group's running statistics
   DeviceBuffer memory_;
 };
 

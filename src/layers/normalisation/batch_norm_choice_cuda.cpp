@@ -39,7 +39,8 @@ class BatchNormTrial {
         y_(setup.defers ? Tensor() : tensor(result_width())),
         gradient_(tensor(result_width())),
         input_gradient_(setup.use == SecondInput::joined ? tensor(1) : gradient_),
-        parameters_(memory(6 * channel_bytes())),
+        parameters_(
+            memory((4 + 2 * static_cast<std::size_t>(setup.shape.groups)) * channel_bytes())),
         second_table_(setup.second_is_left ? memory(BatchNormTable::bytes(setup.shape)) : nullptr),
         beyond_the_cache_(context, 2 * context.device().l2_bytes) {
     refreshing_ = time_kernels(
@@ -108,8 +109,9 @@ class BatchNormTrial {
                   .y = y_,
                   .weight = channels(0),
                   .bias = channels(1),
-                  .running_mean = channels(2),
-                  .running_variance = channels(3),
+                  .running_mean = channels(4),
+                  .running_variance = channels(5),
+                  .running_apart = 2 * static_cast<std::int64_t>(channel_bytes() / sizeof(float)),
                   .saved = saved,
                   .scratch = scratch});
     refresh(gradient_);
@@ -118,8 +120,8 @@ class BatchNormTrial {
                    .output_gradient = gradient_,
                    .second_gradient = second_gradient_,
                    .input_gradient = input_gradient_,
-                   .weight_gradient = channels(4),
-                   .bias_gradient = channels(5),
+                   .weight_gradient = channels(2),
+                   .bias_gradient = channels(3),
                    .saved = saved,
                    .scratch = scratch});
   }

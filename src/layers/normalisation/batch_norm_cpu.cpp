@@ -314,11 +314,10 @@ void batch_norm_forward(CpuContext& context, const BatchNormShape& shape,
       batch_norm_inverse_deviation(shape.channels, args.running_variance, options.epsilon,
                                    deviation);
     } else {
-      const bool kept = group == 0 || args.running_apart != 0;
       const std::int64_t apart = group * args.running_apart;
       batch_norm_statistics(context, shape, options, args.x + offset, mean, deviation,
-                            kept ? args.running_mean + apart : nullptr,
-                            kept ? args.running_variance + apart : nullptr, args.ranks, scratch);
+                            args.running_mean + apart, args.running_variance + apart, args.ranks,
+                            scratch);
     }
     batch_norm_fold(shape.channels, args.weight, args.bias, mean, deviation, scale, shift);
     batch_norm_apply(context, shape, args.x + offset, scale, shift, later(args.residual, offset),

@@ -100,6 +100,9 @@ double CudaBatchNorm::all_rows() const {
 }
 
 void CudaBatchNorm::forward(const Forward& args) {
+  TANDEM_CHECK(setup_.shape.groups == 1 || args.running_apart >= setup_.shape.channels,
+               "running statistics of {} groups {} elements apart", setup_.shape.groups,
+               args.running_apart);
   const BatchNormStatistics statistics{
       .weight = args.weight.data<float>(),
       .bias = args.bias.data<float>(),

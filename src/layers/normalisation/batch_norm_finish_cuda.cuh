@@ -82,11 +82,6 @@ struct RunningStatistics {
   float variance;
 };
 
-/// Whether those of this block's group are kept.
-__device__ __forceinline__ bool keeps_running(const BatchNormStatistics& of) {
-  return blockIdx.z == 0 || of.running_apart != 0;
-}
-
 /// The place of those of this block's group.
 __device__ __forceinline__ std::int64_t running_place(const BatchNormStatistics& of, int channel) {
   return blockIdx.z * of.running_apart + channel;
@@ -117,7 +112,7 @@ __device__ __forceinline__ void finish_statistics(const StatisticsFinish& finish
   store_table(table_of_group(to.table), channel,
               channel_table(static_cast<float>(moments.mean), static_cast<float>(moments.variance),
                             to.epsilon, to.weight[channel], to.bias[channel]));
-  if (keeps_running(to)) store_running(finish, channel, load_running(to, channel), moments);
+  store_running(finish, channel, load_running(to, channel), moments);
 }
 
 /// A rank's pivot is its own, so what travels are sums of x and x^2, in double: with floats for x

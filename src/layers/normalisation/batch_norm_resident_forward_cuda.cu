@@ -16,10 +16,8 @@ struct OwnedChannel {
 template <typename T>
 __device__ __forceinline__ OwnedChannel load_owned(const BatchNormStatistics& from, const T* x,
                                                    int channel) {
-  OwnedChannel owned{from.weight[channel], from.bias[channel], to_float(x[channel])};
-  // Where they are not, other groups would read the first one's while it is stored.
-  if (keeps_running(from)) owned.running = load_running(from, channel);
-  return owned;
+  return {from.weight[channel], from.bias[channel], to_float(x[channel]),
+          load_running(from, channel)};
 }
 
 /// No __restrict__: y may be x. `other` has `times` the channels of x.
@@ -96,7 +94,7 @@ __global__ void __launch_bounds__(resident_threads, 1)
   // One of a tile's blocks stores what all of them found.
   if (channel.owned && blockIdx.y == 0) {
     store_table(table_of_group(finish.to.table), channel.number, table);
-    if (keeps_running(finish.to)) store_running(finish, channel.number, owned.running, moments);
+    store_running(finish, channel.number, owned.running, moments);
   }
   leave_cluster(tiles);
 }

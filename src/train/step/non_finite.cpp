@@ -45,7 +45,8 @@ std::string non_finite_statistics(const ParameterStore& store) {
   for (std::size_t i = 0; i < store.buffers().size(); ++i) {
     for (std::int64_t rank = 0; rank < store.ranks(); ++rank) {
       if (!all_finite(store.context(), store.buffer(i, rank))) {
-        return fmt::format("first so is '{}'", store.buffers()[i].name);
+        return fmt::format("first so is '{}'{}", store.buffers()[i].name,
+                           rank == 0 ? "" : fmt::format(" of rank {} of this process", rank));
       }
     }
   }

@@ -299,7 +299,8 @@ std::size_t Replica::state_bytes() const {
   const Tensor weights = store_.all_weights();
   const bool rounded = weights.raw() != store_.all_values().raw();
   const std::size_t values = store_.all_values().bytes() + (rounded ? weights.bytes() : 0);
-  return values * (average_ ? 2 : 1) + gradients_of(store_, gradient_memory_).bytes() +
+  return values * (average_ ? 2 : 1) + store_.buffers_of_ranks().bytes() +
+         gradients_of(store_, gradient_memory_).bytes() +
          store_.trained_values().bytes() * optimizer_->state().size() + compression_.bytes() +
          exchange_bytes_;
 }

@@ -102,12 +102,13 @@ class CudaBatchNormTest : public testing::TestWithParam<Case> {
     Arena counters;
     std::size_t counted;
   };
-  static constexpr std::size_t arrays = 4;
+  /// Weight, bias, and each group's running statistics.
+  std::size_t arrays() const { return 2 + 2 * static_cast<std::size_t>(shape().groups); }
 
   /// `tiles`: of the kernel under test, or null.
   Memory memory(const PersistentTiles* tiles) const {
     const auto channels = static_cast<std::size_t>(shape().channels);
-    std::vector<float> host(arrays * channels, 0.5F);
+    std::vector<float> host(arrays() * channels, 0.5F);
     for (std::size_t i = 0; i < channels; ++i) host[i] = 1.0F + 0.01F * static_cast<float>(i % 50);
     const std::size_t counted =
         tiles == nullptr ? batch_norm_counters(cuda(), shape(), dtype()) : tiles->counters();
@@ -131,6 +132,7 @@ class CudaBatchNormTest : public testing::TestWithParam<Case> {
             .bias = array(memory, 1),
             .running_mean = array(memory, 2),
             .running_variance = array(memory, 3),
+            .running_apart = 2 * shape().channels,
             .table = BatchNormTable::at(memory.table.data(), shape()),
             .rows = static_cast<double>(shape().rows),
             .epsilon = 1e-5F,

@@ -117,6 +117,9 @@ class BatchNormWaysTest : public testing::TestWithParam<Case> {
     const auto running = 2 * static_cast<std::size_t>(row().shape.groups);  // arrays
     std::vector<float> host((4 + running) * channels, 0.5F);
     for (std::size_t i = 0; i < channels; ++i) host[i] = 1.0F + 0.01F * static_cast<float>(i % 50);
+    // Not the same in any two groups.
+    for (std::size_t i = 4 * channels; i < host.size(); ++i)
+      host[i] += 0.01F * static_cast<float>(i / channels);
     const Arena parameters(context_, host.size() * sizeof(float), "a test");
     copy_to_device(context_, host.data(), host.size() * sizeof(float), parameters.data());
     const auto array = [&](std::size_t i) {

@@ -85,18 +85,22 @@ std::vector<std::vector<float>> statistics_of_ranks(Communicator& processes, Any
   return found;
 }
 
-/// The norm of the difference over the norm of what changed.
-double relative_difference(std::span<const float> before, std::span<const float> a,
-                           std::span<const float> b) {
-  double squares = 0.0;
-  double scale = 0.0;
-  for (std::size_t i = 0; i < b.size(); ++i) {
-    const auto value = static_cast<double>(b[i]);
-    squares += std::pow(static_cast<double>(a[i]) - value, 2);
-    scale += std::pow(static_cast<double>(before[i]) - value, 2);
+/// The norm of a difference over the norm of what changed.
+class RelativeDifference {
+ public:
+  void add(std::span<const float> before, std::span<const float> a, std::span<const float> b) {
+    for (std::size_t i = 0; i < b.size(); ++i) {
+      const auto value = static_cast<double>(b[i]);
+      squares_ += std::pow(static_cast<double>(a[i]) - value, 2);
+      scale_ += std::pow(static_cast<double>(before[i]) - value, 2);
+    }
   }
-  return squares == 0.0 ? 0.0 : std::sqrt(squares / scale);
-}
+  double value() const { return squares_ == 0.0 ? 0.0 : std::sqrt(squares_ / scale_); }
+
+ private:
+  double squares_ = 0.0;
+  double scale_ = 0.0;
+};
 
 }  // namespace
 
@@ -165,27 +169,22 @@ double difference(const FamilyOutcome& a, const FamilyOutcome& b) {
   for (std::size_t i = 0; i < b.losses.size(); ++i) {
     add(std::abs(a.losses.at(i) - b.losses[i]) / b.losses[i]);
   }
-  if (a.statistics_of_ranks.size() == b.statistics_of_ranks.size()) {
-    for (std::size_t rank = 0; rank < b.statistics_of_ranks.size(); ++rank) {
-      add(relative_difference(b.statistics_before, a.statistics_of_ranks[rank],
-                              b.statistics_of_ranks[rank]));
-    }
+  RelativeDifference of_parameters;
+  for (const auto& [name, values] : b.end) {
+    if (name.find(".running_") != std::string::npos) continue;
+    of_parameters.add(b.start.at(name), a.end.at(name), values);
   }
-  for (const bool statistics : {false, true}) {
-    double squares = 0.0;
-    double scale = 0.0;
-    for (const auto& [name, values] : b.end) {
-      if ((name.find(".running_") != std::string::npos) != statistics) continue;
-      // Out of the loop: the largest models have sixty million.
-      const std::vector<float>& others = a.end.at(name);
-      const std::vector<float>& starts = b.start.at(name);
-      for (std::size_t i = 0; i < values.size(); ++i) {
-        const auto value = static_cast<double>(values[i]);
-        squares += std::pow(static_cast<double>(others[i]) - value, 2);
-        scale += std::pow(static_cast<double>(starts[i]) - value, 2);
-      }
-    }
-    add(squares == 0.0 ? 0.0 : std::sqrt(squares / scale));
+  add(of_parameters.value());
+  const std::size_t ranks = std::max(a.statistics_of_ranks.size(), b.statistics_of_ranks.size());
+  const auto of_rank = [&](const FamilyOutcome& each, std::size_t rank) -> const auto& {
+    const std::size_t count = each.statistics_of_ranks.size();
+    TANDEM_CHECK(count == 1 || count == ranks, "statistics of {} ranks and of {}", count, ranks);
+    return each.statistics_of_ranks[count == 1 ? 0 : rank];
+  };
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    RelativeDifference of_statistics;
+    of_statistics.add(b.statistics_before, of_rank(a, rank), of_rank(b, rank));
+    add(of_statistics.value());
   }
   return largest;
 }

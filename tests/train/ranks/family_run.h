@@ -61,9 +61,9 @@ FamilyOutcome train_on_ranks(const Family& family, const Recipe& recipe, int ste
 /// The same in this process alone.
 FamilyOutcome train_alone(const Family& family, const Recipe& recipe, int steps = 3);
 
-/// The largest of the largest relative difference of a loss and, over all parameters, all running
-/// statistics and, of as many ranks, those of each, the norm of the difference over the norm of
-/// what training changed; infinite where a value is not finite.
+/// The largest of the largest relative difference of a loss and, over all parameters and over the
+/// running statistics of each rank, the norm of the difference over the norm of what training
+/// changed; infinite where a value is not finite. One rank is compared with each of several.
 double difference(const FamilyOutcome& a, const FamilyOutcome& b);
 
 }  // namespace tandem

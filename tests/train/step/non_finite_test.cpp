@@ -120,7 +120,8 @@ TEST_F(NonFinite, StatisticsOfAnotherRank) {
   store.initialize(1);
   EXPECT_EQ(non_finite_statistics(store), "");
   store.buffer(3, 1).span<float>()[0] = nan;
-  EXPECT_EQ(non_finite_statistics(store), fmt::format("first so is '{}'", store.buffers()[3].name));
+  EXPECT_EQ(non_finite_statistics(store),
+            fmt::format("first so is '{}' of rank 1 of this process", store.buffers()[3].name));
 }
 
 }  // namespace
