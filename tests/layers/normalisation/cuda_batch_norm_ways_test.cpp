@@ -117,9 +117,11 @@ class BatchNormWaysTest : public testing::TestWithParam<Case> {
     const auto running = 2 * static_cast<std::size_t>(row().shape.groups);  // arrays
     std::vector<float> host((4 + running) * channels, 0.5F);
     for (std::size_t i = 0; i < channels; ++i) host[i] = 1.0F + 0.01F * static_cast<float>(i % 50);
-    // Not the same in any two groups.
-    for (std::size_t i = 4 * channels; i < host.size(); ++i)
-      host[i] += 0.01F * static_cast<float>(i / channels);
+    // Running statistics are not the same in any two groups.
+    for (std::size_t each = 4; each < host.size() / channels; ++each) {
+      std::fill_n(host.begin() + static_cast<std::ptrdiff_t>(each * channels), channels,
+                  0.5F + 0.01F * static_cast<float>(each));
+    }
     const Arena parameters(context_, host.size() * sizeof(float), "a test");
     copy_to_device(context_, host.data(), host.size() * sizeof(float), parameters.data());
     const auto array = [&](std::size_t i) {

@@ -113,9 +113,11 @@ class PointwiseStatisticsTest : public testing::TestWithParam<Case> {
     const auto groups = static_cast<std::size_t>(shape_.groups);
     std::vector<float> host((2 + 2 * groups) * channels, 0.5F);
     for (std::size_t i = 0; i < channels; ++i) host[i] = 1.0F + 0.01F * static_cast<float>(i);
-    // Not the same in any two groups.
-    for (std::size_t i = 2 * channels; i < host.size(); ++i)
-      host[i] += 0.01F * static_cast<float>(i / channels);
+    // Running statistics are not the same in any two groups.
+    for (std::size_t each = 2; each < host.size() / channels; ++each) {
+      std::fill_n(host.begin() + static_cast<std::ptrdiff_t>(each * channels), channels,
+                  0.5F + 0.01F * static_cast<float>(each));
+    }
     const Arena parameters(*gpu, host.size() * sizeof(float), "a test");
     copy_to_device(*gpu, host.data(), host.size() * sizeof(float), parameters.data());
     const Arena table(*gpu, BatchNormTable::bytes(shape_), "a test");
