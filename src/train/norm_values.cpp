@@ -39,6 +39,10 @@ std::string ways_out(const RunConfig& config, std::int64_t processes) {
 
 }  // namespace
 
+std::int64_t ranks_with_statistics(const RunConfig& config) {
+  return config.sync_batch_norm ? 1 : config.folded_ranks;
+}
+
 void require_values_to_normalise(const Graph& graph, const RunConfig& config, std::int64_t batch,
                                  std::int64_t processes) {
   const std::int64_t samples =

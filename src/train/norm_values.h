@@ -7,6 +7,10 @@
 
 namespace tandem {
 
+/// How many of a process's ranks have batch statistics, and running ones, of their own: with
+/// train.sync_batch_norm all have the same.
+std::int64_t ranks_with_statistics(const RunConfig& config);
+
 /// Throws InputError that names the first batch normalisation of `graph` which would train on one
 /// value of each channel: normalised it is 0, whatever the input, so that nothing before it learns,
 /// and the running variance has no estimate (PyTorch refuses it too). `graph`: the model before

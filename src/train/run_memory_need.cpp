@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "graph/step_plan.h"
 #include "train/fitting_samples.h"
+#include "train/norm_values.h"
 #include "train/planned_run.h"
 #include "train/step/gradient_memory.h"
 #include "train/step/shared_state.h"
@@ -26,7 +27,7 @@ std::optional<RunMemoryNeed> need_of(const RunConfig& config, const MemoryPlaces
   const Graph graph = planned_model(config);
   AnyContext context = CpuContext(1);
   ParameterStore store(graph, context, /*with_gradients=*/false, config.freeze, config.precision,
-                       config.folded_ranks);
+                       ranks_with_statistics(config));
   if (store.trained().empty()) return std::nullopt;
   const Tensor weights = store.all_weights();
   const bool rounded = weights.raw() != store.all_values().raw();
@@ -46,7 +47,7 @@ std::optional<RunMemoryNeed> need_of(const RunConfig& config, const MemoryPlaces
        .training = true,
        .precision = config.precision,
        .accumulation = config.accumulate > 1,
-       .batch_groups = config.folded_ranks},
+       .batch_groups = ranks_with_statistics(config)},
       on_device ? StepPlan::Kernels::of_any_device : StepPlan::Kernels::as_here);
   return need;
 }

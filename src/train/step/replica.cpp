@@ -16,6 +16,7 @@
 #include "parallel/replica_check.h"
 #include "parallel/shared_choices.h"
 #include "tensor/host_tensor.h"
+#include "train/norm_values.h"
 #include "train/step/gradient_buckets.h"
 #include "train/step/gradient_memory.h"
 #include "train/step/non_finite.h"
@@ -81,11 +82,6 @@ std::optional<WeightAverage> make_average(const RunConfig& config, const Graph& 
   if (config.average.decay <= 0.0) return std::nullopt;
   return std::optional<WeightAverage>(std::in_place, graph, context, config.freeze, config.average,
                                       config.precision);
-}
-
-/// Of this process. Those that normalise over the whole batch have the same statistics.
-std::int64_t ranks_with_statistics(const RunConfig& config) {
-  return config.sync_batch_norm ? 1 : config.folded_ranks;
 }
 
 }  // namespace

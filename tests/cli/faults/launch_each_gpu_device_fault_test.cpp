@@ -77,5 +77,22 @@ TEST_P(DeviceOnEachGpu, WithoutMemoryInMidRunFailsAsOneOfTheRank) {
 
 INSTANTIATE_TEST_SUITE_P(Layouts, DeviceOnEachGpu, all_layouts(), name_of);
 
+class HungDeviceOnEachGpu : public DeviceOnEachGpu {};
+
+// With all that comes behind the time-out.
+TEST_P(HungDeviceOnEachGpu, IsGoneInTimeByDefault) {
+  const auto job = started(faulty(job_on_each({}, set({exchange()}))));
+  const std::vector<pid_t> processes = all_of(*job);
+  order({last()}, "spin");
+  const Outcome outcome = end_after_fault(*job, 60.0);
+  expect_line(outcome, 1,
+              {"error: step ", "waited 20 s in ",
+               fmt::format(" for rank {}, which gives signs of life, but whose device", last()),
+               last_rank()});
+  expect_clean_end(processes, each_gpu());
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, HungDeviceOnEachGpu, single_layouts(), name_of);
+
 }  // namespace
 }  // namespace tandem::cli

@@ -62,5 +62,21 @@ TEST_P(FaultOnEachGpu, AJobThatIsStoppedGoesOn) {
 
 INSTANTIATE_TEST_SUITE_P(Layouts, FaultOnEachGpu, all_layouts(), name_of);
 
+class HungRankOnEachGpu : public FaultOnEachGpu {};
+
+// With all that comes behind the time-out.
+TEST_P(HungRankOnEachGpu, IsGoneInTimeByDefault) {
+  const auto job = started(job_on_each({}, set({exchange()})));
+  const std::vector<pid_t> processes = all_of(*job);
+  hold(processes.back());
+  const Outcome outcome = end_after_fault(*job, 60.0);
+  expect_line(outcome, 1,
+              {"error: step ", "waited 20 s in ",
+               fmt::format(" for rank {}, which gives no sign of life", last())});
+  expect_clean_end(processes, each_gpu());
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, HungRankOnEachGpu, single_layouts(), name_of);
+
 }  // namespace
 }  // namespace tandem::cli

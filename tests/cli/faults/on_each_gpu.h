@@ -31,6 +31,11 @@ inline auto all_layouts() {
                          Layout{"direct", 2}, Layout{"nccl", 1, true}, Layout{"nccl", 2, true});
 }
 
+/// Of one rank on each GPU, in every way.
+inline auto single_layouts() {
+  return testing::Values(Layout{"nccl", 1}, Layout{"direct", 1}, Layout{"nccl", 1, true});
+}
+
 /// A test of what a fault does to a job with a Layout's ranks. `Fault`: LaunchFault, or what is
 /// derived from it.
 template <typename Fault>
@@ -47,8 +52,8 @@ class OnEachGpu : public Fault, public testing::WithParamInterface<Layout> {
   }
 
   /// An endless_job().
-  Launch job_on_each(const Words& options = {}) const {
-    Launch job = this->launch(each_gpu(options), this->endless_job(settings()));
+  Launch job_on_each(const Words& options = {}, const Words& assignments = settings()) const {
+    Launch job = this->launch(each_gpu(options), this->endless_job(assignments));
     if (!options.empty()) job.timeout += this->device().start_seconds;  // once more
     if (GetParam().as_between_hosts) {
       for (const auto& [name, value] :
@@ -69,8 +74,10 @@ class OnEachGpu : public Fault, public testing::WithParamInterface<Layout> {
   }
 
   static Words settings() {
-    return set({fmt::format("parallel.exchange=\"{}\"", GetParam().exchange),
-                fmt::format("parallel.timeout_seconds={}", timeout_seconds)});
+    return set({exchange(), fmt::format("parallel.timeout_seconds={}", timeout_seconds)});
+  }
+  static std::string exchange() {
+    return fmt::format("parallel.exchange=\"{}\"", GetParam().exchange);
   }
 
   static int ranks() { return 2 * GetParam().ranks_per_gpu; }

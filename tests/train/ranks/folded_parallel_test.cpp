@@ -32,6 +32,8 @@ void expect_same(const Family& family, Recipe recipe, int steps = repeats(3)) {
   recipe.synchronised = false;
   recipe.folded = ranks / world().size();
   const FamilyOutcome together = train_on_ranks(family, recipe, steps);
+  // What a tool has seen of one process alone would be the same again.
+  if (world().size() == 1 && repeats(2) == 1) return;
   const auto alone = [&](int folded) {
     recipe.folded = folded;
     FamilyOutcome outcome;
