@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "cli/faults/fault_check.h"
 #include "cli/faults/faulty_device.h"
+#include "support/process.h"
 
 // Faults of the own device of a rank that shares it with three others.
 
@@ -85,6 +88,30 @@ TEST_F(FaultyDevice, ThatHangsIsGoneInTimeByDefault) {
   expect_line(outcome, 1, {"error: step ", "waited 20 s in the step's end", place_of(1)});
   expect_clean_end(processes);
 }
+
+class FaultyDeviceInAnEvaluation : public FaultyDevice,
+                                   public testing::WithParamInterface<const char*> {};
+
+// It is of the step behind which the run evaluates.
+TEST_P(FaultyDeviceInAnEvaluation, EndsTheJobWithOneLineOfTheStepBefore) {
+  const auto job = started(faulty(launch(
+      shared_gpu(), set({"train.eval_every=1", "train.eval_batch=256", "checkpoint.every_steps=0",
+                         "data.test_size=20000000", "parallel.timeout_seconds=10"}))));
+  const std::vector<pid_t> processes = processes_of(*job);
+  const double before = processor_seconds(processes[1]);
+  wait_until("it evaluates", 60.0, [&] { return processor_seconds(processes[1]) > before + 1.0; });
+  const std::vector<int> steps = checkpoint_steps(path("out"));
+  ASSERT_EQ(steps.size(), 1U);
+  order({1}, GetParam());
+  const Outcome outcome = end_after_fault(*job);
+  expect_line(outcome, 1,
+              {fmt::format(" on {}, {}, step {}", host_name(), device().gpu, steps[0])});
+  EXPECT_EQ(checkpoint_steps(path("out")), steps);
+  expect_clean_end(processes);
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, FaultyDeviceInAnEvaluation, testing::Values("astray", "spin"),
+                         [](const auto& each) { return std::string(each.param); });
 
 // Nothing of any rank gets on then, so that nobody can say which one it is.
 TEST_F(HungDevice, IsToldWhereItLeavesNoRoomForTheOthers) {
