@@ -299,6 +299,8 @@ def parse_options(figure: Figure, models: list[str]) -> argparse.Namespace:
     options = parser.parse_args()
     if not shutil.which(options.program):
         parser.error(f"--program {options.program}: no such program; build it first (docs/install.md)")
+    if options.batches and figure.number != 1:
+        parser.error("--batches: of figure 1 alone")
     if options.folded < 1 or any(4 * batch % options.folded for batch in BATCH.values()):
         parser.error(f"--folded {options.folded}: does not divide the batch; take 1, 2, 4, 8, 16, ...")
     options.rounds = options.rounds or (1 if options.quick else 3)

@@ -23,7 +23,6 @@ Tensor HostStore::buffer(std::size_t index) const {
 void HostStore::write_back(ParameterStore& store) {
   all_values_.write_back();
   all_buffers_.write_back();
-  store.share_buffers();
   store.update_weights();
 }
 

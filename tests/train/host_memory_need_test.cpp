@@ -67,6 +67,13 @@ TEST(HostMemoryNeed, HasTheStateOnceWhereItIsShared) {
   EXPECT_EQ(need_of(run_with("accumulate = 2\n"), {.processes = 2, .hosts = 2}).batch, 2);
 }
 
+TEST(HostMemoryNeed, HasRunningStatisticsOnceWhereTheyAreOverAllRanks) {
+  RunConfig config = run_with("sync_batch_norm = true\n");
+  const std::size_t one = need_of(config, {}).state;
+  config.folded_ranks = 2;
+  EXPECT_EQ(need_of(config, {}).state, one);
+}
+
 TEST(HostMemoryNeed, CountsTheClassesOfAFolder) {
   const TemporaryFolder data;
   for (const char* part : {"train/a", "train/b", "train/c", "validation/a"}) {

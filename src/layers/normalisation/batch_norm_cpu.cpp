@@ -137,7 +137,6 @@ void batch_norm_statistics(CpuContext& context, const BatchNormShape& shape,
     mean[c] = static_cast<float>(center);
     inverse_deviation[c] =
         static_cast<float>(1.0 / std::sqrt(variance + static_cast<double>(options.epsilon)));
-    if (running_mean == nullptr) continue;
     running_mean[c] = blend(running_mean[c], center);
     running_variance[c] = blend(running_variance[c], variance * unbiased);
   }

@@ -42,8 +42,8 @@ void batch_norm_forward(CpuContext& context, const BatchNormShape& shape,
 
 // Parts of it, of one group.
 
-/// Mean and 1 / sqrt(var + epsilon) of each channel of x; updates the running statistics, where
-/// they are not null. Over the rows of all ranks, as many on each, where `ranks` is not null.
+/// Mean and 1 / sqrt(var + epsilon) of each channel of x; updates the running statistics. Over the
+/// rows of all ranks, as many on each, where `ranks` is not null.
 void batch_norm_statistics(CpuContext& context, const BatchNormShape& shape,
                            const BatchNormOptions& options, const float* x, float* mean,
                            float* inverse_deviation, float* running_mean, float* running_variance,

@@ -94,9 +94,9 @@ class FaultyDeviceInAnEvaluation : public FaultyDevice,
 
 // It is of the step behind which the run evaluates.
 TEST_P(FaultyDeviceInAnEvaluation, EndsTheJobWithOneLineOfTheStepBefore) {
-  const auto job = started(faulty(launch(
-      shared_gpu(), set({"train.eval_every=1", "train.eval_batch=256", "checkpoint.every_steps=0",
-                         "data.test_size=20000000", "parallel.timeout_seconds=10"}))));
+  const auto job = started_faulty(
+      {}, set({"train.eval_every=1", "train.eval_batch=256", "checkpoint.every_steps=0",
+               "data.test_size=20000000", "parallel.timeout_seconds=10"}));
   const std::vector<pid_t> processes = processes_of(*job);
   const double before = processor_seconds(processes[1]);
   wait_until("it evaluates", 60.0, [&] { return processor_seconds(processes[1]) > before + 1.0; });
