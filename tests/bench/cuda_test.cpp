@@ -22,11 +22,13 @@ TEST(BenchCudaTest, MeasuresACapturedStep) {
   ASSERT_EQ(result.ranks.size(), 1U);
   EXPECT_GT(result.alone.seconds, 0.0);
   EXPECT_GT(result.with_loader.seconds, 0.0);
+  // A tool that looks at every kernel slows them down.
+  const double slower = repeats(2) == 1 ? 100.0 : 1.0;
   for (const StepPhase phase :
        {StepPhase::input, StepPhase::forward, StepPhase::backward, StepPhase::update}) {
     const auto at = static_cast<std::size_t>(phase);
     EXPECT_GT(result.times.phases[at], 0.0) << phase_names[at];
-    EXPECT_LT(result.times.phases[at], 1.0) << phase_names[at];
+    EXPECT_LT(result.times.phases[at], slower) << phase_names[at];
   }
   EXPECT_GT(result.times.recording_seconds, 0.0);
   EXPECT_LT(result.times.recording_seconds, 1e-4);
@@ -34,8 +36,6 @@ TEST(BenchCudaTest, MeasuresACapturedStep) {
     EXPECT_GE(layer.seconds(), 0.0) << layer.name;
     EXPECT_TRUE(layer.floor_seconds) << layer.name;
   }
-  // A tool that looks at every kernel slows them down.
-  const double slower = repeats(2) == 1 ? 100.0 : 1.0;
   EXPECT_GT(slower * result.ceilings.bytes_per_second.value(), 1e11);
   for (const Precision precision : all_precisions) {
     EXPECT_GT(slower * result.ceilings.operations(precision).value(), 1e12) << name_of(precision);
