@@ -72,6 +72,7 @@ class Shard:
     has_verdict: bool = False  # of the tool
     words: list[str] = field(default_factory=list)  # of the tests that failed
     reports: list[str] = field(default_factory=list)  # the tool's first ones
+    shown: list[str] = field(default_factory=list)  # what --show asks for
     left_behind: list[str] = field(default_factory=list)  # processes, killed since
     not_killed: list[str] = field(default_factory=list)  # those that go on
 
@@ -170,6 +171,18 @@ def words_of_failures(output: str, failed: list[str]) -> list[str]:
     return words
 
 
+def shown_words(output: str, pattern: str) -> list[str]:
+    """The tests' lines in which it is found, each behind its test."""
+    words = []
+    test = "before its tests"
+    for line in output.splitlines():
+        if begun := re.match(RUN, line):
+            test = begun[1]
+        elif re.search(pattern, line):
+            words.append(f"{test}: {line}")
+    return words
+
+
 def words_of_reports(output: str) -> list[str]:
     """The lines of the tool's first reports, each behind the test in whose output it stood."""
     words = []
@@ -208,8 +221,10 @@ def run_shard(options: argparse.Namespace, program: str, index: int, tests: list
                                        stderr=subprocess.STDOUT, start_new_session=True)
         wait_for(shard, process, f"{MARK}={mark}", output, deadline - begin)
         shard.seconds = time.monotonic() - begin
-        read_shard(shard, output.read_text(encoding="utf-8", errors="replace"), tests[index::options.shards],
-                   options.tool != "none")
+        said = output.read_text(encoding="utf-8", errors="replace")
+        read_shard(shard, said, tests[index::options.shards], options.tool != "none")
+        if options.show:
+            shard.shown = shown_words(said, options.show)
     return shard
 
 
@@ -240,6 +255,7 @@ def run_program(options: argparse.Namespace, program: str) -> tuple[bool, str]:
     for kind in ["failed", "skipped", "not_run"]:
         for name in (name for shard in shards for name in getattr(shard, kind)):
             lines.append(f"{kind.replace('_', ' ')}: {name}")
+    lines += [words for shard in shards for words in shard.shown]
     lines += [words for shard in shards for words in shard.words]
     lines += [words for shard in shards for words in shard.reports]
     for kind in ["left_behind", "not_killed"]:
@@ -272,6 +288,7 @@ def main() -> int:
                         help="none that have this in their names; may be repeated")
     parser.add_argument("--tool-option", action="append", default=[], metavar="OPTION",
                         help="of compute-sanitizer, as --tool-option=--racecheck-num-workers --tool-option=1")
+    parser.add_argument("--show", metavar="REGEX", help="also the lines that tests write in which this is found")
     parser.add_argument("--mps", action="store_true", help="shards share the GPU under MPS")
     parser.add_argument("--out", type=pathlib.Path, help="a file that gets the lines too, appended")
     options = parser.parse_args()

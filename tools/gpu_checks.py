@@ -35,7 +35,8 @@ from provenance import provenance  # noqa: E402
 
 MPI = "mpirun --oversubscribe --bind-to none -n {gpus}"
 CASES = "tools/device_tests.py --jobs {jobs} --limit {left}"
-FAULTS = "tools/device_tests.py --jobs 6 --limit {left} {bin}/tests/test_cli_launch_faults_gpu"
+FAULTS = ("tools/device_tests.py --jobs 6 --limit {left} --show 'the job ended' "
+          "{bin}/tests/test_cli_launch_faults_gpu")
 UNTUNED = {"TANDEM_TUNE": "off"}
 # Told of a card that has no clusters of blocks (tests/device/older_card.cpp). Kernels without them need a build of
 # their own (-DCMAKE_CUDA_ARCHITECTURES=80-virtual).

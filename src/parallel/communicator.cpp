@@ -219,8 +219,9 @@ std::unique_ptr<Communicator> Communicator::do_split(int) {
   throw Error(fmt::format("split: the communicator '{}' cannot be split", name()));
 }
 
-void Communicator::wait_until(const std::function<bool()>& done,
-                              const std::function<std::string()>& /*what*/) {
+void Communicator::do_wait_until(const std::function<bool()>& done,
+                                 const std::function<std::string()>& /*what*/,
+                                 Awaited /*awaited*/) {
   // Nobody to lose patience with.
   while (!done()) heartbeat();
 }

@@ -100,6 +100,12 @@ enum class SumCost : std::uint8_t {
   each_slow,    ///< each waits for the turn of every rank on a device: the fewer the better
 };
 
+/// What a rank waits for in Communicator::wait_until().
+enum class Awaited : std::uint8_t {
+  ranks,       ///< something that other ranks take part in, such as a step on its device
+  own_device,  ///< what its own device does alone, which the others hear; it alone is to blame
+};
+
 /// A fixed group of ranks that exchange tensors.
 ///
 /// Rules for every operation:
@@ -215,12 +221,14 @@ class Communicator {
   /// What ranks can do in the memory of each other's devices; null likewise.
   virtual PeerDevices* peer_devices() { return nullptr; }
 
-  /// Waits on the host until `done()` says so, for something that other ranks take part in, such as
-  /// what was enqueued on a device. Not collective. `done` is called over and over, so it pauses as
-  /// it sees fit. Throws as every operation does, CommunicationTimeout after the same time; `what`
-  /// then says what was waited for.
-  virtual void wait_until(const std::function<bool()>& done,
-                          const std::function<std::string()>& what);
+  /// Waits on the host until `done()` says so, for what was enqueued on a device, say. Not
+  /// collective. `done` is called over and over, so it pauses as it sees fit. Throws as every
+  /// operation does, CommunicationTimeout after the same time; `what` then says what was waited
+  /// for.
+  void wait_until(const std::function<bool()>& done, const std::function<std::string()>& what,
+                  Awaited awaited = Awaited::ranks) {
+    do_wait_until(done, what, awaited);
+  }
 
   /// Tells the others that this rank is at work that they may be waiting for, so that their
   /// time-outs begin anew. No heartbeat(): whoever knows that the work gets on gives that. Not
@@ -277,6 +285,8 @@ class Communicator {
   virtual void do_all_to_all(const Tensor& input, const Tensor& output) = 0;
   virtual void do_barrier() = 0;
   virtual void do_sum_doubles(double* values, std::int64_t count);
+  virtual void do_wait_until(const std::function<bool()>& done,
+                             const std::function<std::string()>& what, Awaited awaited);
   virtual std::unique_ptr<Communicator> do_split(int color);
 };
 

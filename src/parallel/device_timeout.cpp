@@ -12,11 +12,15 @@ CommunicationTimeout device_timeout(const CommunicationTimeout& error, std::vect
             "though all ranks give signs of life: a device hangs, or they wait for one another in "
             "different operations"};
   }
+  return late_devices(error.waited(), std::move(late));
+}
+
+CommunicationTimeout late_devices(const std::string& waited, std::vector<int> late) {
   const bool one = late.size() == 1;
   const std::string reason =
       fmt::format("for {}, which {} of life, but whose {} not get that far", ranks_text(late),
                   one ? "gives signs" : "give signs", one ? "device does" : "devices do");
-  return {error.waited(), reason, std::move(late)};
+  return {waited, reason, std::move(late)};
 }
 
 CommunicationTimeout nccl_start_timeout(const CommunicationTimeout& error) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "parallel/communicator.h"
@@ -12,7 +13,11 @@ namespace tandem {
 /// known.
 CommunicationTimeout device_timeout(const CommunicationTimeout& error, std::vector<int> late);
 
-/// The same of starting NCCL, which the ranks do together.
+/// A time-out of the wait `waited` ("waited 20 s in barrier") for the devices of `late`, one at
+/// least, whose ranks give signs of life.
+CommunicationTimeout late_devices(const std::string& waited, std::vector<int> late);
+
+/// As device_timeout(), of starting NCCL, which the ranks do together.
 CommunicationTimeout nccl_start_timeout(const CommunicationTimeout& error);
 
 }  // namespace tandem

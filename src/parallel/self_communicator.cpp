@@ -59,10 +59,9 @@ std::unique_ptr<Communicator> SelfCommunicator::do_split(int) {
                           : std::make_unique<SelfCommunicator>(timeout_.count());
 }
 
-void SelfCommunicator::wait_until(const std::function<bool()>& done,
-                                  const std::function<std::string()>& what) {
-  if (host_ != nullptr) return host_->wait_until(done, what);
-  if (timeout_ == Seconds::zero()) return Communicator::wait_until(done, what);
+void SelfCommunicator::do_wait_until(const std::function<bool()>& done,
+                                     const std::function<std::string()>& what, Awaited awaited) {
+  if (host_ != nullptr) return host_->wait_until(done, what, awaited);
   using Clock = std::chrono::steady_clock;
   const Seconds limit = patience_.limit();
   Clock::time_point start = Clock::now();
@@ -72,7 +71,7 @@ void SelfCommunicator::wait_until(const std::function<bool()>& done,
     const Clock::time_point now = Clock::now();
     if (now - asked > timeout_ / 2) start = now;  // it was this process that stood still
     asked = now;
-    if (now - start > limit) {
+    if (timeout_ > Seconds::zero() && now - start > limit) {
       throw CommunicationTimeout(fmt::format("waited {:g} s in {}", limit.count(), what()),
                                  "for this rank's own device");
     }

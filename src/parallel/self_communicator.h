@@ -21,8 +21,6 @@ class SelfCommunicator final : public Communicator {
   int rank() const override { return 0; }
   int size() const override { return 1; }
   std::string_view name() const override { return "self"; }
-  void wait_until(const std::function<bool()>& done,
-                  const std::function<std::string()>& what) override;
 
  private:
   using Seconds = std::chrono::duration<double>;
@@ -42,6 +40,8 @@ class SelfCommunicator final : public Communicator {
   void do_reduce_scatter(const Tensor& input, const Tensor& output, ReduceOp op) override;
   void do_all_to_all(const Tensor& input, const Tensor& output) override;
   void do_barrier() override;
+  void do_wait_until(const std::function<bool()>& done, const std::function<std::string()>& what,
+                     Awaited awaited) override;
   void do_sum_doubles(double* values, std::int64_t count) override;
   std::unique_ptr<Communicator> do_split(int color) override;
 

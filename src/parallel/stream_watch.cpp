@@ -17,7 +17,8 @@ namespace {
 
 /// Calls `query()` until it no longer says that the device is not ready.
 template <typename Query>
-void wait_while_not_ready(Communicator& communicator, std::string_view what, const Query& query) {
+void wait_while_not_ready(Communicator& communicator, std::string_view what, const Query& query,
+                          Awaited awaited) {
   // The device may have nothing to do while this thread sleeps; steps take less than this.
   IdleWait idle(std::chrono::milliseconds(200));
   const auto done = [&] {
@@ -32,7 +33,8 @@ void wait_while_not_ready(Communicator& communicator, std::string_view what, con
   };
   try {
     // By reference, or std::function would allocate for what the lambda captures, in every step.
-    communicator.wait_until(std::cref(done), [&] { return std::string(what); });
+    communicator.wait_until(
+        std::cref(done), [&] { return std::string(what); }, awaited);
   } catch (const CommunicationTimeout& error) {
     if (!error.ranks().empty()) throw;
     const bool alone = communicator.size() == 1;
@@ -42,13 +44,16 @@ void wait_while_not_ready(Communicator& communicator, std::string_view what, con
 
 }  // namespace
 
-void wait_for_event(Communicator& communicator, CUevent_st* event, std::string_view what) {
-  wait_while_not_ready(communicator, what, [&] { return cudaEventQuery(event); });
+void wait_for_event(Communicator& communicator, CUevent_st* event, std::string_view what,
+                    Awaited awaited) {
+  wait_while_not_ready(
+      communicator, what, [&] { return cudaEventQuery(event); }, awaited);
 }
 
-void wait_for_device(Communicator& communicator, const CudaContext& context,
-                     std::string_view what) {
-  wait_while_not_ready(communicator, what, [&] { return cudaStreamQuery(context.stream()); });
+void wait_for_device(Communicator& communicator, const CudaContext& context, std::string_view what,
+                     Awaited awaited) {
+  wait_while_not_ready(
+      communicator, what, [&] { return cudaStreamQuery(context.stream()); }, awaited);
 }
 
 }  // namespace tandem

@@ -54,7 +54,9 @@ class CapturedPass final : public EvaluationPass {
 
   LossSums collect(std::size_t place) {
     if (!under_way_[place]) return {};
-    wait_for_event(parts_.communicator, done_[place].handle(), "the evaluation of a batch");
+    // No rank waits for another one's batches.
+    wait_for_event(parts_.communicator, done_[place].handle(), "the evaluation of a batch",
+                   Awaited::own_device);
     under_way_[place] = false;
     const Sums& sums = (*found_)[place];
     return {.loss = static_cast<double>(sums[0]),

@@ -129,6 +129,62 @@ TEST(MpiWatch, NamesWhatItWasAskedToWaitFor) {
   }
 }
 
+/// A batch of an evaluation, which the rank's device computes alone.
+void wait_for_batch(Communicator& group, const std::function<bool()>& done) {
+  group.wait_until(
+      done, [] { return std::string("a batch"); }, Awaited::own_device);
+}
+
+std::string hung_device(const std::string& awaited, int rank) {
+  return "waited 2 s in " + awaited + " for rank " + std::to_string(rank) +
+         ", which gives signs of life, but whose device does not get that far";
+}
+
+TEST(MpiWatch, NamesTheRankWhoseDeviceHangsWhileTheOthersWorkOn) {
+  if (world().size() == 1) return;
+  MpiCommunicator group(with_timeout);
+  const int last = group.size() - 1;
+  if (group.rank() == last) {
+    EXPECT_EQ(
+        message_of<CommunicationTimeout>([&] { wait_for_batch(group, [] { return false; }); }),
+        hung_device("a batch", last));
+  } else {
+    for (int i = 0; i < 20; ++i) {
+      wait_for_batch(group, [] {
+        sleep(0.1 * timeout);
+        return true;
+      });
+      group.report_progress();
+    }
+  }
+  world().barrier();
+}
+
+TEST(MpiWatch, NamesTheRankWhoseDeviceHangsWhileTheOthersWaitForIt) {
+  if (world().size() == 1) return;
+  auto& group = outliving_operations<MpiCommunicator>(with_timeout);
+  const int last = group.size() - 1;
+  const bool hangs = group.rank() == last;
+  const std::string message = message_of<CommunicationTimeout>([&] {
+    if (hangs) wait_for_batch(group, [] { return false; });
+    group.barrier();
+  });
+  EXPECT_EQ(message, hung_device(hangs ? "a batch" : "barrier (0 elements)", last));
+  world().barrier();
+}
+
+TEST(MpiWatch, NamesAllRanksWhoseDevicesHang) {
+  if (world().size() == 1) return;
+  MpiCommunicator group(with_timeout);
+  const std::string message =
+      message_of<CommunicationTimeout>([&] { wait_for_batch(group, [] { return false; }); });
+  EXPECT_NE(message.find("a batch for ranks 0"), std::string::npos) << message;
+  EXPECT_NE(message.find("give signs of life, but whose devices do not get that far"),
+            std::string::npos)
+      << message;
+  world().barrier();
+}
+
 using Count = std::function<std::uint32_t()>;
 
 Count always(std::uint32_t count) {

@@ -76,10 +76,6 @@ class StagingCommunicator final : public Communicator {
     return devices_of_ranks().size() == 1 ? 0 : Communicator::bf16_scratch(elements);
   }
   void still_working() override { device_.still_working(); }
-  void wait_until(const std::function<bool()>& done,
-                  const std::function<std::string()>& what) override {
-    device_.wait_until(done, what);
-  }
 
  private:
   void do_send(const Tensor& tensor, int to) override {
@@ -139,6 +135,10 @@ class StagingCommunicator final : public Communicator {
   void do_barrier() override {
     device_.barrier();
     context_.synchronize();
+  }
+  void do_wait_until(const std::function<bool()>& done, const std::function<std::string()>& what,
+                     Awaited awaited) override {
+    device_.wait_until(done, what, awaited);
   }
 
   template <typename Operation>

@@ -119,6 +119,10 @@ grep -qx "tune is on, repeats: many" "$LOG"
 FAILS=Each/Sum.Of/0 expect 1 "shard 0: 1 passed, 1 failed, T; exit code 1" "shard 1: 2 passed, 0 failed, T" \
   "failed: Each/Sum.Of/0" "Each/Sum.Of/0: sum.cpp:7: Failure" "Each/Sum.Of/0: which is 3" \
   "test_a, *: 3 of 4 passed, 1 failed, in T; NOT ALL WELL" --
+FAILS=Each/Sum.Of/0 expect 1 "shard 0: 1 passed, 1 failed, T; exit code 1" "shard 1: 2 passed, 0 failed, T" \
+  "failed: Each/Sum.Of/0" "Each/Sum.Of/0: said 17" "Each/Sum.Of/0: said 27" \
+  "Each/Sum.Of/0: sum.cpp:7: Failure" "Each/Sum.Of/0: which is 3" \
+  "test_a, *: 3 of 4 passed, 1 failed, in T; NOT ALL WELL" -- --show 'said [12]7'
 SKIPS=Sum.OfTwo expect 0 "shard 0: 1 passed, 0 failed, 1 skipped, T" "shard 1: 2 passed, 0 failed, T" \
   "skipped: Sum.OfTwo" "test_a, *: 3 of 4 passed, 0 failed, in T" --
 CRASHES=Sum.OfMany expect 1 "shard 0: 2 passed, 0 failed, T" \

@@ -85,11 +85,12 @@ ColocatedCudaCommunicator::Handle& ColocatedCudaCommunicator::begin() {
   return *handle_;
 }
 
-void ColocatedCudaCommunicator::wait_until(const std::function<bool()>& done,
-                                           const std::function<std::string()>& what) {
+void ColocatedCudaCommunicator::do_wait_until(const std::function<bool()>& done,
+                                              const std::function<std::string()>& what,
+                                              Awaited awaited) {
   Handle& h = begin();
   const std::function<std::string()> described = [&] {
-    const std::string last = h.marks.last();
+    const std::string last = awaited == Awaited::ranks ? h.marks.last() : "";
     return last.empty() ? what() : fmt::format("{}, last in {},", what(), last);
   };
   const auto checked = [&] {
@@ -110,7 +111,7 @@ void ColocatedCudaCommunicator::wait_until(const std::function<bool()>& done,
   };
   try {
     // By reference, or std::function would allocate for what the lambda captures, in every step.
-    host_.wait_until(std::cref(checked), described);
+    host_.wait_until(std::cref(checked), described, awaited);
   } catch (const CommunicationTimeout& error) {
     const LastWordsHeld held;
     std::vector<int> late = error.behind();

@@ -49,10 +49,6 @@ class SharedMemoryCommunicator final : public Communicator {
   /// attached.
   std::size_t attached_bytes(std::int64_t elements) const override;
   void still_working() override { world_.still_working(); }
-  void wait_until(const std::function<bool()>& done,
-                  const std::function<std::string()>& what) override {
-    world_.wait_until(done, what);
-  }
 
  private:
   void do_all_reduce(const Tensor& tensor, ReduceOp op) override;
@@ -87,6 +83,10 @@ class SharedMemoryCommunicator final : public Communicator {
     world_.all_to_all(input, output);
   }
   void do_barrier() override { world_.barrier(); }
+  void do_wait_until(const std::function<bool()>& done, const std::function<std::string()>& what,
+                     Awaited awaited) override {
+    world_.wait_until(done, what, awaited);
+  }
   std::unique_ptr<Communicator> do_split(int color) override { return world_.split(color); }
 
   /// The shared memory and the ranks that talk between hosts.

@@ -124,8 +124,8 @@ NcclCommunicator& DirectCommunicator::nccl() {
   return nccl_;
 }
 
-void DirectCommunicator::wait_until(const std::function<bool()>& done,
-                                    const std::function<std::string()>& what) {
+void DirectCommunicator::do_wait_until(const std::function<bool()>& done,
+                                       const std::function<std::string()>& what, Awaited awaited) {
   Handle& h = begin();
   const auto checked = [&] {
     const bool is_done = done();
@@ -138,11 +138,11 @@ void DirectCommunicator::wait_until(const std::function<bool()>& done,
     return is_done;
   };
   const auto described = [&] {
-    const std::string last = h.marks.last();
+    const std::string last = awaited == Awaited::ranks ? h.marks.last() : "";
     return last.empty() ? what() : fmt::format("{}, last in {}", what(), last);
   };
   try {
-    nccl_.wait_until(checked, described);
+    nccl_.wait_until(checked, described, awaited);
   } catch (const CommunicationTimeout& error) {
     const LastWordsHeld held;
     std::vector<int> late = error.behind();

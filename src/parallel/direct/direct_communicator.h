@@ -53,8 +53,6 @@ class DirectCommunicator final : public Communicator {
   void still_working() override { host_.still_working(); }
   PeerDevices* peer_devices() override;
   /// Names the last operation of a stream of its own that began on the device too.
-  void wait_until(const std::function<bool()>& done,
-                  const std::function<std::string()>& what) override;
 
  private:
   void do_send(const Tensor& tensor, int to) override;
@@ -76,6 +74,8 @@ class DirectCommunicator final : public Communicator {
   void do_reduce_scatter(const Tensor& input, const Tensor& output, ReduceOp op) override;
   void do_all_to_all(const Tensor& input, const Tensor& output) override;
   void do_barrier() override;
+  void do_wait_until(const std::function<bool()>& done, const std::function<std::string()>& what,
+                     Awaited awaited) override;
   void do_sum_doubles(double* values, std::int64_t count) override;
 
   /// CUDA's handles, kept out of this header.

@@ -118,9 +118,9 @@ void MpiCommunicator::watch_processes() {
   }
 }
 
-void MpiCommunicator::wait_until(const std::function<bool()>& done,
-                                 const std::function<std::string()>& what) {
-  handle_->watch.wait_until(done, what);
+void MpiCommunicator::do_wait_until(const std::function<bool()>& done,
+                                    const std::function<std::string()>& what, Awaited awaited) {
+  handle_->watch.wait_until(done, what, awaited);
 }
 
 void MpiCommunicator::do_send(const Tensor& tensor, int to) {

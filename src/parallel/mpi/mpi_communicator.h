@@ -37,8 +37,6 @@ class MpiCommunicator final : public Communicator {
   void still_working() override;
   void watch_processes() override;
   void count_operations(std::function<std::uint32_t()> begun) override;
-  void wait_until(const std::function<bool()>& done,
-                  const std::function<std::string()>& what) override;
 
  private:
   /// Collective over `whole`: the ranks of one color.
@@ -61,6 +59,8 @@ class MpiCommunicator final : public Communicator {
   void do_reduce_scatter(const Tensor& input, const Tensor& output, ReduceOp op) override;
   void do_all_to_all(const Tensor& input, const Tensor& output) override;
   void do_barrier() override;
+  void do_wait_until(const std::function<bool()>& done, const std::function<std::string()>& what,
+                     Awaited awaited) override;
   std::unique_ptr<Communicator> do_split(int color) override;
 
   /// MPI's handles, kept out of this header with mpi.h.

@@ -10,7 +10,7 @@
 #include "base/process_report.h"
 #include "base/text.h"
 #include "device/device_error.h"
-#include "parallel/communicator.h"
+#include "parallel/device_timeout.h"
 #include "parallel/gather_text.h"
 #include "parallel/mpi/mpi_error.h"
 
@@ -26,6 +26,7 @@ MpiWatch::MpiWatch(double timeout_seconds, double meeting_seconds)
   sends_.assign(heard_.size(), MPI_REQUEST_NULL);
   told_.assign(heard_.size(), 0);
   begun_there_.assign(heard_.size(), std::nullopt);
+  waits_for_device_.assign(heard_.size(), 0);
   meet(std::max(timeout_, Seconds(meeting_seconds)));
   check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   heard_.assign(heard_.size(), last_sign_);
@@ -98,10 +99,10 @@ void MpiWatch::wait(std::span<MPI_Request> requests, std::string_view operation,
 }
 
 void MpiWatch::wait_until(const std::function<bool()>& done,
-                          const std::function<std::string()>& what) {
+                          const std::function<std::string()>& what, Awaited awaited) {
   const bool alone = heard_.size() == 1;
   const Clock::time_point start = Clock::now();
-  poll(done, what, alone ? patience_.limit() : timeout_);
+  poll(done, what, alone ? patience_.limit() : timeout_, awaited);
   if (alone) patience_.waited(Clock::now() - start);
 }
 
@@ -123,7 +124,8 @@ bool MpiWatch::ask(const Done& done, const What& what) const {
 }
 
 template <typename Done, typename What>
-void MpiWatch::poll(const Done& done, const What& what, Seconds limit) {
+void MpiWatch::poll(const Done& done, const What& what, Seconds limit, Awaited awaited) {
+  const bool of_ranks = awaited == Awaited::ranks;
   const Seconds poll_interval = std::min(Seconds(0.1), timeout_ / 16);
   Clock::time_point start = Clock::now();
   Clock::time_point polled = start;
@@ -139,11 +141,13 @@ void MpiWatch::poll(const Done& done, const What& what, Seconds limit) {
     own_report().set_wait(what());
     reported = true;
     if (receive()) start = now;
-    if (now - start > limit) fail(what(), limit);
-    if (now - start > timeout_ / 4 && now - last_sign_ > timeout_ / 4) send(waiting);
+    if (now - start > limit) fail(what(), limit, awaited);
+    if (now - start > timeout_ / 4 && now - last_sign_ > timeout_ / 4) {
+      send(of_ranks ? waiting : waiting_for_device);
+    }
   }
   if (reported) own_report().set_wait({});
-  last_sign_ = Clock::now();
+  if (of_ranks) last_sign_ = Clock::now();
 }
 
 void MpiWatch::still_working() {
@@ -171,7 +175,7 @@ void MpiWatch::send(Sign sign) {
 
 bool MpiWatch::receive() {
   bool work = false;
-  for (const Sign sign : {waiting, working}) {
+  for (const Sign sign : {waiting, working, waiting_for_device}) {
     for (;;) {
       int there = 0;
       MPI_Status status;
@@ -187,6 +191,8 @@ bool MpiWatch::receive() {
       const bool again = last && last->count == begun;
       last = bytes == 0 ? std::nullopt : std::optional(Begun{begun, again});
       heard_[from] = Clock::now();
+      int& in_a_row = waits_for_device_[from];
+      in_a_row = sign == waiting_for_device ? in_a_row + 1 : 0;
       work |= sign == working;
     }
   }
@@ -202,6 +208,16 @@ std::vector<int> MpiWatch::silent_ranks() const {
     if (rank != rank_ && quiet) silent.push_back(rank);
   }
   return silent;
+}
+
+std::vector<int> MpiWatch::hung_devices(Awaited awaited) const {
+  std::vector<int> hung;
+  for (int rank = 0; rank < static_cast<int>(heard_.size()); ++rank) {
+    const bool waits = rank == rank_ ? awaited == Awaited::own_device
+                                     : waits_for_device_[static_cast<std::size_t>(rank)] >= 2;
+    if (waits) hung.push_back(rank);
+  }
+  return hung;
 }
 
 std::vector<int> MpiWatch::ranks_behind() const {
@@ -231,12 +247,18 @@ void MpiWatch::leave_speech_to(int speaker) const {
   if (rank_ != speaker) std::this_thread::sleep_for(std::min(patience, 2.0 * timeout_));
 }
 
-void MpiWatch::fail(std::string_view operation, Seconds waited) const {
-  const std::vector<int> silent = silent_ranks();
+void MpiWatch::fail(std::string_view operation, Seconds waited, Awaited awaited) const {
+  const std::string what = fmt::format("waited {:g} s in {}", waited.count(), operation);
+  // Of ranks that wait for nobody the others need not hear.
+  const std::vector<int> silent = awaited == Awaited::ranks ? silent_ranks() : std::vector<int>();
+  const std::vector<int> hung = hung_devices(awaited);
+  if (silent.empty() && !hung.empty()) {
+    leave_speech_to(hung.front());
+    throw late_devices(what, hung);
+  }
   int speaker = 0;
   while (std::ranges::count(silent, speaker) > 0) ++speaker;
   leave_speech_to(speaker);
-  const std::string what = fmt::format("waited {:g} s in {}", waited.count(), operation);
   if (silent.empty()) {
     const bool met = comm_ != MPI_COMM_WORLD;
     throw CommunicationTimeout(

@@ -129,10 +129,10 @@ void NcclCommunicator::check(const std::function<std::string()>& what) {
 
 void NcclCommunicator::give_up() noexcept { handle_->group.give_up(); }
 
-void NcclCommunicator::wait_until(const std::function<bool()>& done,
-                                  const std::function<std::string()>& what) {
+void NcclCommunicator::do_wait_until(const std::function<bool()>& done,
+                                     const std::function<std::string()>& what, Awaited awaited) {
   const std::function<std::string()> described = [&] {
-    const std::string last = handle_->marks.last();
+    const std::string last = awaited == Awaited::ranks ? handle_->marks.last() : "";
     return last.empty() ? what() : fmt::format("{}, last in {},", what(), last);
   };
   const auto checked = [&] {
@@ -142,7 +142,7 @@ void NcclCommunicator::wait_until(const std::function<bool()>& done,
   };
   try {
     // By reference, or std::function would allocate for what the lambda captures, in every step.
-    host_.wait_until(std::cref(checked), described);
+    host_.wait_until(std::cref(checked), described, awaited);
   } catch (const CommunicationTimeout&) {
     handle_->give_up_after(notice_of_timeout);
     throw;

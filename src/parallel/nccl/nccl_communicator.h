@@ -43,8 +43,6 @@ class NcclCommunicator final : public Communicator {
   void still_working() override { host_.still_working(); }
   /// Names the last all_reduce_async that began on the device too. Throws SystemError, with the
   /// same in the message, as soon as NCCL finds that the exchange has failed.
-  void wait_until(const std::function<bool()>& done,
-                  const std::function<std::string()>& what) override;
 
   /// Throws SystemError that names `what()`, which is under way, where NCCL has failed.
   void check(const std::function<std::string()>& what);
@@ -70,6 +68,8 @@ class NcclCommunicator final : public Communicator {
   void do_reduce_scatter(const Tensor& input, const Tensor& output, ReduceOp op) override;
   void do_all_to_all(const Tensor& input, const Tensor& output) override;
   void do_barrier() override;
+  void do_wait_until(const std::function<bool()>& done, const std::function<std::string()>& what,
+                     Awaited awaited) override;
   void do_sum_doubles(double* values, std::int64_t count) override;
 
   /// NCCL's and CUDA's handles, kept out of this header.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -89,29 +90,46 @@ TEST_F(FaultyDevice, ThatHangsIsGoneInTimeByDefault) {
   expect_clean_end(processes);
 }
 
-class FaultyDeviceInAnEvaluation : public FaultyDevice,
-                                   public testing::WithParamInterface<const char*> {};
+/// Faults behind a step that the run evaluates after, for longer than any test takes.
+class FaultyDeviceInAnEvaluation : public FaultyDevice {
+ protected:
+  /// Its line names the step before.
+  void expect_end(const std::string& fault,
+                  const std::function<std::vector<std::string>(int step)>& parts) {
+    const auto job = started_faulty(
+        {}, set({"train.eval_every=1", "train.eval_batch=256", "checkpoint.every_steps=0",
+                 "data.test_size=20000000", "parallel.timeout_seconds=10"}));
+    const std::vector<pid_t> processes = processes_of(*job);
+    const double before = processor_seconds(processes[1]);
+    wait_until("it evaluates", 60.0,
+               [&] { return processor_seconds(processes[1]) > before + 1.0; });
+    const std::vector<int> steps = checkpoint_steps(path("out"));
+    ASSERT_EQ(steps.size(), 1U);
+    order({1}, fault);
+    const Outcome outcome = end_after_fault(*job);
+    expect_line(outcome, 1, parts(steps[0]));
+    EXPECT_EQ(checkpoint_steps(path("out")), steps);
+    expect_clean_end(processes);
+  }
+};
 
-// It is of the step behind which the run evaluates.
-TEST_P(FaultyDeviceInAnEvaluation, EndsTheJobWithOneLineOfTheStepBefore) {
-  const auto job = started_faulty(
-      {}, set({"train.eval_every=1", "train.eval_batch=256", "checkpoint.every_steps=0",
-               "data.test_size=20000000", "parallel.timeout_seconds=10"}));
-  const std::vector<pid_t> processes = processes_of(*job);
-  const double before = processor_seconds(processes[1]);
-  wait_until("it evaluates", 60.0, [&] { return processor_seconds(processes[1]) > before + 1.0; });
-  const std::vector<int> steps = checkpoint_steps(path("out"));
-  ASSERT_EQ(steps.size(), 1U);
-  order({1}, GetParam());
-  const Outcome outcome = end_after_fault(*job);
-  expect_line(outcome, 1,
-              {fmt::format(" on {}, {}, step {}", host_name(), device().gpu, steps[0])});
-  EXPECT_EQ(checkpoint_steps(path("out")), steps);
-  expect_clean_end(processes);
+// As in a step, nobody can say whose fault it was.
+TEST_F(FaultyDeviceInAnEvaluation, EndsTheJobWithOneLine) {
+  expect_end("astray", [&](int step) {
+    return std::vector{fmt::format(" on {}, {}, step {}", host_name(), device().gpu, step)};
+  });
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, FaultyDeviceInAnEvaluation, testing::Values("astray", "spin"),
-                         [](const auto& each) { return std::string(each.param); });
+// Though the others work on and wait for nothing.
+TEST_F(FaultyDeviceInAnEvaluation, ThatHangsIsNamedAndEndedWithTheJob) {
+  expect_end("spin", [&](int step) {
+    return std::vector{fmt::format("error: step {}: waited 10 s in the evaluation of a batch for "
+                                   "rank 1, which gives signs of life, but whose device does not "
+                                   "get that far",
+                                   step),
+                       place_of(1)};
+  });
+}
 
 // Nothing of any rank gets on then, so that nobody can say which one it is.
 TEST_F(HungDevice, IsToldWhereItLeavesNoRoomForTheOthers) {

@@ -62,6 +62,10 @@ TEST_P(FoldedRanks, AreRanks) { expect_same(GetParam(), {.global_batch = 32}); }
 /// Each micro-batch is spread over all ranks.
 const Recipe mixed_micro_batches{.accumulate = 2, .mixup = true, .global_batch = 64};
 
+/// Two samples of each rank in a micro-batch: for a tool whose record of a step grows with it
+/// beyond a host's memory.
+const Recipe small_micro_batches{.accumulate = 2, .mixup = true, .global_batch = 16};
+
 TEST(FoldedRanksWithMicroBatches, AreRanksInResNet) {
   expect_same({"resnet20", false, 2.5F}, mixed_micro_batches);
 }
@@ -69,7 +73,8 @@ TEST(FoldedRanksWithMicroBatches, AreRanksInShuffleNet) {
   expect_same({"shufflenet_v2_x0_5", false, 2.5F}, mixed_micro_batches);
 }
 TEST(FoldedRanksWithMicroBatches, AreRanksWithStochasticDepth) {
-  expect_same({"efficientnet_b0", true, 1.0F}, mixed_micro_batches);
+  expect_same({"efficientnet_b0", true, 1.0F},
+              repeats(2) == 1 ? small_micro_batches : mixed_micro_batches);
 }
 
 const Family mobilenet{"mobilenet_v2", false, 2.5F, {"features.0", "features.8", "features.9"}};
