@@ -20,6 +20,17 @@ constexpr MpiOptions with_timeout{.timeout_seconds = timeout};
 
 void sleep(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
+/// A batch of an evaluation, which the rank's device computes alone.
+void wait_for_batch(Communicator& group, const std::function<bool()>& done) {
+  group.wait_until(
+      done, [] { return std::string("a batch"); }, Awaited::own_device);
+}
+
+bool is_slow() {
+  sleep(0.1 * timeout);
+  return true;
+}
+
 TEST(MpiWatch, NamesTheSilentRankAndTheOperation) {
   if (world().size() > 1) {
     auto& group = outliving_operations<MpiCommunicator>(with_timeout);
@@ -90,7 +101,7 @@ TEST(MpiWatch, WaitsForRanksThatSayThatTheyWork) {
   // The same without a thread, as an evaluation does it.
   if (group.rank() == group.size() - 1) {
     for (int i = 0; i < 30; ++i) {
-      sleep(0.1 * timeout);
+      wait_for_batch(group, is_slow);
       group.still_working();
     }
   }
@@ -129,12 +140,6 @@ TEST(MpiWatch, NamesWhatItWasAskedToWaitFor) {
   }
 }
 
-/// A batch of an evaluation, which the rank's device computes alone.
-void wait_for_batch(Communicator& group, const std::function<bool()>& done) {
-  group.wait_until(
-      done, [] { return std::string("a batch"); }, Awaited::own_device);
-}
-
 std::string hung_device(const std::string& awaited, int rank) {
   return "waited 2 s in " + awaited + " for rank " + std::to_string(rank) +
          ", which gives signs of life, but whose device does not get that far";
@@ -150,10 +155,7 @@ TEST(MpiWatch, NamesTheRankWhoseDeviceHangsWhileTheOthersWorkOn) {
         hung_device("a batch", last));
   } else {
     for (int i = 0; i < 20; ++i) {
-      wait_for_batch(group, [] {
-        sleep(0.1 * timeout);
-        return true;
-      });
+      wait_for_batch(group, is_slow);
       group.report_progress();
     }
   }
