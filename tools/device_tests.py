@@ -171,14 +171,14 @@ def words_of_failures(output: str, failed: list[str]) -> list[str]:
     return words
 
 
-def shown_words(output: str, pattern: str) -> list[str]:
+def shown_words(output: str, pattern: re.Pattern) -> list[str]:
     """The tests' lines in which it is found, each behind its test."""
     words = []
     test = "before its tests"
     for line in output.splitlines():
         if begun := re.match(RUN, line):
             test = begun[1]
-        elif re.search(pattern, line):
+        elif pattern.search(line):
             words.append(f"{test}: {line}")
     return words
 
@@ -288,7 +288,7 @@ def main() -> int:
                         help="none that have this in their names; may be repeated")
     parser.add_argument("--tool-option", action="append", default=[], metavar="OPTION",
                         help="of compute-sanitizer, as --tool-option=--racecheck-num-workers --tool-option=1")
-    parser.add_argument("--show", metavar="REGEX", help="also the lines that tests write in which this is found")
+    parser.add_argument("--show", type=re.compile, metavar="REGEX", help="also the lines that tests write in which this is found")
     parser.add_argument("--mps", action="store_true", help="shards share the GPU under MPS")
     parser.add_argument("--out", type=pathlib.Path, help="a file that gets the lines too, appended")
     options = parser.parse_args()

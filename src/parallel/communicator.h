@@ -103,7 +103,7 @@ enum class SumCost : std::uint8_t {
 /// What a rank waits for in Communicator::wait_until().
 enum class Awaited : std::uint8_t {
   ranks,       ///< something that other ranks take part in, such as a step on its device
-  own_device,  ///< what its own device does alone, which the others hear; it alone is to blame
+  own_device,  ///< what its own device does without the others, such as a batch of an evaluation
 };
 
 /// A fixed group of ranks that exchange tensors.
@@ -224,7 +224,8 @@ class Communicator {
   /// Waits on the host until `done()` says so, for what was enqueued on a device, say. Not
   /// collective. `done` is called over and over, so it pauses as it sees fit. Throws as every
   /// operation does, CommunicationTimeout after the same time; `what` then says what was waited
-  /// for.
+  /// for. Whoever waits for its own device is at work for the others (still_working()) until it
+  /// loses patience, which names this rank, and those whose devices hang at the same time.
   void wait_until(const std::function<bool()>& done, const std::function<std::string()>& what,
                   Awaited awaited = Awaited::ranks) {
     do_wait_until(done, what, awaited);

@@ -50,10 +50,10 @@ void wait_for_event(Communicator& communicator, CUevent_st* event, std::string_v
       communicator, what, [&] { return cudaEventQuery(event); }, awaited);
 }
 
-void wait_for_device(Communicator& communicator, const CudaContext& context, std::string_view what,
-                     Awaited awaited) {
+void wait_for_device(Communicator& communicator, const CudaContext& context,
+                     std::string_view what) {
   wait_while_not_ready(
-      communicator, what, [&] { return cudaStreamQuery(context.stream()); }, awaited);
+      communicator, what, [&] { return cudaStreamQuery(context.stream()); }, Awaited::ranks);
 }
 
 }  // namespace tandem

@@ -21,7 +21,6 @@ class CudaContext;
 void wait_for_event(Communicator& communicator, CUevent_st* event, std::string_view what,
                     Awaited awaited = Awaited::ranks);
 /// Until all that was enqueued in the context is done.
-void wait_for_device(Communicator& communicator, const CudaContext& context, std::string_view what,
-                     Awaited awaited = Awaited::ranks);
+void wait_for_device(Communicator& communicator, const CudaContext& context, std::string_view what);
 
 }  // namespace tandem

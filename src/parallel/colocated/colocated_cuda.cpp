@@ -97,7 +97,9 @@ void ColocatedCudaCommunicator::do_wait_until(const std::function<bool()>& done,
     const bool is_done = done();
     // Where another process of the GPU gave up, barriers were passed that not all had reached. It
     // ends the job, or this wait takes too long; meanwhile this process's device has no work.
-    if (h.group.barrier().given_up() || (h.peers && h.peers->barrier().given_up())) {
+    const bool given_up =
+        h.group.barrier().given_up() || (h.peers && h.peers->barrier().given_up());
+    if (given_up && awaited == Awaited::ranks) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
       return false;
     }

@@ -68,7 +68,6 @@ class ColocatedCudaCommunicator final : public Communicator {
   /// A part of the sums, which lie in the leader's memory.
   std::size_t attached_bytes(std::int64_t elements) const override;
   void still_working() override { host_.still_working(); }
-  /// Names the last operation of a stream of its own that began on the device too.
 
  private:
   void do_send(const Tensor& tensor, int to) override;
@@ -90,6 +89,7 @@ class ColocatedCudaCommunicator final : public Communicator {
   void do_reduce_scatter(const Tensor& input, const Tensor& output, ReduceOp op) override;
   void do_all_to_all(const Tensor& input, const Tensor& output) override;
   void do_barrier() override;
+  /// Of ranks, names the last operation of a stream of its own that began on the device too.
   void do_wait_until(const std::function<bool()>& done, const std::function<std::string()>& what,
                      Awaited awaited) override;
   void do_sum_doubles(double* values, std::int64_t count) override;

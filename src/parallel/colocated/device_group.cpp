@@ -45,8 +45,8 @@ DeviceGroup::DeviceGroup(Communicator& host, CudaContext& context, const std::ve
 }
 
 void DeviceGroup::map_members(DeviceOrder order) {
-  wait_for_device(host_, context_, "the start of the ranks of a GPU",
-                  Awaited::own_device);  // zeroed before others see it
+  wait_for_device(host_, context_,
+                  "the start of the ranks of a GPU");  // zeroed before others see it
   const std::vector<IpcAddress> addresses = exchange(ipc_address(own_.data()));
   for (int m = 0; m < members(); ++m) {
     if (m == member_) {
@@ -96,8 +96,7 @@ CommonMemory DeviceGroup::make_common(std::size_t bytes) {
 void DeviceGroup::share(CommonMemory& common) {
   IpcAddress address{};
   if (leads()) {
-    wait_for_device(host_, context_, "memory that ranks share",
-                    Awaited::own_device);  // zeroed before others see it
+    wait_for_device(host_, context_, "memory that ranks share");  // zeroed before others see it
     common.data = common.own.data();
     address = ipc_address(common.data);
   }

@@ -131,7 +131,7 @@ void DirectCommunicator::do_wait_until(const std::function<bool()>& done,
     const bool is_done = done();
     // Where another rank gave up, barriers were passed that not all had reached. It ends the job,
     // or this wait takes too long; meanwhile this rank's device has no work.
-    if (h.group.barrier().given_up()) {
+    if (h.group.barrier().given_up() && awaited == Awaited::ranks) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
       return false;
     }

@@ -52,7 +52,6 @@ class DirectCommunicator final : public Communicator {
   SumCost sum_cost() const override { return SumCost::little_fast; }
   void still_working() override { host_.still_working(); }
   PeerDevices* peer_devices() override;
-  /// Names the last operation of a stream of its own that began on the device too.
 
  private:
   void do_send(const Tensor& tensor, int to) override;
@@ -74,6 +73,7 @@ class DirectCommunicator final : public Communicator {
   void do_reduce_scatter(const Tensor& input, const Tensor& output, ReduceOp op) override;
   void do_all_to_all(const Tensor& input, const Tensor& output) override;
   void do_barrier() override;
+  /// Of ranks, names the last operation of a stream of its own that began on the device too.
   void do_wait_until(const std::function<bool()>& done, const std::function<std::string()>& what,
                      Awaited awaited) override;
   void do_sum_doubles(double* values, std::int64_t count) override;

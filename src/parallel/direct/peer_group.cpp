@@ -47,8 +47,7 @@ PeerGroup::PeerGroup(Communicator& host, CudaContext& context, PeerOwners owners
 }
 
 void PeerGroup::make_barrier() {
-  wait_for_device(host_, context_, "the start of GPUs that reach each other",
-                  Awaited::own_device);  // zeroed before
+  wait_for_device(host_, context_, "the start of GPUs that reach each other");  // zeroed before
   const std::vector<IpcAddress> addresses = gather_values(host_, ipc_address(control_.data()));
   std::vector<std::byte*> controls;
   for (int r = 0; r < host_.size(); ++r) {
@@ -79,8 +78,7 @@ void PeerGroup::attach(float* arena, std::int64_t elements) {
 }
 
 void PeerGroup::map(PeerArena& attached, float* arena) {
-  wait_for_device(host_, context_, "memory for others",
-                  Awaited::own_device);  // ready before they write
+  wait_for_device(host_, context_, "memory for others");  // ready before they write
   AttachOffer mine{.elements = attached.elements};
   if (owns()) mine.arena = ipc_address(arena);
   const std::vector<AttachOffer> offers = gather_values(host_, mine);

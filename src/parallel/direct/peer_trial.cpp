@@ -77,8 +77,7 @@ class PeerTrial {
       reached = enqueue_copies(peer, offers[static_cast<std::size_t>(peer)]) && reached;
     }
     wait_for_device(host_, context_,
-                    "a trial of copies between GPUs (parallel.exchange = \"nccl\" makes none)",
-                    Awaited::own_device);
+                    "a trial of copies between GPUs (parallel.exchange = \"nccl\" makes none)");
     opened_.clear();
     host_.barrier();  // all have written
     std::int32_t all_reached = reached && has_read() && was_written() ? 1 : 0;

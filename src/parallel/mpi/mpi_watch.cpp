@@ -26,7 +26,7 @@ MpiWatch::MpiWatch(double timeout_seconds, double meeting_seconds)
   sends_.assign(heard_.size(), MPI_REQUEST_NULL);
   told_.assign(heard_.size(), 0);
   begun_there_.assign(heard_.size(), std::nullopt);
-  waits_for_device_.assign(heard_.size(), 0);
+  hung_.assign(heard_.size(), std::nullopt);
   meet(std::max(timeout_, Seconds(meeting_seconds)));
   check_mpi(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   heard_.assign(heard_.size(), last_sign_);
@@ -140,10 +140,14 @@ void MpiWatch::poll(const Done& done, const What& what, Seconds limit, Awaited a
     polled = now;
     own_report().set_wait(what());
     reported = true;
-    if (receive()) start = now;
-    if (now - start > limit) fail(what(), limit, awaited);
+    // Whatever the others are at, it is not what this rank's own device lacks.
+    if (receive() && of_ranks) start = now;
+    if (now - start > limit) {
+      if (of_ranks) fail(what(), limit);
+      fail_by_own_device(what(), limit);
+    }
     if (now - start > timeout_ / 4 && now - last_sign_ > timeout_ / 4) {
-      send(of_ranks ? waiting : waiting_for_device);
+      send(of_ranks ? waiting : working);
     }
   }
   if (reported) own_report().set_wait({});
@@ -175,7 +179,7 @@ void MpiWatch::send(Sign sign) {
 
 bool MpiWatch::receive() {
   bool work = false;
-  for (const Sign sign : {waiting, working, waiting_for_device}) {
+  for (const Sign sign : {waiting, working, hung}) {
     for (;;) {
       int there = 0;
       MPI_Status status;
@@ -191,8 +195,7 @@ bool MpiWatch::receive() {
       const bool again = last && last->count == begun;
       last = bytes == 0 ? std::nullopt : std::optional(Begun{begun, again});
       heard_[from] = Clock::now();
-      int& in_a_row = waits_for_device_[from];
-      in_a_row = sign == waiting_for_device ? in_a_row + 1 : 0;
+      if (sign == hung && !hung_[from]) hung_[from] = heard_[from];
       work |= sign == working;
     }
   }
@@ -208,16 +211,6 @@ std::vector<int> MpiWatch::silent_ranks() const {
     if (rank != rank_ && quiet) silent.push_back(rank);
   }
   return silent;
-}
-
-std::vector<int> MpiWatch::hung_devices(Awaited awaited) const {
-  std::vector<int> hung;
-  for (int rank = 0; rank < static_cast<int>(heard_.size()); ++rank) {
-    const bool waits = rank == rank_ ? awaited == Awaited::own_device
-                                     : waits_for_device_[static_cast<std::size_t>(rank)] >= 2;
-    if (waits) hung.push_back(rank);
-  }
-  return hung;
 }
 
 std::vector<int> MpiWatch::ranks_behind() const {
@@ -247,18 +240,12 @@ void MpiWatch::leave_speech_to(int speaker) const {
   if (rank_ != speaker) std::this_thread::sleep_for(std::min(patience, 2.0 * timeout_));
 }
 
-void MpiWatch::fail(std::string_view operation, Seconds waited, Awaited awaited) const {
-  const std::string what = fmt::format("waited {:g} s in {}", waited.count(), operation);
-  // Of ranks that wait for nobody the others need not hear.
-  const std::vector<int> silent = awaited == Awaited::ranks ? silent_ranks() : std::vector<int>();
-  const std::vector<int> hung = hung_devices(awaited);
-  if (silent.empty() && !hung.empty()) {
-    leave_speech_to(hung.front());
-    throw late_devices(what, hung);
-  }
+void MpiWatch::fail(std::string_view operation, Seconds waited) const {
+  const std::vector<int> silent = silent_ranks();
   int speaker = 0;
   while (std::ranges::count(silent, speaker) > 0) ++speaker;
   leave_speech_to(speaker);
+  const std::string what = fmt::format("waited {:g} s in {}", waited.count(), operation);
   if (silent.empty()) {
     const bool met = comm_ != MPI_COMM_WORLD;
     throw CommunicationTimeout(
@@ -273,6 +260,31 @@ void MpiWatch::fail(std::string_view operation, Seconds waited, Awaited awaited)
                              fmt::format("for {}, which {} no sign of life", ranks_text(silent),
                                          silent.size() == 1 ? "gives" : "give"),
                              silent);
+}
+
+// Where a GPU that ranks share stalls they all find it at about the same time: the lowest of those
+// that have said so by then tells of all.
+void MpiWatch::fail_by_own_device(std::string_view operation, Seconds waited) {
+  const bool alone = hung_.size() == 1;
+  const Seconds moment = alone ? Seconds::zero() : std::min(Seconds(0.5), timeout_ / 8);
+  const Clock::time_point found = Clock::now();
+  receive();
+  const auto told =
+      std::ranges::find_if(hung_, [&](const auto& time) { return time && found - *time > moment; });
+  hung_[static_cast<std::size_t>(rank_)] = found;
+  send(hung);
+  while (Clock::now() - found < moment) {
+    std::this_thread::sleep_for(moment / 10);
+    receive();
+  }
+  std::vector<int> ranks;
+  for (int rank = 0; rank < static_cast<int>(hung_.size()); ++rank) {
+    if (hung_[static_cast<std::size_t>(rank)]) ranks.push_back(rank);
+  }
+  // Who said so longer ago speaks already.
+  const bool late = told != hung_.end();
+  leave_speech_to(late ? static_cast<int>(told - hung_.begin()) : ranks.front());
+  throw late_devices(fmt::format("waited {:g} s in {}", waited.count(), operation), ranks);
 }
 
 }  // namespace tandem

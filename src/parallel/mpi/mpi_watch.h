@@ -22,8 +22,9 @@ namespace tandem {
 ///
 /// A rank that waits long, or works long at something that the others wait for, sends every rank a
 /// sign of life now and then. Signs of work start the time-outs of those who wait anew; signs of
-/// waiting do not, they only tell afterwards who is still there, and who has waited for its own
-/// device all the time. A stopped process sends none.
+/// waiting do not, they only tell afterwards who is still there. A stopped process sends neither.
+/// Who waits for its own device alone is at work, until it has waited too long: then it says so
+/// itself, whatever the others are at.
 /// Where every wait is short nothing is sent.
 ///
 /// A rank of this host whose process ended is found out at once, where there is a watch on those:
@@ -50,8 +51,8 @@ class MpiWatch {
   /// requests, or MPI_STATUSES_IGNORE.
   void wait(std::span<MPI_Request> requests, std::string_view operation, std::int64_t elements,
             std::string_view label = {}, MPI_Status* statuses = MPI_STATUSES_IGNORE);
-  /// Returns once `done()` is true; `what()` is what CommunicationTimeout then names. A rank that
-  /// is alone waits for its own device, and longer (parallel/device_patience.h).
+  /// As Communicator::wait_until(). A rank that is alone waits for its own device, and longer
+  /// (parallel/device_patience.h).
   void wait_until(const std::function<bool()>& done, const std::function<std::string()>& what,
                   Awaited awaited);
   /// Sends a sign of work where the others have heard nothing of this rank, be it that it took part
@@ -63,7 +64,7 @@ class MpiWatch {
   using Seconds = std::chrono::duration<double>;
   /// The tags of the messages. Such as a program around this one hardly has: until all have met
   /// they go through MPI's world. (tests/parallel/failing_rank.cpp sends some.)
-  enum Sign : int { waiting = 29'417, working = 29'418, waiting_for_device = 29'419 };
+  enum Sign : int { waiting = 29'417, working = 29'418, hung = 29'419 };
 
   /// Duplicates MPI's world, through which the signs of life go till then.
   void meet(Seconds patience);
@@ -75,10 +76,10 @@ class MpiWatch {
   void send(Sign sign);
   /// Takes what has arrived; true where a sign of work was among it.
   bool receive();
-  [[noreturn]] void fail(std::string_view what, Seconds waited, Awaited awaited) const;
+  [[noreturn]] void fail(std::string_view what, Seconds waited) const;
+  /// The same of a wait for this rank's own device.
+  [[noreturn]] void fail_by_own_device(std::string_view what, Seconds waited);
   std::vector<int> silent_ranks() const;
-  /// Those that wait for their own devices, by their last two signs; this one where it does.
-  std::vector<int> hung_devices(Awaited awaited) const;
   /// Those whose devices have begun the fewest operations, by their last signs; none where all have
   /// begun as many, one does not tell, or one has begun some between its last two signs: then
   /// counts of different moments would be compared.
@@ -94,7 +95,7 @@ class MpiWatch {
   int rank_ = 0;
   Clock::time_point last_sign_;           // or took part in an operation, which is a sign too
   std::vector<Clock::time_point> heard_;  // by rank
-  std::vector<int> waits_for_device_;     // by rank; how many signs in a row have said so
+  std::vector<std::optional<Clock::time_point>> hung_;  // by rank; when it said that its device is
   std::vector<MPI_Request> sends_;        // by rank; the last sign, which may still be under way
   std::function<std::uint32_t()> begun_;  // empty: this rank counts no operations
   std::uint32_t told_of_ = 0;             // with the last signs

@@ -41,8 +41,6 @@ class NcclCommunicator final : public Communicator {
   bool is_host() const override { return false; }
   bool can_reduce(DType) const override { return true; }
   void still_working() override { host_.still_working(); }
-  /// Names the last all_reduce_async that began on the device too. Throws SystemError, with the
-  /// same in the message, as soon as NCCL finds that the exchange has failed.
 
   /// Throws SystemError that names `what()`, which is under way, where NCCL has failed.
   void check(const std::function<std::string()>& what);
@@ -68,6 +66,8 @@ class NcclCommunicator final : public Communicator {
   void do_reduce_scatter(const Tensor& input, const Tensor& output, ReduceOp op) override;
   void do_all_to_all(const Tensor& input, const Tensor& output) override;
   void do_barrier() override;
+  /// Of ranks, names the last all_reduce_async that began on the device too. Throws SystemError,
+  /// with the same in the message, as soon as NCCL finds that the exchange has failed.
   void do_wait_until(const std::function<bool()>& done, const std::function<std::string()>& what,
                      Awaited awaited) override;
   void do_sum_doubles(double* values, std::int64_t count) override;
