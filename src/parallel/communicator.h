@@ -225,7 +225,7 @@ class Communicator {
   /// collective. `done` is called over and over, so it pauses as it sees fit. Throws as every
   /// operation does, CommunicationTimeout after the same time; `what` then says what was waited
   /// for. Whoever waits for its own device is at work for the others (still_working()) until it
-  /// loses patience, which names this rank, and those whose devices hang at the same time.
+  /// loses patience, which names this rank, and those that have lost it at the same time.
   void wait_until(const std::function<bool()>& done, const std::function<std::string()>& what,
                   Awaited awaited = Awaited::ranks) {
     do_wait_until(done, what, awaited);

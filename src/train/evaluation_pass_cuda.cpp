@@ -30,10 +30,6 @@ class CapturedPass final : public EvaluationPass {
         input_(context, parts.raw.layout) {}
 
   LossSums take(const Batch& batch) override {
-    // So that what the device does from here on waits for no other rank.
-    if (!under_way_[0] && !under_way_[1]) {
-      wait_for_device(parts_.communicator, context_, "the end of what an evaluation follows");
-    }
     input_.upload(batch.raw);
     input_.advance();
     const LossSums before = collect(next_);
@@ -58,6 +54,8 @@ class CapturedPass final : public EvaluationPass {
 
   LossSums collect(std::size_t place) {
     if (!under_way_[place]) return {};
+    // Steps before it have been waited for (StepRunner::settle()): the device waits for no other
+    // rank.
     wait_for_event(parts_.communicator, done_[place].handle(), "the evaluation of a batch",
                    Awaited::own_device);
     under_way_[place] = false;

@@ -143,6 +143,7 @@ void MpiWatch::poll(const Done& done, const What& what, Seconds limit, Awaited a
     // Whatever the others are at, it is not what this rank's own device lacks.
     if (receive() && of_ranks) start = now;
     if (now - start > limit) {
+      if (ask(done, what)) break;  // this process may have stood still since
       if (of_ranks) fail(what(), limit);
       fail_by_own_device(what(), limit);
     }
@@ -179,7 +180,7 @@ void MpiWatch::send(Sign sign) {
 
 bool MpiWatch::receive() {
   bool work = false;
-  for (const Sign sign : {waiting, working, hung}) {
+  for (const Sign sign : {waiting, working, hung, hung_too}) {
     for (;;) {
       int there = 0;
       MPI_Status status;
@@ -195,8 +196,8 @@ bool MpiWatch::receive() {
       const bool again = last && last->count == begun;
       last = bytes == 0 ? std::nullopt : std::optional(Begun{begun, again});
       heard_[from] = Clock::now();
-      if (sign == hung && !hung_[from]) hung_[from] = heard_[from];
-      work |= sign == working;
+      if (sign == hung || sign == hung_too) hung_[from] = sign;
+      work |= sign != waiting;  // and who says that a device hangs is about to speak
     }
   }
   return work;
@@ -262,28 +263,27 @@ void MpiWatch::fail(std::string_view operation, Seconds waited) const {
                              silent);
 }
 
-// Where a GPU that ranks share stalls they all find it at about the same time: the lowest of those
-// that have said so by then tells of all.
+// Where a GPU that ranks share stalls they all find it, one after the other. Whoever has heard of
+// another one leaves it to that one. Those that found it before they could hear of one another do
+// hear within a moment, for signs arrive at once and are looked for ten times a second: the lowest.
 void MpiWatch::fail_by_own_device(std::string_view operation, Seconds waited) {
-  const bool alone = hung_.size() == 1;
-  const Seconds moment = alone ? Seconds::zero() : std::min(Seconds(0.5), timeout_ / 8);
-  const Clock::time_point found = Clock::now();
   receive();
-  const auto told =
-      std::ranges::find_if(hung_, [&](const auto& time) { return time && found - *time > moment; });
-  hung_[static_cast<std::size_t>(rank_)] = found;
-  send(hung);
-  while (Clock::now() - found < moment) {
-    std::this_thread::sleep_for(moment / 10);
-    receive();
+  const bool first = std::ranges::count(hung_, hung) == 0;
+  hung_[static_cast<std::size_t>(rank_)] = first ? hung : hung_too;
+  send(first ? hung : hung_too);
+  if (heard_.size() > 1) {
+    const Clock::time_point end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                                     std::min(Seconds(0.5), timeout_ / 8));
+    while (Clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      receive();
+    }
   }
   std::vector<int> ranks;
   for (int rank = 0; rank < static_cast<int>(hung_.size()); ++rank) {
     if (hung_[static_cast<std::size_t>(rank)]) ranks.push_back(rank);
   }
-  // Who said so longer ago speaks already.
-  const bool late = told != hung_.end();
-  leave_speech_to(late ? static_cast<int>(told - hung_.begin()) : ranks.front());
+  leave_speech_to(static_cast<int>(std::ranges::find(hung_, hung) - hung_.begin()));
   throw late_devices(fmt::format("waited {:g} s in {}", waited.count(), operation), ranks);
 }
 

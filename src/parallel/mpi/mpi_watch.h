@@ -64,7 +64,8 @@ class MpiWatch {
   using Seconds = std::chrono::duration<double>;
   /// The tags of the messages. Such as a program around this one hardly has: until all have met
   /// they go through MPI's world. (tests/parallel/failing_rank.cpp sends some.)
-  enum Sign : int { waiting = 29'417, working = 29'418, hung = 29'419 };
+  /// Of ranks whose devices hang, one that had heard of no other is `hung` and may speak for all.
+  enum Sign : int { waiting = 29'417, working = 29'418, hung = 29'419, hung_too = 29'420 };
 
   /// Duplicates MPI's world, through which the signs of life go till then.
   void meet(Seconds patience);
@@ -93,12 +94,12 @@ class MpiWatch {
   std::unique_ptr<HostProcesses> processes_;  // null: nobody looks at them
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0;
-  Clock::time_point last_sign_;           // or took part in an operation, which is a sign too
-  std::vector<Clock::time_point> heard_;  // by rank
-  std::vector<std::optional<Clock::time_point>> hung_;  // by rank; when it said that its device is
-  std::vector<MPI_Request> sends_;        // by rank; the last sign, which may still be under way
-  std::function<std::uint32_t()> begun_;  // empty: this rank counts no operations
-  std::uint32_t told_of_ = 0;             // with the last signs
+  Clock::time_point last_sign_;            // or took part in an operation, which is a sign too
+  std::vector<Clock::time_point> heard_;   // by rank
+  std::vector<std::optional<Sign>> hung_;  // by rank; how it said that its device hangs
+  std::vector<MPI_Request> sends_;         // by rank; the last sign, which may still be under way
+  std::function<std::uint32_t()> begun_;   // empty: this rank counts no operations
+  std::uint32_t told_of_ = 0;              // with the last signs
   std::vector<std::uint32_t> told_;  // by rank, with the last sign to it, which MPI reads there
   /// What a rank's last sign told, and whether the one before told the same.
   struct Begun {
