@@ -288,7 +288,8 @@ def main() -> int:
                         help="none that have this in their names; may be repeated")
     parser.add_argument("--tool-option", action="append", default=[], metavar="OPTION",
                         help="of compute-sanitizer, as --tool-option=--racecheck-num-workers --tool-option=1")
-    parser.add_argument("--show", type=re.compile, metavar="REGEX", help="also the lines that tests write in which this is found")
+    parser.add_argument("--show", type=re.compile, metavar="REGEX",
+                        help="also the lines that tests write in which this is found")
     parser.add_argument("--mps", action="store_true", help="shards share the GPU under MPS")
     parser.add_argument("--out", type=pathlib.Path, help="a file that gets the lines too, appended")
     options = parser.parse_args()

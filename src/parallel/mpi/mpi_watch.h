@@ -75,7 +75,7 @@ class MpiWatch {
   template <typename Done, typename What>
   void poll(const Done& done, const What& what, Seconds limit, Awaited awaited = Awaited::ranks);
   void send(Sign sign);
-  /// Takes what has arrived; true where a sign of work was among it.
+  /// Takes what has arrived; true where another sign than one of waiting was among it.
   bool receive();
   [[noreturn]] void fail(std::string_view what, Seconds waited) const;
   /// The same of a wait for this rank's own device.
