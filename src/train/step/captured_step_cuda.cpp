@@ -37,7 +37,8 @@ class CapturedStep final : public StepRunner {
                .loss_scaling = parts.config.precision == Precision::fp16},
         controller_(parts.context, parameter_groups(parts.config.optimizer, parts.store), rules_),
         statistics_(parts.context, 1, "a step's statistics"),
-        micro_sums_(parts.context, 4, "a micro-batch's statistics") {
+        micro_sums_(parts.context, 4, "a micro-batch's statistics"),
+        meeting_(parts.context, 1, "a word between ranks") {
     const Shape images = with_batch(parts.input, parts.plan.batch());
     images_ = Tensor(nullptr, images, activation_dtype(parts.config.precision));
     image_memory_ = Arena(parts.context, images_.bytes(), "a batch");
@@ -73,6 +74,7 @@ class CapturedStep final : public StepRunner {
   }
 
   StepResult settle() override {
+    if (pending_[mailbox_.place()] && waits_) meet();
     StepResult result = take(0);
     // Of a failure that step() has met nothing is left to take.
     if (result.failed_step != 0) failing_is_previous_ = false;
@@ -145,6 +147,16 @@ class CapturedStep final : public StepRunner {
       parts_.optimizer.set_steps_taken(result.failed_step - 1);
     }
     return result;
+  }
+
+  /// Makes the end of the current step the moment in which all ranks' devices have ended it. What
+  /// comes behind may be each rank's own for long, as an evaluation is: a device that hangs once it
+  /// has given and taken all sums would not be missed until then.
+  void meet() {
+    const Tensor word(meeting_.rows().data(), {1});
+    parts_.communicator.all_reduce_async(word, ReduceOp::sum, "a word that the step is done")
+        ->wait();
+    done_[mailbox_.place()].record(context_);
   }
 
   /// Keeps the batch of the step before, in case that turns out to have failed.
@@ -295,6 +307,7 @@ class CapturedStep final : public StepRunner {
   StepMailbox mailbox_{parts_.context};
   ContextTable<StepStatistics> statistics_;
   ContextTable<float> micro_sums_;
+  ContextTable<float> meeting_;
   const bool updates_in_backward_ =
       parts_.sharded != nullptr || parts_.plan.gradient_memory() == GradientMemory::passing;
   const bool waits_ = parts_.communicator.size() > 1;  // else there is nothing to wait for

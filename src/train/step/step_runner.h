@@ -78,7 +78,8 @@ class StepRunner {
   /// weights stay as they are.
   virtual StepResult step(const NextBatch& next_batch, float learning_rate,
                           bool stop_requested) = 0;
-  /// Waits for what is under way and returns what was not returned yet.
+  /// Collective: waits for what is under way, on the other ranks' devices too, and returns what was
+  /// not returned yet.
   virtual StepResult settle() = 0;
 
   /// From the next step on `observer` is told the steps' moments; null, as at first: nobody. Not

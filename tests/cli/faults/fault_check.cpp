@@ -26,6 +26,13 @@ bool threads_stand_still(pid_t process) {
 
 }  // namespace
 
+Outcome end_with_fault(Program& program, double limit) {
+  Outcome outcome = program.wait();
+  EXPECT_FALSE(outcome.timed_out);
+  EXPECT_LT(outcome.seconds, limit);
+  return outcome;
+}
+
 Outcome end_after_fault(Program& program, double limit) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point begin = Clock::now();

@@ -14,6 +14,8 @@ namespace tandem::cli {
 /// but for those of `limit`, of whose time most is to wait for time-outs: busy machines need the
 /// rest.
 Outcome end_after_fault(Program& program, double limit = 30.0);
+/// Waits for the end of a job that meets its fault some time from now.
+Outcome end_with_fault(Program& program, double limit);
 
 /// The only line of standard error with "error: ", from there on; there must be no other.
 std::string only_error(const Outcome& outcome);

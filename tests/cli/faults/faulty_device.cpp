@@ -32,6 +32,21 @@ std::unique_ptr<Program> FaultyDevice::started_faulty_bench(const Words& assignm
   return program;
 }
 
+Words FaultyDevice::settings_of_a_long_end(int steps, const Words& more) {
+  return set(
+      {fmt::format("train.max_steps={}", steps), "train.eval_batch=256", "data.test_size=20000000"},
+      more);
+}
+
+std::unique_ptr<Program> FaultyDevice::started_and_hung_behind(const Launch& job, int rank,
+                                                               int steps) {
+  // The first step is no launch of the graph.
+  auto program =
+      started(with(faulty(job), "TANDEM_FAULT_BEHIND", fmt::format("{} {}", rank, steps - 1)));
+  wait_until("the device hangs", 20.0, [&] { return fs::exists(path("orders") / "met"); });
+  return program;
+}
+
 Launch FaultyDevice::faulty(Launch command) const {
   fs::create_directories(path("orders"));
   command = with_script(std::move(command), "nvidia-cuda-mps-control", R"(#!/bin/bash

@@ -19,6 +19,12 @@ class FaultyDevice : public LaunchFault {
   /// A benchmark that nobody ends, in the middle of its steps, whose ranks follow order().
   std::unique_ptr<Program> started_faulty_bench(const Words& assignments) const;
 
+  /// Settings of a job whose last step, not its first, comes before an evaluation that lasts longer
+  /// than any test.
+  static Words settings_of_a_long_end(int steps, const Words& more);
+  /// Such a job, whose rank's device hangs behind the last step's work, once it does.
+  std::unique_ptr<Program> started_and_hung_behind(const Launch& job, int rank, int steps);
+
   /// The command with the library in its ranks. The MPS daemon and its servers are left as they
   /// are.
   Launch faulty(Launch command) const;

@@ -92,6 +92,22 @@ TEST_P(HungDeviceOnEachGpu, IsGoneInTimeByDefault) {
   expect_clean_end(processes, each_gpu());
 }
 
+// The others have had all that they need of its step, and would evaluate.
+TEST_P(HungDeviceOnEachGpu, BehindTheLastStepIsNamedBeforeTheOthersEvaluate) {
+  const int steps = device().checkpoint_every + 100;
+  const Launch job = job_on_each({}, settings_of_a_long_end(steps, settings()));
+  const auto hung = started_and_hung_behind(job, last(), steps);
+  const std::vector<pid_t> processes = all_of(*hung);
+  const Outcome outcome = end_after_fault(*hung);
+  expect_line(outcome, 1,
+              {fmt::format("error: step {}: waited {} s in the step's end", steps, timeout_seconds),
+               fmt::format(" for rank {}, which gives signs of life, but whose device does not get "
+                           "that far",
+                           last()),
+               last_rank(), "go on with --resume"});
+  expect_clean_end(processes, each_gpu());
+}
+
 INSTANTIATE_TEST_SUITE_P(Layouts, HungDeviceOnEachGpu, single_layouts(), name_of);
 
 }  // namespace

@@ -131,6 +131,20 @@ TEST_F(FaultyDeviceInAnEvaluation, ThatHangsIsNamedAndEndedWithTheJob) {
   });
 }
 
+// The others have had all that they need of its step, and would evaluate.
+TEST_F(HungDevice, BehindTheLastStepIsNamedBeforeTheOthersEvaluate) {
+  const int steps = device().checkpoint_every + 100;
+  const Words settings = settings_of_a_long_end(steps, set({"parallel.timeout_seconds=10"}));
+  const auto job = started_and_hung_behind(launch(shared_gpu(), endless_job(settings)), 1, steps);
+  const std::vector<pid_t> processes = processes_of(*job);
+  const Outcome outcome = end_after_fault(*job);
+  expect_line(outcome, 1,
+              {fmt::format("error: step {}: waited 10 s in the step's end", steps),
+               " for rank 1, which gives signs of life, but whose device does not get that far",
+               place_of(1), "go on with --resume"});
+  expect_clean_end(processes);
+}
+
 // Nothing of any rank gets on then, so that nobody can say which one it is.
 TEST_F(HungDevice, IsToldWhereItLeavesNoRoomForTheOthers) {
   const auto job = started_faulty({}, set({"parallel.timeout_seconds=5"}));

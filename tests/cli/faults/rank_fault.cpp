@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "support/function_behind.h"
 
@@ -24,6 +25,10 @@
 //   spin     a kernel of one thread never ends, before the step
 //   flood    the same with as many threads as there is room for on the GPU
 //   memory   no device memory is left from here on
+//
+// Another one is in the environment from the start: TANDEM_FAULT_BEHIND="RANK LAUNCHES" has a
+// kernel of one thread never end behind so many launches of one graph in a row, which only that of
+// a step has. The rank then leaves a file $TANDEM_FAULT_ORDERS/met.
 
 namespace {
 
@@ -46,6 +51,28 @@ std::string take_order(const char* kind = "") {
   static_cast<void>(::close(descriptor));
   if (count <= 0 || ::unlink(file.c_str()) != 0) std::abort();
   return {text.data(), static_cast<std::size_t>(count)};
+}
+
+/// Behind how many launches of one graph in a row this process is to hang; 0 where it is not.
+long launches_before_the_hang() {
+  const char* const order = std::getenv("TANDEM_FAULT_BEHIND");
+  const char* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  if (order == nullptr || rank == nullptr) return 0;
+  const std::string text = order;
+  const std::size_t space = text.find(' ');
+  return text.substr(0, space) == rank ? std::stol(text.substr(space)) : 0;
+}
+
+void hang_behind(void* graph, void* stream) {
+  static const long limit = launches_before_the_hang();
+  static const void* last = nullptr;
+  static long in_a_row = 0;
+  if (limit == 0) return;
+  in_a_row = std::exchange(last, graph) == graph ? in_a_row + 1 : 1;
+  if (in_a_row != limit) return;
+  tandem::cli::spin(stream);
+  const std::string file = std::string(std::getenv("TANDEM_FAULT_ORDERS")) + "/met";
+  if (::close(::open(file.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600)) != 0) std::abort();
 }
 
 void follow(std::string_view order, void* stream) {
@@ -74,7 +101,9 @@ __attribute__((visibility("default"))) int cudaGraphLaunch(void* graph, void* st
   static long launches = 0;
   if (++launches == first_launch) follow(take_order("first-"), stream);
   if (launches % interval == 0) follow(take_order(), stream);
-  return launch(graph, stream);
+  const int status = launch(graph, stream);
+  hang_behind(graph, stream);
+  return status;
 }
 
 // NOLINTNEXTLINE(readability-identifier-naming): as in CUDA

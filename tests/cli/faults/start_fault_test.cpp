@@ -62,7 +62,7 @@ using StoppedEnd = HangingCall;
 TEST_F(StoppedEnd, OfARankIsToldByOneThatWaitsForItsEnd) {
   const Words settings = set({"train.max_steps=2", "parallel.timeout_seconds=5"});
   Program job(hanging(launch(shared_gpu(), settings), "end"));
-  const Outcome outcome = end_after_fault(job, 60.0);  // the whole job's time
+  const Outcome outcome = end_with_fault(job, 60.0);
   EXPECT_EQ(outcome.code, 1) << outcome.err;
   const std::string expected = fmt::format(
       "error: the run's work is done, but waited 13.4 s in MPI_Finalize for rank 1 on {}, {}, "
