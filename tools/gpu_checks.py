@@ -70,10 +70,11 @@ def ranks(name: str, gpus: int, seconds: int, program: str, cores: int = 2, **en
     return Check(name, gpus, seconds, f"{MPI} {{bin}}/tests/{program}", environment, cores)
 
 
-def colocated(name: str, gpus: int, seconds: int, program: str, of_each: int, **environment: str) -> Check:
+def colocated(name: str, gpus: int, seconds: int, program: str, of_each: int, cores: int | None = None,
+              **environment: str) -> Check:
     """A test program of several ranks for each GPU, under MPS."""
     command = f"tests/support/with_mps.sh {MPI.format(gpus=gpus * of_each)} {{bin}}/tests/{program}"
-    return Check(name, gpus, seconds, command, environment, cores=of_each)
+    return Check(name, gpus, seconds, command, environment, cores=of_each if cores is None else cores)
 
 
 def sanitizer(tool: str, seconds: int) -> Check:
@@ -194,8 +195,10 @@ CHECKS = [
     Check("faults_2", 2, 400, f"{FAULTS} --filter=*OnEachGpu*"),
     ranks("nccl_2", 2, 40, "tandem_parallel_nccl_tests", cores=0),
     ranks("allocations_2", 2, 40, "test_train_device_allocations", cores=0),
+    colocated("colocated_allocations_2", 2, 60, "test_train_colocated_device_allocations", 2, cores=0),
     Check("faults", 1, 300, f"{FAULTS} --filter=-*OnEachGpu*:*TooLargeBatch*"),
     ranks("allocations", 1, 40, "test_train_device_allocations", cores=0),
+    colocated("colocated_allocations", 1, 40, "test_train_colocated_device_allocations", 2, cores=0),
     tests("memory", 1, 20, "test_train_device", "DeviceMemory*", cores=0),
     tests("faults_without_memory", 1, 20, "test_cli_launch_faults_gpu", "*TooLargeBatch*", cores=0),
     # What measures.

@@ -286,7 +286,7 @@ def parse_options(figure: Figure, models: list[str]) -> argparse.Namespace:
     parser.add_argument("--sizes", type=int, nargs="+", choices=list(BATCH), default=list(BATCH),
                         help="where image sizes are compared: these alone")
     parser.add_argument("--batches", type=int, nargs="+",
-                        help="of figure 1: one rank with these alone")
+                        help="of figure 1: one rank with these alone, at each of --sizes")
     parser.add_argument("--folded", type=int, default=4,
                         help="of the folded ranks' figure: how many share its batch")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",

@@ -89,7 +89,7 @@ void ColocatedCudaCommunicator::do_wait_until(const std::function<bool()>& done,
                                               const std::function<std::string()>& what,
                                               Awaited awaited) {
   Handle& h = begin();
-  const std::function<std::string()> described = [&] {
+  const auto described = [&] {
     const std::string last = awaited == Awaited::ranks ? h.marks.last() : "";
     return last.empty() ? what() : fmt::format("{}, last in {},", what(), last);
   };
@@ -103,7 +103,7 @@ void ColocatedCudaCommunicator::do_wait_until(const std::function<bool()>& done,
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
       return false;
     }
-    if (!is_done && h.leaders) h.leaders->check(described);
+    if (!is_done && h.leaders) h.leaders->check(std::cref(described));
     return is_done;
   };
   const auto give_up_after = [&](std::chrono::milliseconds moment) {
@@ -112,8 +112,8 @@ void ColocatedCudaCommunicator::do_wait_until(const std::function<bool()>& done,
     give_up();
   };
   try {
-    // By reference, or std::function would allocate for what the lambda captures, in every step.
-    host_.wait_until(std::cref(checked), described, awaited);
+    // By reference, or std::function would allocate for what the lambdas capture, in every step.
+    host_.wait_until(std::cref(checked), std::cref(described), awaited);
   } catch (const CommunicationTimeout& error) {
     const LastWordsHeld held;
     std::vector<int> late = error.behind();

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <exception>
+#include <functional>
 #include <thread>
 
 #include "base/last_words.h"
@@ -142,7 +143,8 @@ void DirectCommunicator::do_wait_until(const std::function<bool()>& done,
     return last.empty() ? what() : fmt::format("{}, last in {}", what(), last);
   };
   try {
-    nccl_.wait_until(checked, described, awaited);
+    // By reference, or std::function would allocate for what the lambdas capture, in every step.
+    nccl_.wait_until(std::cref(checked), std::cref(described), awaited);
   } catch (const CommunicationTimeout& error) {
     const LastWordsHeld held;
     std::vector<int> late = error.behind();

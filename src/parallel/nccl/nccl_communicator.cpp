@@ -131,18 +131,18 @@ void NcclCommunicator::give_up() noexcept { handle_->group.give_up(); }
 
 void NcclCommunicator::do_wait_until(const std::function<bool()>& done,
                                      const std::function<std::string()>& what, Awaited awaited) {
-  const std::function<std::string()> described = [&] {
+  const auto described = [&] {
     const std::string last = awaited == Awaited::ranks ? handle_->marks.last() : "";
     return last.empty() ? what() : fmt::format("{}, last in {},", what(), last);
   };
   const auto checked = [&] {
     if (done()) return true;
-    handle_->group.check(described);
+    handle_->group.check(std::cref(described));
     return false;
   };
   try {
-    // By reference, or std::function would allocate for what the lambda captures, in every step.
-    host_.wait_until(std::cref(checked), described, awaited);
+    // By reference, or std::function would allocate for what the lambdas capture, in every step.
+    host_.wait_until(std::cref(checked), std::cref(described), awaited);
   } catch (const CommunicationTimeout&) {
     handle_->give_up_after(notice_of_timeout);
     throw;
