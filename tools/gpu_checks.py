@@ -192,11 +192,11 @@ CHECKS = [
           "{bin}/tests/test_train_folded_cuda", UNTUNED, cores=4),
     *racecheck_in_shards(8, 2, 400, "test_train_data_parallel_cuda"),
     # What would fail beside others: by its time-outs, by counting the GPU's free memory, or by filling it.
-    Check("faults_2", 2, 400, f"{FAULTS} --filter=*OnEachGpu*"),
+    Check("faults_2", 2, 550, f"{FAULTS} --filter=*OnEachGpu*"),
     ranks("nccl_2", 2, 40, "tandem_parallel_nccl_tests", cores=0),
     ranks("allocations_2", 2, 40, "test_train_device_allocations", cores=0),
     colocated("colocated_allocations_2", 2, 60, "test_train_colocated_device_allocations", 2, cores=0),
-    Check("faults", 1, 300, f"{FAULTS} --filter=-*OnEachGpu*:*TooLargeBatch*"),
+    Check("faults", 1, 450, f"{FAULTS} --filter=-*OnEachGpu*:*TooLargeBatch*"),
     ranks("allocations", 1, 40, "test_train_device_allocations", cores=0),
     colocated("colocated_allocations", 1, 40, "test_train_colocated_device_allocations", 2, cores=0),
     tests("memory", 1, 20, "test_train_device", "DeviceMemory*", cores=0),

@@ -54,8 +54,8 @@ class CapturedPass final : public EvaluationPass {
 
   LossSums collect(std::size_t place) {
     if (!under_way_[place]) return {};
-    // Steps before it have been waited for (StepRunner::settle()): the device waits for no other
-    // rank.
+    // Steps before it have been waited for, on all ranks (StepRunner::settle_together()): the
+    // device waits for no other.
     wait_for_event(parts_.communicator, done_[place].handle(), "the evaluation of a batch",
                    Awaited::own_device);
     under_way_[place] = false;

@@ -293,7 +293,7 @@ class Trainer::Run {
         config_.checkpoint_every_steps > 0 && position_.step % config_.checkpoint_every_steps == 0;
     count(result);
     if (result.stop || check_due || save_due || epoch_done) {
-      const StepResult rest = replica_.settle();
+      const StepResult rest = replica_.settle_together();
       count(rest);
       result.stop |= rest.stop;
     }

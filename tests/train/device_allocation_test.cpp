@@ -55,11 +55,10 @@ class RepeatedTraining {
     EXPECT_EQ(loader_.next(), nullptr);
   }
 
-  /// The last of them is still under way then.
   void run(int steps) {
     for (int i = 0; i < steps; ++i) note(replica_.step(next_batch_, 0.01F, false));
+    note(replica_.settle());
   }
-  void settle() { note(replica_.settle()); }
 
   std::int64_t samples() const { return samples_; }
   std::size_t free_memory() const { return device_memory(context_).value().free; }
@@ -87,7 +86,6 @@ void expect_none_in_a_step(const std::vector<std::string>& settings) {
   const RunConfig config = run_with(settings);
   RepeatedTraining training(config);
   training.run(5);  // the first as it is, the second captures
-  training.settle();
   hosts().barrier();
   const std::int64_t samples = training.samples();
   const std::size_t free = training.free_memory();
@@ -95,7 +93,6 @@ void expect_none_in_a_step(const std::vector<std::string>& settings) {
   EXPECT_GT(on_device, 0) << "nobody counts";
   const long on_host = allocations_of([&] { training.run(steps); });
   EXPECT_EQ(on_host, 0);
-  training.settle();
   EXPECT_EQ(device_allocations(), on_device);
   EXPECT_EQ(training.samples() - samples, steps * config.global_batch);
   hosts().barrier();  // ranks that share a GPU see all of it

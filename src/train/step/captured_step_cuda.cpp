@@ -1,6 +1,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cmath>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,8 @@
 
 namespace tandem {
 namespace {
+
+constexpr std::string_view meeting_label = "the ranks' meeting behind the step";
 
 /// Steps on a CUDA device: everything that one step does with its batch is captured into one graph
 /// and launched again and again; what changes it is told, and what it finds it leaves, in a
@@ -74,11 +77,15 @@ class CapturedStep final : public StepRunner {
   }
 
   StepResult settle() override {
-    if (pending_[mailbox_.place()] && waits_) meet();
     StepResult result = take(0);
     // Of a failure that step() has met nothing is left to take.
     if (result.failed_step != 0) failing_is_previous_ = false;
     return result;
+  }
+
+  StepResult settle_together() override {
+    if (pending_[mailbox_.place()] && waits_) meet();
+    return settle();
   }
 
   void observe(StepObserver* observer) override {
@@ -149,13 +156,11 @@ class CapturedStep final : public StepRunner {
     return result;
   }
 
-  /// Makes the end of the current step the moment in which all ranks' devices have ended it. What
-  /// comes behind may be each rank's own for long, as an evaluation is: a device that hangs once it
-  /// has given and taken all sums would not be missed until then.
+  /// Makes the end of the current step the moment in which all ranks' devices have ended it. By a
+  /// sum, since those are counted: a time-out names who is behind.
   void meet() {
     const Tensor word(meeting_.rows().data(), {1});
-    parts_.communicator.all_reduce_async(word, ReduceOp::sum, "a word that the step is done")
-        ->wait();
+    parts_.communicator.all_reduce_async(word, ReduceOp::sum, meeting_label)->wait();
     done_[mailbox_.place()].record(context_);
   }
 

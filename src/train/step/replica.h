@@ -67,6 +67,8 @@ class Replica {
   }
   /// Waits for the steps that are under way and returns what they did.
   StepResult settle() { return runner_->settle(); }
+  /// Collective: see StepRunner::settle_together().
+  StepResult settle_together() { return runner_->settle_together(); }
 
   /// Collective: what tandem::non_finite_weights() says of the weights after step `step`, the same
   /// on every rank.

@@ -78,9 +78,12 @@ class StepRunner {
   /// weights stay as they are.
   virtual StepResult step(const NextBatch& next_batch, float learning_rate,
                           bool stop_requested) = 0;
-  /// Collective: waits for what is under way, on the other ranks' devices too, and returns what was
-  /// not returned yet.
+  /// Waits for what is under way and returns what was not returned yet.
   virtual StepResult settle() = 0;
+  /// Collective: the same, and all ranks' devices have ended the step then. For before what may be
+  /// each rank's own for long, as an evaluation is: a device that hangs once it has given and taken
+  /// all sums might not be missed until the others are through with that.
+  virtual StepResult settle_together() { return settle(); }
 
   /// From the next step on `observer` is told the steps' moments; null, as at first: nobody. Not
   /// while a step is under way. A device captures its step anew.

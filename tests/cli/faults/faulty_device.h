@@ -22,7 +22,8 @@ class FaultyDevice : public LaunchFault {
   /// Settings of a job whose last step, not its first, comes before an evaluation that lasts longer
   /// than any test.
   static Words settings_of_a_long_end(int steps, const Words& more);
-  /// Such a job, whose rank's device hangs behind the last step's work, once it does.
+  /// Such a job, whose rank's device hangs behind the last step's work, once it does. Not rank 0,
+  /// which may have as many launches of one graph where it chooses kernels.
   std::unique_ptr<Program> started_and_hung_behind(const Launch& job, int rank, int steps);
 
   /// The command with the library in its ranks. The MPS daemon and its servers are left as they

@@ -27,8 +27,9 @@
 //   memory   no device memory is left from here on
 //
 // Another one is in the environment from the start: TANDEM_FAULT_BEHIND="RANK LAUNCHES" has a
-// kernel of one thread never end behind so many launches of one graph in a row, which only that of
-// a step has. The rank then leaves a file $TANDEM_FAULT_ORDERS/met.
+// kernel of one thread never end behind so many launches of one graph in a row. Steps come to
+// hundreds, and so may a rank that times graphs to choose kernels, which is rank 0. The rank then
+// leaves a file $TANDEM_FAULT_ORDERS/met.
 
 namespace {
 
