@@ -114,6 +114,12 @@ std::string kind_of(const CudaDevice& device) {
   return choices_kind(device.name, device.multiprocessors, cudnnGetVersion(), cublasLtGetVersion());
 }
 
+std::filesystem::path lender_of(const CudaDevice& device) {
+  if (tune_setting() != "borrow") return {};
+  return lending_choices_file(device.name, device.multiprocessors, cudnnGetVersion(),
+                              cublasLtGetVersion());
+}
+
 /// A stream whose work goes before that of usual priority, which side queues have, and behind that
 /// of the highest, which collectives have.
 cudaStream_t make_stream() {
@@ -166,7 +172,8 @@ void cublas_failed(cublasStatus_t status, const char* expression, const char* fi
 }
 
 CudaContext::Libraries::Libraries(const CudaDevice& device)
-    : choices(choices_file(kind_of(device)), kind_of(device)), device_(device.index) {
+    : choices(choices_file(kind_of(device)), kind_of(device), lender_of(device)),
+      device_(device.index) {
   TANDEM_CUDA_CHECK(cudaSetDevice(device_));
   require_kernels(device);
   stream = make_stream();

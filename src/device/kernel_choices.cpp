@@ -53,6 +53,11 @@ Names names_in(const std::string& text) {
   return names;
 }
 
+std::optional<std::string> name_in(const Names& names, std::string_view key) {
+  const auto found = names.find(key);
+  return found == names.end() ? std::nullopt : std::optional(found->second);
+}
+
 void check_fields(const std::string& key, const std::string& name) {
   TANDEM_CHECK((key + name).find_first_of("\t\n") == std::string::npos, "a key of several fields");
 }
@@ -64,9 +69,11 @@ const char* variable(const char* name) {
 
 }  // namespace
 
-KernelChoices::KernelChoices(std::filesystem::path file, std::string kind)
+KernelChoices::KernelChoices(std::filesystem::path file, std::string kind,
+                             const std::filesystem::path& lender)
     : file_(std::move(file)), kind_(std::move(kind)) {
-  if (!file_.empty()) names_ = read();
+  if (!file_.empty()) names_ = read(file_);
+  if (!lender.empty()) lent_ = read(lender);
 }
 
 KernelChoices::~KernelChoices() { flush(); }
@@ -76,11 +83,8 @@ void KernelChoices::flush() noexcept {
 }
 
 std::optional<std::string> KernelChoices::find(std::string_view key) const {
-  for (const Names* names : {&remembered_, &names_}) {
-    const auto found = names->find(key);
-    if (found != names->end()) return found->second;
-  }
-  return std::nullopt;
+  const auto remembered = name_in(remembered_, key);
+  return remembered ? remembered : name_in(names_, key);
 }
 
 void KernelChoices::record(const std::string& key, const std::string& name) {
@@ -99,8 +103,11 @@ void KernelChoices::remember(const std::string& key, const std::string& name) {
 }
 
 std::optional<std::string> KernelChoices::find_untimed(std::string_view key) const {
-  const auto found = untimed_.find(key);
-  return found == untimed_.end() ? std::nullopt : std::optional(found->second);
+  return name_in(untimed_, key);
+}
+
+std::optional<std::string> KernelChoices::borrowed(std::string_view key) const {
+  return name_in(lent_, key);
 }
 
 void KernelChoices::remember_untimed(const std::string& key, const std::string& name) {
@@ -127,7 +134,7 @@ void KernelChoices::adopt(const std::string& text) {
   }
   Names others = names_in(chosen);
   remembered_ = names_in(remembered);
-  const Names kept = file_.empty() ? Names() : read();
+  const Names kept = file_.empty() ? Names() : read(file_);
   for (const auto& [key, name] : others) {
     const auto found = kept.find(key);
     if (found != kept.end() && found->second == name) {
@@ -140,25 +147,25 @@ void KernelChoices::adopt(const std::string& text) {
   flush();
 }
 
-KernelChoices::Names KernelChoices::read() const {
+KernelChoices::Names KernelChoices::read(const std::filesystem::path& file) {
   Names names;
-  std::ifstream stream(file_, std::ios::binary);
+  std::ifstream stream(file, std::ios::binary);
   if (!stream) return names;  // the first run on this machine
   std::string line;
   if (!std::getline(stream, line) || line != header) {
     log_warning("'{}' is no list of chosen kernels of this version; they are chosen anew",
-                file_.string());
+                file.string());
     return names;
   }
   const std::size_t damaged = parse(stream, names);
-  if (damaged > 0) log_warning("'{}': {} damaged lines ignored", file_.string(), damaged);
+  if (damaged > 0) log_warning("'{}': {} damaged lines ignored", file.string(), damaged);
   return names;
 }
 
 void KernelChoices::write() noexcept {
   if (!writable_) return;
   try {
-    Names names = read();
+    Names names = read(file_);
     for (const auto& [key, name] : unwritten_) names[key] = name;
     const std::string text = std::string(header) + '\n' + text_of(names);
     std::filesystem::create_directories(file_.parent_path());
@@ -171,6 +178,11 @@ void KernelChoices::write() noexcept {
     writable_ = false;
     log_warning("chosen kernels are not kept for later runs: {}", error.what());
   }
+}
+
+std::string_view tune_setting() {
+  const char* value = variable("TANDEM_TUNE");
+  return value == nullptr ? std::string_view() : value;
 }
 
 std::filesystem::path cache_folder() {

@@ -24,8 +24,10 @@ class KernelChoices {
   /// In memory alone.
   KernelChoices() = default;
   /// `kind`: of which devices and libraries these are the choices; others with the same kind are
-  /// choices for here too.
-  explicit KernelChoices(std::filesystem::path file, std::string kind = {});
+  /// choices for here too. `lender`: the file of another kind, of which borrowed() tells; empty:
+  /// none.
+  explicit KernelChoices(std::filesystem::path file, std::string kind = {},
+                         const std::filesystem::path& lender = {});
   /// Writes what is not written yet.
   ~KernelChoices();
   KernelChoices(const KernelChoices&) = delete;
@@ -44,6 +46,8 @@ class KernelChoices {
   /// find() has it not.
   std::optional<std::string> find_untimed(std::string_view key) const;
   void remember_untimed(const std::string& key, const std::string& name);
+  /// What the lender has chosen, which may be slower here than others, or not compute rightly.
+  std::optional<std::string> borrowed(std::string_view key) const;
   /// How many choices this process made itself.
   std::size_t made() const { return made_; }
 
@@ -66,7 +70,7 @@ class KernelChoices {
  private:
   using Names = std::map<std::string, std::string, std::less<>>;
 
-  Names read() const;
+  static Names read(const std::filesystem::path& file);
   void write() noexcept;
 
   std::filesystem::path file_;
@@ -75,11 +79,16 @@ class KernelChoices {
   Names names_;
   Names remembered_;  // go before names_
   Names untimed_;
+  Names lent_;
   Names unwritten_;
   std::size_t made_ = 0;
   bool writable_ = true;
   std::chrono::steady_clock::time_point written_{};
 };
+
+/// TANDEM_TUNE, which says how kernels are chosen where that is not by timing (layers/tuning/
+/// plan_tuner.h); empty where it is not set.
+std::string_view tune_setting();
 
 /// The folder that such files go to: $TANDEM_CACHE_DIR, $XDG_CACHE_HOME/tandem or ~/.cache/tandem;
 /// empty where none of these is set.

@@ -45,7 +45,9 @@ Rates read_rates(const nlohmann::json& json) {
 std::vector<std::string> bench_command(const BenchCall& call, const Candidate& candidate,
                                        const std::filesystem::path& json) {
   const Placement& placement = candidate.placement;
-  std::vector<std::string> words{call.program, "launch"};
+  std::vector<std::string> words;
+  if (call.borrow_kernels && placement.sm_percent > 0) add(words, {"env", "TANDEM_TUNE=borrow"});
+  add(words, {call.program, "launch"});
   if (!call.gpus.empty()) add(words, {"--gpus", call.gpus});
   add(words, {"--ranks-per-gpu", std::to_string(placement.ranks_per_device), "--colocation",
               std::string(name_of(placement.colocation))});

@@ -24,9 +24,13 @@ struct BenchCall {
   std::vector<std::string> overrides{};  ///< "KEY=VALUE"
   std::string gpus{};                    ///< as `tandem launch` takes it; empty: all
   double seconds = 1.0;                  ///< of `tandem bench`
+  /// Whether processes with a share of the multiprocessors take the whole GPU's kernels where
+  /// theirs are not chosen yet, which would take three times as long as the rest of a run.
+  bool borrow_kernels = false;
 };
 
-/// `tandem launch ... -- bench CONFIG ... --json FILE` of a candidate.
+/// `tandem launch ... -- bench CONFIG ... --json FILE` of a candidate, where it borrows kernels
+/// after `env`.
 std::vector<std::string> bench_command(const BenchCall& call, const Candidate& candidate,
                                        const std::filesystem::path& json);
 

@@ -56,6 +56,26 @@ TEST(KernelChoices, WhatWasTakenUntimedIsKeptApart) {
   EXPECT_FALSE(KernelChoices(file).find_untimed("a"));
 }
 
+TEST(KernelChoices, WhatALenderHasIsAskedForByItself) {
+  const TemporaryFolder folder;
+  const auto file = folder / "kernels.txt";
+  const auto lender = folder / "lender.txt";
+  {
+    KernelChoices choices(lender);
+    choices.record("a", "1");
+    choices.remember("b", "2");
+  }
+  {
+    const KernelChoices choices(file, "kind", lender);
+    EXPECT_EQ(choices.borrowed("a"), "1");
+    EXPECT_FALSE(choices.borrowed("b"));
+    EXPECT_FALSE(choices.find("a"));
+    EXPECT_EQ(choices.text(), "");
+  }
+  EXPECT_FALSE(std::filesystem::exists(file));
+  EXPECT_FALSE(KernelChoices(file).borrowed("a"));
+}
+
 TEST(KernelChoices, KeepWhatAnotherProcessWrote) {
   const TemporaryFolder folder;
   const auto file = folder / "kernels.txt";

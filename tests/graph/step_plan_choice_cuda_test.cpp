@@ -13,6 +13,7 @@
 #include "graph/model_file.h"
 #include "graph/small_models.h"
 #include "graph/step_plan_choice.h"
+#include "support/lent_choices.h"
 #include "support/scoped_variable.h"
 #include "support/temporary_folder.h"
 #include "tensor/host_tensor.h"
@@ -94,6 +95,26 @@ TEST_F(StepPlanChoice, IsWhatWasKept) {
   }
   choices().record(key, "weight gradients beside backward, normalisations left by size");
   EXPECT_GT(make()->side_layers(), 0U);
+}
+
+TEST_F(StepPlanChoice, IsBorrowedWithoutBeingKept) {
+  (void)make();
+  const std::string key = keys_of_steps().front();
+  const CudaDevice& device = std::get<CudaContext>(context_).device();
+  const TemporaryFolder folder;
+  const ScopedVariable cache("TANDEM_CACHE_DIR", folder.path().c_str());
+  const ScopedVariable borrow("TANDEM_TUNE", "borrow");
+  for (const bool aside : {true, false}) {
+    lend(device, {{key, fmt::format("weight gradients {}, normalisations left by size",
+                                    aside ? "beside backward" : "in line")}});
+    AnyContext context{std::in_place_type<CudaContext>, 0};
+    ParameterStore store{graph_, context, true, {}, Precision::bf16};
+    store.initialize(1);
+    const auto plan = make_step_plan(graph_, store, context, options_of(16));
+    EXPECT_EQ(plan->side_layers() > 0, aside);
+    kernel_choices(context)->flush();
+    EXPECT_EQ(kept(device).find(key), std::string::npos);
+  }
 }
 
 /// Of a model whose large layers leave normalisations to their readers.

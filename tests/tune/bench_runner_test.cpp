@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <span>
+
 #include "base/error.h"
 #include "base/text.h"
 #include "support/message.h"
@@ -35,6 +37,18 @@ TEST(BenchCommand, IsWhatAUserWouldRun) {
   EXPECT_EQ(plain[3], "2");
   EXPECT_EQ(plain[5], "folded");
   EXPECT_EQ(plain[6], "--");
+}
+
+TEST(BenchCommand, BorrowsKernelsForAShareAloneAndWhereAsked) {
+  BenchCall call{.program = "/bin/tandem", .config = "run.toml"};
+  const auto first_words = [&](const Candidate& candidate) {
+    const std::vector<std::string> words = bench_command(call, candidate, "j");
+    return join(std::span(words).first(3), " ");
+  };
+  EXPECT_EQ(first_words(processes(4, 38)), "/bin/tandem launch --ranks-per-gpu");
+  call.borrow_kernels = true;
+  EXPECT_EQ(first_words(processes(4, 38)), "env TANDEM_TUNE=borrow /bin/tandem");
+  EXPECT_EQ(first_words(processes(4)), "/bin/tandem launch --ranks-per-gpu");
 }
 
 TEST(ReadMeasurement, TakesRatesAndFacts) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <optional>
 #include <string_view>
 
@@ -16,11 +15,6 @@ namespace {
 
 constexpr std::size_t most_plans_a_layout = 10;
 constexpr std::size_t choices_between_messages = 20;
-
-std::string_view tune_setting() {
-  const char* value = std::getenv("TANDEM_TUNE");
-  return value == nullptr ? std::string_view() : value;
-}
 
 /// Whether plans may be those of cuDNN and cuBLAS.
 bool takes_libraries() { return tune_setting() != "own"; }
@@ -76,12 +70,33 @@ void remember(CudaContext& context, const std::string& key, const std::string& n
   may_measure() ? choices.remember(key, name) : choices.remember_untimed(key, name);
 }
 
+/// Whether what the choices' lender took for it is among the candidates and right here; this
+/// process and those that adopt its choices use it from then on, and no file gets it.
+bool borrow(CudaContext& context, const std::string& key, std::vector<PlanCandidate> candidates) {
+  const auto lent = context.libraries().choices.borrowed(key);
+  std::erase_if(candidates, [&](const PlanCandidate& each) { return each.name != lent; });
+  if (first_right(key, candidates).name.empty()) return false;
+  log_debug("{}: {}, borrowed", key, *lent);
+  remember(context, key, *lent);
+  return true;
+}
+
+/// Null where none is lent, or it is not right here.
+ConvolutionPlanPtr borrowed_plan(CudaContext& context, const ConvolutionProblem& problem,
+                                 const std::string& key) {
+  const auto lent = context.libraries().choices.borrowed(key);
+  auto plan = lent ? restore_plan(context, problem, *lent) : nullptr;
+  if (plan == nullptr) return nullptr;
+  return borrow(context, key, candidates_of(context, problem, {.plans = {plan}})) ? plan : nullptr;
+}
+
 void warn_of_untried(const std::string& key, const OutOfMemory& error) {
   log_warning("{} is neither timed nor checked: {}", key, error.what());
 }
 
 ConvolutionPlanPtr try_candidates(CudaContext& context, const ConvolutionProblem& problem,
                                   const std::string& key) {
+  if (auto plan = borrowed_plan(context, problem, key)) return plan;
   const std::size_t most = may_measure() ? most_plans_a_layout : untimed_plans();
   const PlanChoice choice = choose(context, key, [&] {
     return candidates_of(context, problem, {.plans = candidate_plans(context, problem, most)});
@@ -144,6 +159,8 @@ ConvolutionPlanPtr make_plan(CudaContext& context, const ConvolutionProblem& pro
 std::string try_ways(CudaContext& context, const std::string& key, const MakeCandidates& make,
                      const std::string& fallback) {
   try {
+    const auto lent = context.libraries().choices.borrowed(key);
+    if (lent && borrow(context, key, make())) return *lent;
     const PlanChoice choice = choose(context, key, make);
     if (!choice.name.empty()) return choice.name;
     log_warning("{}: of the ways that were tried {}; '{}' is taken", key, why_none(choice),

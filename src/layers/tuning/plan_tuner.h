@@ -18,10 +18,12 @@ bool may_measure();
 /// right (layers/tuning/plan_trial.h). The choice is kept for later runs (device/kernel_choices.h).
 /// With TANDEM_TUNE=off nothing is measured, and of cuDNN's own first choices the first is taken
 /// whose result is right, from then on in this process, and no file gets it; with TANDEM_TUNE=own
-/// likewise of Tandem's own kernels, for tools that the libraries' kernels end. Where none is
-/// right, with a warning, Tandem's own (slow) plan is taken; where memory to try them is missing,
-/// with a warning, the very first of them: in this process and those that adopt its choices
-/// (parallel/shared_choices.h).
+/// likewise of Tandem's own kernels, for tools that the libraries' kernels end. With
+/// TANDEM_TUNE=borrow a choice that was not made yet for the device's multiprocessors is that for
+/// the most of them (device/choices_file.h), where that one is right here; no file gets it. Where
+/// none is right, with a warning, Tandem's own (slow) plan is taken; where memory to try them is
+/// missing, with a warning, the very first of them: in this process and those that adopt its
+/// choices (parallel/shared_choices.h).
 ConvolutionPlanPtr choose_plan(CudaContext& context, const ConvolutionProblem& problem);
 
 /// Plans that differ in their names, of which one is to be chosen.
