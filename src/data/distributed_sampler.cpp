@@ -18,10 +18,12 @@ void DistributedSampler::require_dealt(const Options& options) {
   if (options.global_batch % parts == 0) return;
   const std::string carried =
       options.folded == 1 ? "" : fmt::format(" ({} a process)", options.folded);
+  const std::string micro_batches =
+      options.accumulate == 1 ? ""
+                              : fmt::format(" x {} micro-batches = {}", options.accumulate, parts);
   input_error(
-      "global batch {} does not divide by {} ranks{} x {} micro-batches = {}; take a multiple of "
-      "{}, for instance {}",
-      options.global_batch, parts / options.accumulate, carried, options.accumulate, parts, parts,
+      "global batch {} does not divide by {} ranks{}{}; take a multiple of {}, for instance {}",
+      options.global_batch, parts / options.accumulate, carried, micro_batches, parts,
       (options.global_batch / parts + 1) * parts);
 }
 

@@ -345,11 +345,12 @@ class Trainer::Run {
     const auto samples = static_cast<double>(sums.samples);
     const double elapsed = tally_.training_seconds();
     const auto done = static_cast<double>(position_.step - first_step_);
+    const std::int64_t epoch_begin = (epoch_number() - 1) * position_.steps_per_epoch;
     const ProgressState state{
         .epoch = epoch_number(),
         .epochs = config_.epochs,
-        .step = (position_.step - 1) % position_.steps_per_epoch + 1,
-        .steps = position_.steps_per_epoch,
+        .step = position_.step - epoch_begin,
+        .steps = std::min(position_.steps_per_epoch, total - epoch_begin),
         .loss = sums.loss / samples,
         .top1 = static_cast<double>(sums.top1) / samples,
         .images_per_second = done * static_cast<double>(config_.global_batch) / elapsed,

@@ -165,7 +165,7 @@ std::vector<Case> cases() {
       {"FoldedRanksThatDoNotDivideTheBatch",
        set({"parallel.folded_ranks=3"}),
        {"run.toml:19: train.global_batch: global batch 32 does not divide by ",
-        " ranks (3 a process) x 1 micro-batches"}},
+        " ranks (3 a process); take a multiple of "}},
       {"ImagesThatDoNotFitTheMemory",
        set({"data.size=1000", "train.global_batch=1048576", "data.train_size=1048576"}),
        {"training does not fit the memory of this host: ", " of activations for ",

@@ -87,6 +87,13 @@ TEST_P(ProgressLine, IsPlainElsewhere) {
   EXPECT_EQ(led.out, "");
 }
 
+TEST_P(ProgressLine, CountsTheStepsThatMaxStepsLeavesOfAnEpoch) {
+  const Outcome outcome = train("out", set({"train.max_steps=200"}, options()), GetParam());
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(occurrences(outcome.err, "epoch 1/2  step 187/187"), 1U) << outcome.err;
+  EXPECT_EQ(occurrences(outcome.err, "epoch 2/2  step 13/13"), 1U) << outcome.err;
+}
+
 TEST_P(ProgressLine, IsPlainOnADumbTerminal) {
   const Outcome outcome = run({.command = train_command("out", set({"train.epochs=1"}), GetParam()),
                                .folder = root(),

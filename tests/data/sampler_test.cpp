@@ -169,7 +169,7 @@ TEST(DistributedSampler, RefusesWhatDoesNotDivide) {
       {"2 ranks x 2 micro-batches = 4", "8"});
   expect_input_error(
       [] { DistributedSampler({.size = 100, .global_batch = 6, .world = 2, .folded = 4}); },
-      {"8 ranks (4 a process) x 1 micro-batches = 8", "for instance 8"});
+      {"8 ranks (4 a process); take a multiple of 8", "for instance 8"});
   expect_input_error([] { DistributedSampler({.size = 63, .global_batch = 64}); },
                      {"63 samples", "64", "smaller batch"});
 }

@@ -15,18 +15,25 @@ std::unique_ptr<Program> FaultyDevice::started_faulty(const Words& options, cons
   return started(faulty(launch(shared_gpu(options), endless_job(training))));
 }
 
-std::unique_ptr<Program> FaultyDevice::started_faulty_bench(const Words& assignments) const {
+std::unique_ptr<Program> FaultyDevice::started_faulty_command(const Words& command,
+                                                              const Words& assignments) const {
   Words words{"launch"};
   const auto add = [&](const Words& more) { words.insert(words.end(), more.begin(), more.end()); };
   add(shared_gpu());
-  add({"--", "bench", "run.toml", "--seconds", "3600"});
+  add({"--"});
+  add(command);
   add(set(device().settings));
   add(set(assignments));
   auto program = std::make_unique<Program>(faulty(with_driver(words)));
   give_orders({1}, "nothing");
   wait_until("it has begun", device().start_seconds,
              [&] { return !program->running() || fs::is_empty(path("orders")); });
-  if (!program->running()) throw std::runtime_error("the benchmark ended: " + program->wait().err);
+  if (!program->running()) throw std::runtime_error("the command ended: " + program->wait().err);
+  return program;
+}
+
+std::unique_ptr<Program> FaultyDevice::started_faulty_bench(const Words& assignments) const {
+  auto program = started_faulty_command({"bench", "run.toml", "--seconds", "3600"}, assignments);
   // More launches than there are where kernels are chosen.
   for (int thousands = 1; thousands < 50; ++thousands) order({1}, "nothing");
   return program;

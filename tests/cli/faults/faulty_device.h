@@ -16,6 +16,10 @@ class FaultyDevice : public LaunchFault {
   /// A job of ranks that share a GPU, with its first checkpoint there, whose ranks follow order().
   std::unique_ptr<Program> started_faulty(const Words& options, const Words& training);
 
+  /// Another command than training, which takes longer than any test, where ranks share a GPU and
+  /// follow order(); once it computes.
+  std::unique_ptr<Program> started_faulty_command(const Words& command,
+                                                  const Words& assignments) const;
   /// A benchmark that nobody ends, in the middle of its steps, whose ranks follow order().
   std::unique_ptr<Program> started_faulty_bench(const Words& assignments) const;
 

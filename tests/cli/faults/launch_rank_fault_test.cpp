@@ -183,6 +183,23 @@ TEST_F(HungDevice, OfABenchmarkIsToldWhereItLeavesNoRoomForTheOthers) {
   expect_nothing_left();
 }
 
+// The others wait for nothing until they have evaluated their shares.
+TEST_F(HungDevice, OfTandemEvalIsNamedAndEndedWithTheJob) {
+  trained("weights", set(device().settings, set({"train.max_steps=1"})));
+  const auto job = started_faulty_command(
+      {"eval", "weights"},
+      {"train.eval_batch=64", "data.test_size=20000000", "parallel.timeout_seconds=5"});
+  const std::vector<pid_t> processes = processes_of(*job);
+  order({1}, "spin");
+  const Outcome outcome = end_after_fault(*job);
+  expect_line(outcome, 1,
+              {"error: waited 5 s in the evaluation of a batch",
+               " for rank 1, which gives signs of life, but whose device does not get that far",
+               place_of(1), "look at the hosts"});
+  for (const pid_t process : processes) expect_gone(process);
+  expect_nothing_left();
+}
+
 // Nobody waits for its device then but itself, and the other ranks for its choices.
 TEST_F(HungDevice, WhileItsRankChoosesKernelsIsToldAndEndedWithTheJob) {
   fs::create_directories(path("orders"));
