@@ -1,7 +1,6 @@
 #include "tune/search.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -20,9 +19,6 @@ constexpr double loader_keeps_up = 0.97;
 constexpr double worth_more_workers = 1.02;
 /// Processes slower than this share of the best are hardly made the fastest by an SM share.
 constexpr double within_reach = 0.8;
-/// Which of sm_shares() is tried of those: the equal one, within 2 % of the best for two and four
-/// processes where all were measured; eight, for which it is not, were slower than fewer.
-constexpr std::size_t usual_share = 0;
 
 /// Of the whole time at most, for one candidate to choose its kernels and run.
 constexpr double longest_share = 0.25;
@@ -59,7 +55,7 @@ class Search {
     add_workers(fed);
     // Unless all could be measured once more, some would be compared by runs that others never had.
     if (fed != finalists && repeat(fed) > 0) finalists = fed;
-    try_share_out_of_reach(finalists);
+    for (const Candidate& share : out_of_reach_) try_share_out_of_reach(share, finalists);
     decide(finalists);
     return std::move(result_);
   }
@@ -214,32 +210,21 @@ class Search {
     if (!result_.on_gpus || processes == nullptr) return;
     const Row* best = fastest([](const Candidate&) { return true; });
     Candidate candidate = processes->candidate;  // rows move as they become more
-    std::vector<int> shares = sm_shares(candidate.placement.ranks_per_device);
-    const double reached = processes->one_batch() / best->one_batch();
-    if (reached < within_reach) {
-      candidate.placement.sm_percent = shares.at(usual_share);
-      out_of_reach_ = candidate;
-      shares.erase(shares.begin() + usual_share);
-      leave_out(fmt::format("SM shares of {} %: {} processes reach {:.0f} % of the best",
-                            fmt::join(shares, " and "), processes_of(candidate.placement),
-                            100.0 * reached));
-      return;
-    }
-    for (const int percent : shares) {
+    const bool out_of_reach = processes->one_batch() < within_reach * best->one_batch();
+    for (const int percent : sm_shares(candidate.placement.ranks_per_device)) {
       candidate.placement.sm_percent = percent;
-      explore(candidate);
+      out_of_reach ? out_of_reach_.push_back(candidate) : explore(candidate);
     }
   }
 
   /// With the time that is left behind the finals. Against expectation it may be the fastest: then
   /// it is measured in turns with them.
-  void try_share_out_of_reach(std::vector<Candidate>& finalists) {
-    if (!out_of_reach_) return;
+  void try_share_out_of_reach(const Candidate& share, std::vector<Candidate>& finalists) {
     reserved_seconds_ = 0.0;  // one run mostly shows that no other round is needed
-    explore(*out_of_reach_);
-    if (!is_ahead(*out_of_reach_, finalists)) return;
+    explore(share);
+    if (!is_ahead(share, finalists)) return;
     std::vector<Candidate> more = finalists;
-    Candidate& candidate = more.emplace_back(*out_of_reach_);
+    Candidate& candidate = more.emplace_back(share);
     reserved_seconds_ = expected_seconds(more);
     add_workers(candidate);
     const std::string name = text_of(candidate);
@@ -462,8 +447,8 @@ class Search {
     double again;  ///< that it would take with its kernels chosen
   };
   std::vector<Run> runs_;
-  std::optional<Candidate> out_of_reach_;  // processes with an SM share, for the end
-  bool has_round_ = false;                 // of finals
+  std::vector<Candidate> out_of_reach_;  // processes with SM shares, for the end
+  bool has_round_ = false;               // of finals
   // Once the finals have run: for another round, or none, while nothing is known to need one.
   std::optional<double> reserved_seconds_;
   TuneResult result_;

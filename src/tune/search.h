@@ -63,8 +63,9 @@ struct TuneResult {
 /// Numbers of ranks on each device beside one that the search tries: 2, 4 and 8, where they divide
 /// the batch.
 std::vector<int> rank_counts(const SearchLimits& limits, int devices);
-/// Shares of a GPU's multiprocessors that are tried for so many processes: an equal share, one and
-/// a half, and twice of it, in percent, below 100.
+/// Shares of a GPU's multiprocessors that are tried for so many processes, in percent, below 100:
+/// an equal share, which was within 2 % of the best for two and four processes, then one and a
+/// half, and twice of it.
 std::vector<int> sm_shares(int processes);
 
 /// Searches for the candidate that trains fastest, within the time, whatever a run may take, but
@@ -83,9 +84,9 @@ std::vector<int> sm_shares(int processes);
 ///    their medians decide. Where not even two rounds fit, the slowest others are left out. A round
 ///    that does not come to its end counts for nothing. Where these runs show loaders that do not
 ///    keep up, as in 4, and as far as another round fits, in turns again;
-/// 6. where time is left and processes were out of reach in 3, the equal SM share of them, and,
-///    should it be the fastest of all on one batch, or train faster than all by more than its
-///    spread, that with the workers that help it, in turns with the others.
+/// 6. where time is left and processes were out of reach in 3, their SM shares, and, should one be
+///    the fastest of all on one batch, or train faster than all by more than its spread, that with
+///    the workers that help it, in turns with the others.
 ///
 /// Another placement is chosen only where it beats one rank by more than the spread, in a single
 /// round and in the runs before it alike. Throws InputError where one rank fails for another reason

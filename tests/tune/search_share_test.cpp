@@ -5,12 +5,12 @@
 #include "tune/made_up.h"
 #include "tune/search.h"
 
-// The one SM share that is measured behind the finals where processes were out of reach.
+// The SM shares that are measured behind the finals where processes were out of reach.
 
 namespace tandem {
 namespace {
 
-/// All processes are out of reach of one rank but the one SM share that is tried.
+/// All processes are out of reach of one rank but those with an SM share.
 double ahead_with_share(const Candidate& candidate) {
   if (candidate.placement.sm_percent > 0) return 1500.0;
   return processes_of(candidate.placement) > 1 ? 500.0 : 1000.0;
@@ -37,10 +37,23 @@ TEST(SearchShare, OfProcessesThatAreOutOfReachMayWin) {
   EXPECT_GE(row_of(result, choice_of(result)).final_runs.size(), 1U);
   EXPECT_GT(row_of(result, {.workers = 8}).final_runs.size(),
             row_of(result, choice_of(result)).final_runs.size());
-  EXPECT_FALSE(has_run(machine, processes(4, 38)));
-  EXPECT_EQ(result.left_out.front(),
-            "SM shares of 38 and 50 %: 4 processes reach 41 % of the best");
   EXPECT_LE(machine.now, ample_limits.seconds);
+}
+
+TEST(SearchShare, OfEachSizeIsTriedAndMayWin) {
+  for (const int fastest : {25, 38, 50}) {
+    MadeUpMachine machine;
+    machine.one_batch = [=](const Candidate& candidate) {
+      if (candidate.placement == processes(4, fastest).placement) return 1200.0;
+      if (candidate.placement == processes(4).placement) return 410.0;
+      return processes_of(candidate.placement) > 1 ? 400.0 : 1000.0;
+    };
+    SearchLimits limits = ample_limits;
+    limits.seconds = 240.0;
+    const TuneResult result = machine.search(limits);
+    EXPECT_EQ(choice_of(result), processes(4, fastest)) << text_of(choice_of(result));
+    for (const int percent : {25, 38, 50}) EXPECT_TRUE(has_run(machine, processes(4, percent)));
+  }
 }
 
 TEST(SearchShare, TakesNoTimeOfTheFinals) {
@@ -52,22 +65,22 @@ TEST(SearchShare, TakesNoTimeOfTheFinals) {
   limits.seconds = machine.run_seconds * (7 + 9 + 1);  // for the seven counts and three rounds
   const TuneResult result = machine.search(limits);
   EXPECT_EQ(row_of(result, Candidate{}).final_runs.size(), 3U);
-  ASSERT_EQ(result.left_out.size(), 2U);
-  EXPECT_TRUE(result.left_out[1].ends_with("no time left")) << result.left_out[1];
+  EXPECT_EQ(result.left_out,
+            (std::vector<std::string>{"2 processes of 50 %, 1 worker each: no time left",
+                                      "2 processes of 75 %, 1 worker each: no time left"}));
 }
 
 TEST(SearchShare, IsNotChosenByOneRun) {
   MadeUpMachine machine;
   machine.one_batch = ahead_with_share;
   SearchLimits limits = ample_limits;
-  // For the seven counts, three rounds and the share, but no fourth round.
+  // For the seven counts, three rounds and both shares, but no fourth round.
   limits.seconds = machine.run_seconds * (7 + 9 + 1 + 2);
   const TuneResult result = machine.search(limits);
-  EXPECT_EQ(machine.runs.back().placement, processes(2, 50).placement);
   EXPECT_EQ(choice_of(result), Candidate{});
-  ASSERT_EQ(result.left_out.size(), 2U);
-  EXPECT_TRUE(result.left_out[1].ends_with("no time left for it in turns with the others"))
-      << result.left_out[1];
+  const std::string why = ", 1 worker each: no time left for it in turns with the others";
+  EXPECT_EQ(result.left_out,
+            (std::vector<std::string>{"2 processes of 50 %" + why, "2 processes of 75 %" + why}));
 }
 
 TEST(SearchShare, IsNotChosenByOneRunWhereThatInTurnsFails) {
