@@ -186,7 +186,7 @@ TEST_F(LaunchTest, RefusesTwoNamesOfItsHost) {
 }
 
 TEST_F(LaunchTest, RefusesAGpuThatAProcessHoldsAlone) {
-  const auto on = [&](Words options) {
+  const auto on = [&](const Words& options) {
     return with(launch(options), "FAKE_GPUS", "GPU-a:exclusive:busy GPU-b:exclusive");
   };
   const std::vector<std::string> parts{"GPU-a (Fake GPU) is in compute mode 'exclusive process'",
