@@ -24,7 +24,6 @@
 #include "cli/tuned_placement.h"
 #include "cli/usage_error.h"
 #include "device/gpu_list.h"
-#include "device/kernel_choices.h"
 #include "device/machine.h"
 #include "device/open_context.h"
 #include "launch/host_slots.h"
@@ -87,7 +86,8 @@ class Tuner {
                 .workers = config_.data.workers,
                 .cores = default_threads(read_machine(), 1),
                 .seconds = arguments.seconds},
-        call_(bench_call(arguments, config_)) {}
+        call_(bench_call(arguments, config_)),
+        runner_(call_, folder_.path(), [this] { return stop_.requested(); }) {}
 
   int run() {
     if (!arguments_.json.empty()) expect_json_can_be_written(arguments_.json);
@@ -98,7 +98,7 @@ class Tuner {
              may_use_gpus() ? ", which chooses kernels where none are kept yet" : "");
     try {
       const TuneResult result =
-          search_placement(limits_, measure_by(quick_), [&] { return teller_.elapsed(); });
+          search_placement(limits_, measure_, [&] { return teller_.elapsed(); });
       std::cout << tune_text(result) << std::flush;
       keep(result);
       // Before a sweep, which takes long and may break off; not into a pipe, which takes one.
@@ -107,7 +107,7 @@ class Tuner {
         write_json(result, {});
       }
       if (arguments_.sweep) {
-        const Sweep sweep = run_sweep(limits_, result, measure_by(thorough_));
+        const Sweep sweep = run_sweep(limits_, result, measure_);
         std::cout << sweep_text(result, sweep);
         write_json(result, sweep);
       }
@@ -148,21 +148,6 @@ class Tuner {
   void check_gpus() const {
     if (std::getenv("SLURM_JOB_ID") != nullptr) return;
     static_cast<void>(choose_gpus(call_.gpus, visible_gpus()));
-  }
-
-  BenchRunner runner(bool borrow_kernels) {
-    BenchCall call = call_;
-    call.borrow_kernels = borrow_kernels;
-    return {std::move(call), folder_.path(), [this] { return stop_.requested(); }};
-  }
-
-  Measure measure_by(const BenchRunner& runner) const {
-    return [this, &runner](const Candidate& candidate, double seconds) {
-      teller_.begin(candidate);
-      Measurement found = runner.measure(candidate, seconds);
-      teller_.end(candidate, found);
-      return found;
-    };
   }
 
   bool may_use_gpus() const {
@@ -226,9 +211,13 @@ class Tuner {
   TuneFolder folder_;
   Teller teller_;
   BenchCall call_;
-  // What the user says of kernels goes before.
-  BenchRunner quick_ = runner(tune_setting().empty());
-  BenchRunner thorough_ = runner(false);
+  BenchRunner runner_;
+  Measure measure_ = [this](const Candidate& candidate, Kernels kernels, double seconds) {
+    teller_.begin(candidate);
+    Measurement found = runner_.measure(candidate, kernels, seconds);
+    teller_.end(candidate, found);
+    return found;
+  };
 };
 
 }  // namespace

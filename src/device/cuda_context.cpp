@@ -14,6 +14,7 @@
 #include "device/cudnn_parts.h"
 #include "device/device_error.h"
 #include "device/kernel_image.h"
+#include "device/tune_setting.h"
 
 namespace tandem {
 namespace {

@@ -71,9 +71,9 @@ const char* variable(const char* name) {
 
 KernelChoices::KernelChoices(std::filesystem::path file, std::string kind,
                              const std::filesystem::path& lender)
-    : file_(std::move(file)), kind_(std::move(kind)) {
+    : file_(std::move(file)), kind_(std::move(kind)), borrows_(!lender.empty()) {
   if (!file_.empty()) names_ = read(file_);
-  if (!lender.empty()) lent_ = read(lender);
+  if (borrows_) lent_ = read(lender);
 }
 
 KernelChoices::~KernelChoices() { flush(); }
@@ -88,8 +88,9 @@ std::optional<std::string> KernelChoices::find(std::string_view key) const {
 }
 
 void KernelChoices::record(const std::string& key, const std::string& name) {
-  check_fields(key, name);
   ++made_;
+  if (borrows_) return remember(key, name);
+  check_fields(key, name);
   remembered_.erase(key);
   names_[key] = name;
   if (file_.empty()) return;
@@ -178,11 +179,6 @@ void KernelChoices::write() noexcept {
     writable_ = false;
     log_warning("chosen kernels are not kept for later runs: {}", error.what());
   }
-}
-
-std::string_view tune_setting() {
-  const char* value = variable("TANDEM_TUNE");
-  return value == nullptr ? std::string_view() : value;
 }
 
 std::filesystem::path cache_folder() {

@@ -24,8 +24,9 @@ class KernelChoices {
   /// In memory alone.
   KernelChoices() = default;
   /// `kind`: of which devices and libraries these are the choices; others with the same kind are
-  /// choices for here too. `lender`: the file of another kind, of which borrowed() tells; empty:
-  /// none.
+  /// choices for here too. `lender`: the file of another kind, which borrowed() reads; empty: none.
+  /// With a lender no file gets what is chosen here, which may have been timed on top of what is
+  /// borrowed.
   explicit KernelChoices(std::filesystem::path file, std::string kind = {},
                          const std::filesystem::path& lender = {});
   /// Writes what is not written yet.
@@ -35,6 +36,8 @@ class KernelChoices {
 
   const std::filesystem::path& file() const { return file_; }
   const std::string& kind() const { return kind_; }
+  /// Whether the file gets what is chosen here.
+  bool keeps() const { return !file_.empty() && !borrows_; }
 
   std::optional<std::string> find(std::string_view key) const;
   /// Remembers a choice; the file gets it at once or, where many follow each other, a little later.
@@ -79,16 +82,13 @@ class KernelChoices {
   Names names_;
   Names remembered_;  // go before names_
   Names untimed_;
+  bool borrows_ = false;
   Names lent_;
   Names unwritten_;
   std::size_t made_ = 0;
   bool writable_ = true;
   std::chrono::steady_clock::time_point written_{};
 };
-
-/// TANDEM_TUNE, which says how kernels are chosen where that is not by timing (layers/tuning/
-/// plan_tuner.h); empty where it is not set.
-std::string_view tune_setting();
 
 /// The folder that such files go to: $TANDEM_CACHE_DIR, $XDG_CACHE_HOME/tandem or ~/.cache/tandem;
 /// empty where none of these is set.

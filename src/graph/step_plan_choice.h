@@ -8,13 +8,13 @@
 namespace tandem {
 
 /// Makes a plan; of SideWork::by_timing and NormDeferral::by_timing the ways that make a step the
-/// fastest. That is what was measured in an earlier run of such a step on this device, else what is
+/// fastest. That is what was measured in an earlier run of such a step on this device (with
+/// TANDEM_TUNE=borrow, where there is none, with the most of its multiprocessors), else what is
 /// measured now, in some seconds: forward and backward of one batch of noise (without updates, also
-/// where a run makes them in backward), by size, then with
-/// normalisations left for memory alone, then without side work, each in a plan of its own, one
-/// after the other. What was found is kept for later runs (device/kernel_choices.h). Another way
-/// than by size must be faster by more than measurements differ, and is given up where a later run
-/// has not the memory for it.
+/// where a run makes them in backward), by size, then with normalisations left for memory alone,
+/// then without side work, each in a plan of its own, one after the other. What was found is kept
+/// for later runs (device/kernel_choices.h). Another way than by size must be faster by more than
+/// measurements differ, and is given up where a later run has not the memory for it.
 ///
 /// By size without a measurement where that leaves nothing aside or to a reader, the memory for a
 /// batch is missing, nothing is timed (TANDEM_TUNE), or ranks sum statistics

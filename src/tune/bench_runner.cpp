@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "device/machine.h"
+#include "device/tune_setting.h"
 #include "tune/child_process.h"
 
 namespace tandem {
@@ -45,9 +46,7 @@ Rates read_rates(const nlohmann::json& json) {
 std::vector<std::string> bench_command(const BenchCall& call, const Candidate& candidate,
                                        const std::filesystem::path& json) {
   const Placement& placement = candidate.placement;
-  std::vector<std::string> words;
-  if (call.borrow_kernels && placement.sm_percent > 0) add(words, {"env", "TANDEM_TUNE=borrow"});
-  add(words, {call.program, "launch"});
+  std::vector<std::string> words{call.program, "launch"};
   if (!call.gpus.empty()) add(words, {"--gpus", call.gpus});
   add(words, {"--ranks-per-gpu", std::to_string(placement.ranks_per_device), "--colocation",
               std::string(name_of(placement.colocation))});
@@ -99,13 +98,19 @@ Measurement read_failure(std::string_view printed) {
 BenchRunner::BenchRunner(BenchCall call, std::filesystem::path folder, std::function<bool()> stop)
     : call_(std::move(call)), folder_(std::move(folder)), stop_(std::move(stop)) {}
 
-Measurement BenchRunner::measure(const Candidate& candidate, double seconds) const {
+Measurement BenchRunner::measure(const Candidate& candidate, Kernels kernels,
+                                 double seconds) const {
   const std::filesystem::path json = folder_ / "bench.json";
   const std::filesystem::path output = folder_ / "output.txt";
   std::filesystem::remove(json);
+  const bool borrows =
+      kernels == Kernels::borrowed && candidate.placement.sm_percent > 0 && tune_setting().empty();
+  std::vector<std::string> environment;
+  if (borrows) environment.emplace_back("TANDEM_TUNE=borrow");
   const ChildEnd end = run_child({.command = bench_command(call_, candidate, json),
                                   .output = output,
                                   .timeout_seconds = seconds,
+                                  .environment = std::move(environment),
                                   .stop = stop_});
   if (end.stopped) throw Interrupted();
   if (end.timed_out) {

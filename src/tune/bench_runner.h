@@ -24,13 +24,9 @@ struct BenchCall {
   std::vector<std::string> overrides{};  ///< "KEY=VALUE"
   std::string gpus{};                    ///< as `tandem launch` takes it; empty: all
   double seconds = 1.0;                  ///< of `tandem bench`
-  /// Whether processes with a share of the multiprocessors take the whole GPU's kernels where
-  /// theirs are not chosen yet, which would take three times as long as the rest of a run.
-  bool borrow_kernels = false;
 };
 
-/// `tandem launch ... -- bench CONFIG ... --json FILE` of a candidate, where it borrows kernels
-/// after `env`.
+/// `tandem launch ... -- bench CONFIG ... --json FILE` of a candidate.
 std::vector<std::string> bench_command(const BenchCall& call, const Candidate& candidate,
                                        const std::filesystem::path& json);
 
@@ -48,8 +44,8 @@ class BenchRunner {
   BenchRunner(BenchCall call, std::filesystem::path folder, std::function<bool()> stop);
 
   /// A run that fails or takes longer than `seconds` is a Measurement with a problem. Throws
-  /// Interrupted once `stop` says so.
-  Measurement measure(const Candidate& candidate, double seconds) const;
+  /// Interrupted once `stop` says so. What TANDEM_TUNE says goes before `kernels`.
+  Measurement measure(const Candidate& candidate, Kernels kernels, double seconds) const;
 
  private:
   BenchCall call_;

@@ -22,6 +22,14 @@ std::string text_of(const Candidate& candidate);
 /// Processes of one device.
 int processes_of(const Placement& placement);
 
+/// Which kernels a process with a share of a GPU's multiprocessors takes where those for the share
+/// are not chosen yet. Choosing takes three times as long as the rest of a run; borrowed ones cost
+/// some rate.
+enum class Kernels {
+  own,       ///< chosen now
+  borrowed,  ///< those of the whole GPU (TANDEM_TUNE=borrow)
+};
+
 /// What one run of a candidate measured; rates are images a second over all devices.
 struct Rates {
   double training = 0.0;   ///< with the loader, as training does it

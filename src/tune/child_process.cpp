@@ -5,10 +5,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <string_view>
 #include <thread>
 
 #include "base/error.h"
@@ -27,26 +29,48 @@ void redirect(const char* path, int flags, int descriptor) {
   if (file < 0 || ::dup2(file, descriptor) < 0) ::_exit(126);
 }
 
-[[noreturn]] void become(char* const* arguments, const char* output, pid_t parent) {
+[[noreturn]] void become(char* const* arguments, char* const* environment, const char* output,
+                         pid_t parent) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) ::_exit(126);  // it died before that was set
   redirect("/dev/null", O_RDONLY, STDIN_FILENO);
   redirect(output, O_WRONLY | O_CREAT | O_TRUNC, STDOUT_FILENO);
   ::dup2(STDOUT_FILENO, STDERR_FILENO);
-  ::execvp(arguments[0], arguments);
+  ::execvpe(arguments[0], arguments, environment);
   ::_exit(127);
+}
+
+/// As exec takes it; the words stay where they are.
+std::vector<char*> list_of(std::vector<std::string>& words) {
+  std::vector<char*> list;
+  for (std::string& word : words) list.push_back(word.data());
+  list.push_back(nullptr);
+  return list;
+}
+
+/// This process's, with those in the place of others of the same names.
+std::vector<std::string> environment_with(const std::vector<std::string>& assignments) {
+  std::vector<std::string> environment = assignments;
+  for (char** each = environ; *each != nullptr; ++each) {
+    const std::string_view variable = *each;
+    const std::string_view name = variable.substr(0, variable.find('=') + 1);
+    const bool replaced = std::ranges::any_of(
+        assignments, [&](const std::string& assignment) { return assignment.starts_with(name); });
+    if (!replaced) environment.emplace_back(variable);
+  }
+  return environment;
 }
 
 pid_t start(const ChildCall& call) {
   std::vector<std::string> words = call.command;
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
+  const std::vector<char*> arguments = list_of(words);
+  std::vector<std::string> variables = environment_with(call.environment);
+  const std::vector<char*> environment = list_of(variables);
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   if (child < 0) system_error("'{}' cannot be started: {}", words[0], std::strerror(errno));
-  if (child == 0) become(arguments.data(), call.output.c_str(), parent);
+  if (child == 0) become(arguments.data(), environment.data(), call.output.c_str(), parent);
   // Here too, so that the group is there before anyone signals it; the child may have done it.
   static_cast<void>(::setpgid(child, child));
   return child;

@@ -19,7 +19,8 @@ struct ChildCall {
   std::vector<std::string> command;  ///< [0] a path, or looked for on PATH
   std::filesystem::path output;      ///< gets standard output and error
   double timeout_seconds = 0.0;
-  std::function<bool()> stop{};  ///< asked some times a second: end it now
+  std::vector<std::string> environment{};  ///< "NAME=VALUE", beside this process's
+  std::function<bool()> stop{};            ///< asked some times a second: end it now
 };
 
 /// Runs the program in a process group of its own, so that the terminal's Ctrl-C reaches this

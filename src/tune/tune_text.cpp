@@ -43,6 +43,8 @@ std::string choice_text(const TuneResult& result) {
                             100.0 * result.spread());
 }
 
+bool has_share(const Row& row) { return row.measured() && row.candidate.placement.sm_percent > 0; }
+
 /// Of a single run, how far apart its stretches were.
 std::string range_text(const Row& row) {
   if (row.counted().size() == 1) return fmt::format("within {:.1f} %", 100.0 * row.spread());
@@ -79,10 +81,14 @@ std::string tune_text(const TuneResult& result) {
   text += table(result.rows);
   for (const std::string& each : result.left_out) text += "left out: " + each + "\n";
   text += choice_text(result);
+  if (std::ranges::any_of(result.rows, has_share)) {
+    text +=
+        "(processes with a share of the multiprocessors took the whole GPU's kernels where none "
+        "are chosen for the share; a launch chooses them)\n";
+  }
   text +=
       "(k ranks on a device train as k ranks anywhere: each normalises over its own samples, a "
-      "k-th "
-      "of the batch)\n";
+      "k-th of the batch)\n";
   return text;
 }
 

@@ -65,15 +65,37 @@ TEST(KernelChoices, WhatALenderHasIsAskedForByItself) {
     choices.record("a", "1");
     choices.remember("b", "2");
   }
-  {
-    const KernelChoices choices(file, "kind", lender);
-    EXPECT_EQ(choices.borrowed("a"), "1");
-    EXPECT_FALSE(choices.borrowed("b"));
-    EXPECT_FALSE(choices.find("a"));
-    EXPECT_EQ(choices.text(), "");
-  }
-  EXPECT_FALSE(std::filesystem::exists(file));
+  const KernelChoices choices(file, "kind", lender);
+  EXPECT_EQ(choices.borrowed("a"), "1");
+  EXPECT_FALSE(choices.borrowed("b"));
+  EXPECT_FALSE(choices.find("a"));
+  EXPECT_EQ(choices.text(), "");
   EXPECT_FALSE(KernelChoices(file).borrowed("a"));
+}
+
+// What is timed beside borrowed kernels may be another way than beside one's own.
+TEST(KernelChoices, WithALenderNoFileGetsWhatIsChosen) {
+  const TemporaryFolder folder;
+  const auto file = folder / "kernels.txt";
+  const auto others = folder / "others.txt";
+  KernelChoices(file).record("kept", "before");
+  KernelChoices(folder / "lender.txt").record("a", "1");
+  {
+    KernelChoices choices(file, "kind", folder / "lender.txt");
+    EXPECT_FALSE(choices.keeps());
+    EXPECT_EQ(choices.find("kept"), "before");
+    choices.remember("a", choices.borrowed("a").value());
+    choices.record("b", "timed");
+    EXPECT_EQ(choices.find("b"), "timed");
+    EXPECT_EQ(choices.made(), 1U);
+    KernelChoices other(others, "kind");
+    EXPECT_TRUE(other.keeps());
+    other.adopt(choices.text());
+    EXPECT_EQ(other.find("a"), "1");
+    EXPECT_EQ(other.find("b"), "timed");
+  }
+  EXPECT_EQ(KernelChoices(file).text(), "kept\tbefore\n");
+  EXPECT_EQ(KernelChoices(others).text(), "kept\tbefore\n");
 }
 
 TEST(KernelChoices, KeepWhatAnotherProcessWrote) {

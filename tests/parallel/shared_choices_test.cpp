@@ -24,6 +24,7 @@ class Taker {
     if (!choices_.find(key)) {
       choices_.make([&] {
         if (choices_.find(key)) return;
+        if (const auto lent = choices_.borrowed(key)) return choices_.remember(key, *lent);
         std::this_thread::sleep_for(duration);
         const std::string name = "by rank " + std::to_string(world().rank());
         if (fits) {
@@ -75,6 +76,28 @@ TEST(SharedChoices, WhatTheLeaderUsesUnchosenTheOthersUseToo) {
     EXPECT_EQ(choices.made(), 0U);
   }
   EXPECT_EQ(KernelChoices(file).text(), "");
+}
+
+TEST(SharedChoices, WhatTheLeaderBorrowsTheOthersUseTooAndNobodyKeeps) {
+  for (const int lent_to : {0, world().size() - 1}) {
+    const TemporaryFolder folder;  // of this rank alone
+    const auto file = folder / "kernels.txt";
+    const auto lender = folder / "lender.txt";
+    KernelChoices(lender).record("a", "lent");
+    const bool borrows = world().rank() == lent_to;
+    {
+      KernelChoices choices(file, "device", borrows ? lender : std::filesystem::path());
+      Taker taker(choices);
+      choose_together(world(), &choices, [&] {
+        taker.take("a");
+        taker.take("b");
+      });
+      EXPECT_EQ(taker.taken(),
+                lent_to == 0 ? "a lent; b by rank 0; " : "a by rank 0; b by rank 0; ");
+    }
+    EXPECT_EQ(KernelChoices(file).text(), lent_to == 0 ? "" : "a\tby rank 0\nb\tby rank 0\n");
+    if (world().size() == 1) return;
+  }
 }
 
 TEST(SharedChoices, TheLeadersGoBeforeOnesOwn) {

@@ -2,11 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <span>
-
 #include "base/error.h"
 #include "base/text.h"
 #include "support/message.h"
+#include "support/scoped_variable.h"
 #include "tune/made_up.h"
 #include "tune/script.h"
 
@@ -37,18 +36,6 @@ TEST(BenchCommand, IsWhatAUserWouldRun) {
   EXPECT_EQ(plain[3], "2");
   EXPECT_EQ(plain[5], "folded");
   EXPECT_EQ(plain[6], "--");
-}
-
-TEST(BenchCommand, BorrowsKernelsForAShareAloneAndWhereAsked) {
-  BenchCall call{.program = "/bin/tandem", .config = "run.toml"};
-  const auto first_words = [&](const Candidate& candidate) {
-    const std::vector<std::string> words = bench_command(call, candidate, "j");
-    return join(std::span(words).first(3), " ");
-  };
-  EXPECT_EQ(first_words(processes(4, 38)), "/bin/tandem launch --ranks-per-gpu");
-  call.borrow_kernels = true;
-  EXPECT_EQ(first_words(processes(4, 38)), "env TANDEM_TUNE=borrow /bin/tandem");
-  EXPECT_EQ(first_words(processes(4)), "/bin/tandem launch --ranks-per-gpu");
 }
 
 TEST(ReadMeasurement, TakesRatesAndFacts) {
@@ -98,11 +85,15 @@ class Runner : public testing::Test {
  protected:
   Measurement measure(const std::string& script, double seconds = 20.0,
                       std::function<bool()> stop = {}) {
+    return measure(script, folded(2), Kernels::own, seconds, std::move(stop));
+  }
+  Measurement measure(const std::string& script, const Candidate& candidate, Kernels kernels,
+                      double seconds = 20.0, std::function<bool()> stop = {}) {
     const BenchCall call{.program = write_script(folder_, script),
                          .config = "run.toml",
                          .overrides = {},
                          .gpus = ""};
-    return BenchRunner(call, folder_.path(), std::move(stop)).measure(folded(2), seconds);
+    return BenchRunner(call, folder_.path(), std::move(stop)).measure(candidate, kernels, seconds);
   }
 
  private:
@@ -125,6 +116,22 @@ TEST_F(Runner, ARunThatFailsIsAMeasurement) {
   const Measurement slow = measure("exec sleep 60", 0.2);
   EXPECT_EQ(slow.problem, "took longer than 0.2 s");
   EXPECT_TRUE(slow.timed_out);
+}
+
+TEST_F(Runner, HasAShareAloneBorrowKernels) {
+  const auto setting = [this](const Candidate& candidate, Kernels kernels) {
+    return measure("echo \"error: ${TANDEM_TUNE-not set}\"; exit 1", candidate, kernels).problem;
+  };
+  {
+    const ScopedVariable tune("TANDEM_TUNE", nullptr);
+    EXPECT_EQ(setting(processes(4, 38), Kernels::borrowed), "borrow");
+    EXPECT_EQ(setting(processes(4, 38), Kernels::own), "not set");
+    EXPECT_EQ(setting(processes(4), Kernels::borrowed), "not set");
+  }
+  const ScopedVariable empty("TANDEM_TUNE", "");
+  EXPECT_EQ(setting(processes(4, 38), Kernels::borrowed), "borrow");
+  const ScopedVariable users("TANDEM_TUNE", "off");
+  EXPECT_EQ(setting(processes(4, 38), Kernels::borrowed), "off");
 }
 
 TEST_F(Runner, StopsWhereTheUserStops) {

@@ -10,8 +10,9 @@ namespace tandem {
 namespace {
 
 Sweep sweep_of(MadeUpMachine& machine, const TuneResult& searched) {
-  return run_sweep(ample_limits, searched,
-                   [&](const Candidate& each, double s) { return machine.measure(each, s); });
+  return run_sweep(ample_limits, searched, [&](const Candidate& each, Kernels kernels, double s) {
+    return machine.measure(each, kernels, s);
+  });
 }
 
 TEST(Sweep, TellsNoRegretWhereTheSearchFoundTheBest) {

@@ -33,6 +33,10 @@ TEST(TuneText, SaysChoiceAndGain) {
   expect_part(better, "choice: 4 folded, 1 worker\nit gains +25.0 % over one rank");
   expect_part(better, "does not fit: out of memory on it");
   expect_part(better, "left out: 2 processes of 50 %");
+  EXPECT_EQ(better.find("whole GPU's kernels"), std::string::npos) << "no share was measured";
+  MadeUpMachine machine;
+  expect_part(tune_text(machine.search(ample_limits)),
+              "took the whole GPU's kernels where none are chosen");
   const std::string one = tune_text(example(false));
   expect_part(one, "choice: one rank, 1 worker\nthe best other one of those measured again, ");
   expect_part(one, "gains -10.0 % over it");

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "base/log.h"
 #include "device/cuda_libraries.h"
+#include "device/tune_setting.h"
 #include "layers/plans/convolution_direct.h"
 #include "layers/tuning/plan_trial.h"
 
@@ -41,7 +43,7 @@ std::vector<PlanCandidate> candidates_of(CudaContext& context, const Convolution
 void tell_progress(const CudaContext& context, const KernelChoices& choices) {
   if (choices.made() == 0) {
     log_info("choosing kernels for {} by timing{}", context.device().name,
-             choices.file().empty() ? std::string() : ", once: kept in " + choices.file().string());
+             choices.keeps() ? ", once: kept in " + choices.file().string() : std::string());
   } else if (choices.made() % choices_between_messages == 0) {
     log_info("choosing kernels: {} chosen", choices.made());
   }
@@ -70,15 +72,17 @@ void remember(CudaContext& context, const std::string& key, const std::string& n
   may_measure() ? choices.remember(key, name) : choices.remember_untimed(key, name);
 }
 
-/// Whether what the choices' lender took for it is among the candidates and right here; this
+/// What the choices' lender took for it, where that is among the candidates and right here; this
 /// process and those that adopt its choices use it from then on, and no file gets it.
-bool borrow(CudaContext& context, const std::string& key, std::vector<PlanCandidate> candidates) {
+std::optional<std::string> borrow(CudaContext& context, const std::string& key,
+                                  std::span<const PlanCandidate> candidates) {
   const auto lent = context.libraries().choices.borrowed(key);
-  std::erase_if(candidates, [&](const PlanCandidate& each) { return each.name != lent; });
-  if (first_right(key, candidates).name.empty()) return false;
+  if (!lent) return std::nullopt;
+  const auto found = std::ranges::find(candidates, *lent, &PlanCandidate::name);
+  if (found == candidates.end() || first_right(key, {&*found, 1}).name.empty()) return std::nullopt;
   log_debug("{}: {}, borrowed", key, *lent);
   remember(context, key, *lent);
-  return true;
+  return lent;
 }
 
 /// Null where none is lent, or it is not right here.
@@ -159,9 +163,9 @@ ConvolutionPlanPtr make_plan(CudaContext& context, const ConvolutionProblem& pro
 std::string try_ways(CudaContext& context, const std::string& key, const MakeCandidates& make,
                      const std::string& fallback) {
   try {
-    const auto lent = context.libraries().choices.borrowed(key);
-    if (lent && borrow(context, key, make())) return *lent;
-    const PlanChoice choice = choose(context, key, make);
+    const std::vector<PlanCandidate> candidates = make();
+    if (const auto lent = borrow(context, key, candidates)) return *lent;
+    const PlanChoice choice = choose(context, key, [&] { return candidates; });
     if (!choice.name.empty()) return choice.name;
     log_warning("{}: of the ways that were tried {}; '{}' is taken", key, why_none(choice),
                 fallback);

@@ -20,10 +20,11 @@ bool may_measure();
 /// whose result is right, from then on in this process, and no file gets it; with TANDEM_TUNE=own
 /// likewise of Tandem's own kernels, for tools that the libraries' kernels end. With
 /// TANDEM_TUNE=borrow a choice that was not made yet for the device's multiprocessors is that for
-/// the most of them (device/choices_file.h), where that one is right here; no file gets it. Where
-/// none is right, with a warning, Tandem's own (slow) plan is taken; where memory to try them is
-/// missing, with a warning, the very first of them: in this process and those that adopt its
-/// choices (parallel/shared_choices.h).
+/// the most of them that is kept (device/choices_file.h), where that one is right here: of
+/// cuBLASLt's algorithms the one at the same place, which may be another. No file gets that, nor
+/// what is timed beside it. Where none is right, with a warning, Tandem's own (slow) plan is taken;
+/// where memory to try them is missing, with a warning, the very first of them: in this process and
+/// those that adopt its choices (parallel/shared_choices.h).
 ConvolutionPlanPtr choose_plan(CudaContext& context, const ConvolutionProblem& problem);
 
 /// Plans that differ in their names, of which one is to be chosen.
