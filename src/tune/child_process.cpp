@@ -44,6 +44,7 @@ void redirect(const char* path, int flags, int descriptor) {
 /// As exec takes it; the words stay where they are.
 std::vector<char*> list_of(std::vector<std::string>& words) {
   std::vector<char*> list;
+  list.reserve(words.size() + 1);
   for (std::string& word : words) list.push_back(word.data());
   list.push_back(nullptr);
   return list;

@@ -76,7 +76,7 @@ void remember(CudaContext& context, const std::string& key, const std::string& n
 /// process and those that adopt its choices use it from then on, and no file gets it.
 std::optional<std::string> borrow(CudaContext& context, const std::string& key,
                                   std::span<const PlanCandidate> candidates) {
-  const auto lent = context.libraries().choices.borrowed(key);
+  auto lent = context.libraries().choices.borrowed(key);
   if (!lent) return std::nullopt;
   const auto found = std::ranges::find(candidates, *lent, &PlanCandidate::name);
   if (found == candidates.end() || first_right(key, {&*found, 1}).name.empty()) return std::nullopt;
@@ -163,7 +163,7 @@ ConvolutionPlanPtr make_plan(CudaContext& context, const ConvolutionProblem& pro
 std::string try_ways(CudaContext& context, const std::string& key, const MakeCandidates& make,
                      const std::string& fallback) {
   try {
-    const std::vector<PlanCandidate> candidates = make();
+    std::vector<PlanCandidate> candidates = make();
     if (const auto lent = borrow(context, key, candidates)) return *lent;
     const PlanChoice choice = choose(context, key, [&] { return candidates; });
     if (!choice.name.empty()) return choice.name;
