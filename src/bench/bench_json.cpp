@@ -115,6 +115,7 @@ std::string bench_json(const BenchResult& result) {
   json["start"] = {{"device_seconds", result.device_seconds},
                    {"data_seconds", result.data_seconds},
                    {"model_seconds", result.model_seconds},
+                   {"borrowed_kernels", result.borrowed_kernels},
                    {"first_steps_seconds", result.first_steps_seconds}};
   json["step"] = rate_json(result, result.alone);
   json["with_loader"] = rate_json(result, result.with_loader);

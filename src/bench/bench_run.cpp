@@ -14,6 +14,7 @@
 #include "base/host_name.h"
 #include "base/median.h"
 #include "device/host_load.h"
+#include "device/kernel_choices.h"
 #include "device/memory.h"
 #include "device/open_context.h"
 #include "train/fault_places.h"
@@ -101,6 +102,8 @@ class Bench {
     result_.device_seconds = between(parts_.began, parts_.device_ready);
     result_.data_seconds = between(parts_.device_ready, parts_.data_ready);
     result_.model_seconds = between(parts_.data_ready, parts_.model_ready);
+    const KernelChoices* const choices = kernel_choices(parts_.context);
+    result_.borrowed_kernels = choices == nullptr ? 0 : choices->borrowed();
     result_.state_bytes = parts_.replica.state_bytes();
     result_.activation_bytes = parts_.replica.plan().activation_bytes();
     result_.side_layers = parts_.replica.plan().side_layers();

@@ -53,6 +53,8 @@ struct BenchResult {
   double device_seconds = 0.0;
   double data_seconds = 0.0;
   double model_seconds = 0.0;
+  /// Of a GPU's kernels those that are another's (TANDEM_TUNE=borrow), on the host of rank 0.
+  std::size_t borrowed_kernels = 0;
   double first_steps_seconds = 0.0;
 
   StepRate alone;        ///< one batch again and again

@@ -98,7 +98,7 @@ class Tuner {
              may_use_gpus() ? ", which chooses kernels where none are kept yet" : "");
     try {
       const TuneResult result =
-          search_placement(limits_, measure_, [&] { return teller_.elapsed(); });
+          search_placement(limits_, measure(true), [&] { return teller_.elapsed(); });
       std::cout << tune_text(result) << std::flush;
       keep(result);
       // Before a sweep, which takes long and may break off; not into a pipe, which takes one.
@@ -107,7 +107,7 @@ class Tuner {
         write_json(result, {});
       }
       if (arguments_.sweep) {
-        const Sweep sweep = run_sweep(limits_, result, measure_);
+        const Sweep sweep = run_sweep(limits_, result, measure(false));
         std::cout << sweep_text(result, sweep);
         write_json(result, sweep);
       }
@@ -148,6 +148,16 @@ class Tuner {
   void check_gpus() const {
     if (std::getenv("SLURM_JOB_ID") != nullptr) return;
     static_cast<void>(choose_gpus(call_.gpus, visible_gpus()));
+  }
+
+  /// `borrow`: as of BenchRunner. A sweep takes its time.
+  Measure measure(bool borrow) const {
+    return [this, borrow](const Candidate& candidate, double seconds) {
+      teller_.begin(candidate);
+      Measurement found = runner_.measure(candidate, borrow, seconds);
+      teller_.end(candidate, found);
+      return found;
+    };
   }
 
   bool may_use_gpus() const {
@@ -212,12 +222,6 @@ class Tuner {
   Teller teller_;
   BenchCall call_;
   BenchRunner runner_;
-  Measure measure_ = [this](const Candidate& candidate, Kernels kernels, double seconds) {
-    teller_.begin(candidate);
-    Measurement found = runner_.measure(candidate, kernels, seconds);
-    teller_.end(candidate, found);
-    return found;
-  };
 };
 
 }  // namespace

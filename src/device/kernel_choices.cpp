@@ -107,8 +107,13 @@ std::optional<std::string> KernelChoices::find_untimed(std::string_view key) con
   return name_in(untimed_, key);
 }
 
-std::optional<std::string> KernelChoices::borrowed(std::string_view key) const {
+std::optional<std::string> KernelChoices::lent(std::string_view key) const {
   return name_in(lent_, key);
+}
+
+void KernelChoices::borrow(const std::string& key) {
+  remember(key, lent_.at(key));
+  ++borrowed_;
 }
 
 void KernelChoices::remember_untimed(const std::string& key, const std::string& name) {

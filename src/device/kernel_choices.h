@@ -24,7 +24,7 @@ class KernelChoices {
   /// In memory alone.
   KernelChoices() = default;
   /// `kind`: of which devices and libraries these are the choices; others with the same kind are
-  /// choices for here too. `lender`: the file of another kind, which borrowed() reads; empty: none.
+  /// choices for here too. `lender`: the file of another kind, which lent() reads; empty: none.
   /// With a lender no file gets what is chosen here, which may have been timed on top of what is
   /// borrowed.
   explicit KernelChoices(std::filesystem::path file, std::string kind = {},
@@ -50,7 +50,11 @@ class KernelChoices {
   std::optional<std::string> find_untimed(std::string_view key) const;
   void remember_untimed(const std::string& key, const std::string& name);
   /// What the lender has chosen, which may be slower here than others, or not compute rightly.
-  std::optional<std::string> borrowed(std::string_view key) const;
+  std::optional<std::string> lent(std::string_view key) const;
+  /// Remembers that; the lender has it.
+  void borrow(const std::string& key);
+  /// How many choices this process borrowed itself.
+  std::size_t borrowed() const { return borrowed_; }
   /// How many choices this process made itself.
   std::size_t made() const { return made_; }
 
@@ -86,6 +90,7 @@ class KernelChoices {
   Names lent_;
   Names unwritten_;
   std::size_t made_ = 0;
+  std::size_t borrowed_ = 0;
   bool writable_ = true;
   std::chrono::steady_clock::time_point written_{};
 };

@@ -71,8 +71,7 @@ class StepChoice {
       // Where one rank chooses for all, the others wait for it here. It measures on this thread, on
       // which layers may tell of its progress.
       choices_.make([] {});
-      const auto lent = choices_.borrowed(key_);
-      if (!choices_.find(key_) && lent) choices_.remember(key_, *lent);
+      if (!choices_.find(key_) && choices_.lent(key_)) choices_.borrow(key_);
       if (!choices_.find(key_)) measure();
     }
     make_kept();

@@ -38,6 +38,7 @@ Rates read_rates(const nlohmann::json& json) {
                        loaded.at("step_seconds").get<double>()};
   const nlohmann::json& bytes = json.at("memory").at("device_bytes");
   if (bytes.is_number()) rates.device_bytes = bytes.get<double>();
+  rates.borrowed_kernels = json.at("start").at("borrowed_kernels").get<int>() > 0;
   return rates;
 }
 
@@ -98,13 +99,11 @@ Measurement read_failure(std::string_view printed) {
 BenchRunner::BenchRunner(BenchCall call, std::filesystem::path folder, std::function<bool()> stop)
     : call_(std::move(call)), folder_(std::move(folder)), stop_(std::move(stop)) {}
 
-Measurement BenchRunner::measure(const Candidate& candidate, Kernels kernels,
-                                 double seconds) const {
+Measurement BenchRunner::measure(const Candidate& candidate, bool borrow, double seconds) const {
   const std::filesystem::path json = folder_ / "bench.json";
   const std::filesystem::path output = folder_ / "output.txt";
   std::filesystem::remove(json);
-  const bool borrows =
-      kernels == Kernels::borrowed && candidate.placement.sm_percent > 0 && tune_setting().empty();
+  const bool borrows = borrow && candidate.placement.sm_percent > 0 && tune_setting().empty();
   std::vector<std::string> environment;
   if (borrows) environment.emplace_back("TANDEM_TUNE=borrow");
   const ChildEnd end = run_child({.command = bench_command(call_, candidate, json),

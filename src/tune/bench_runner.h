@@ -43,9 +43,11 @@ class BenchRunner {
   /// `folder` for the runs' files; `stop`: whether the user wants to stop.
   BenchRunner(BenchCall call, std::filesystem::path folder, std::function<bool()> stop);
 
-  /// A run that fails or takes longer than `seconds` is a Measurement with a problem. Throws
-  /// Interrupted once `stop` says so. What TANDEM_TUNE says goes before `kernels`.
-  Measurement measure(const Candidate& candidate, Kernels kernels, double seconds) const;
+  /// A run that fails or takes longer than `seconds` is a Measurement with a problem. `borrow`:
+  /// processes with a share of the multiprocessors take the whole GPU's kernels where theirs are
+  /// not chosen yet, which would take two or three times as long as the rest of a run; unless the
+  /// environment's TANDEM_TUNE says something else. Throws Interrupted once `stop` says so.
+  Measurement measure(const Candidate& candidate, bool borrow, double seconds) const;
 
  private:
   BenchCall call_;

@@ -40,6 +40,10 @@ double Row::least_training() const { return sorted(counted(), &Rates::training).
 
 double Row::most_training() const { return sorted(counted(), &Rates::training).back(); }
 
+bool Row::borrowed_kernels() const {
+  return std::ranges::any_of(counted(), &Rates::borrowed_kernels);
+}
+
 double Row::spread() const {
   if (counted().size() == 1) return counted().front().range;
   return (most_training() - least_training()) / training();

@@ -22,14 +22,6 @@ std::string text_of(const Candidate& candidate);
 /// Processes of one device.
 int processes_of(const Placement& placement);
 
-/// Which kernels a process with a share of a GPU's multiprocessors takes where those for the share
-/// are not chosen yet. Choosing takes three times as long as the rest of a run; borrowed ones cost
-/// some rate.
-enum class Kernels {
-  own,       ///< chosen now
-  borrowed,  ///< those of the whole GPU (TANDEM_TUNE=borrow)
-};
-
 /// What one run of a candidate measured; rates are images a second over all devices.
 struct Rates {
   double training = 0.0;   ///< with the loader, as training does it
@@ -38,6 +30,7 @@ struct Rates {
   /// How far apart the stretches of this run's training were, as a share of their median.
   double range = 0.0;
   std::optional<double> device_bytes{};  ///< in use on a GPU
+  bool borrowed_kernels = false;         ///< some were the whole GPU's; its own may be faster
 };
 
 /// What became of one run of a candidate.
@@ -80,6 +73,8 @@ struct Row {
   double most_training() const;
   /// How far apart they are as a share of the median; of a single run, how far its stretches were.
   double spread() const;
+  /// Whether one of the runs that count had borrowed kernels.
+  bool borrowed_kernels() const;
 };
 
 }  // namespace tandem

@@ -55,9 +55,10 @@ std::vector<std::string> environment_with(const std::vector<std::string>& assign
   std::vector<std::string> environment = assignments;
   for (char** each = environ; *each != nullptr; ++each) {
     const std::string_view variable = *each;
-    const std::string_view name = variable.substr(0, variable.find('=') + 1);
-    const bool replaced = std::ranges::any_of(
-        assignments, [&](const std::string& assignment) { return assignment.starts_with(name); });
+    const std::size_t end = variable.find('=');
+    const bool replaced = std::ranges::any_of(assignments, [&](const std::string& assignment) {
+      return end != std::string_view::npos && assignment.starts_with(variable.substr(0, end + 1));
+    });
     if (!replaced) environment.emplace_back(variable);
   }
   return environment;

@@ -7,7 +7,7 @@
 #include <iterator>
 
 #include "base/error.h"
-#include "tune/run_times.h"
+#include "base/median.h"
 
 namespace tandem {
 namespace {
@@ -19,8 +19,6 @@ constexpr double loader_keeps_up = 0.97;
 constexpr double worth_more_workers = 1.02;
 /// Processes slower than this share of the best are hardly made the fastest by an SM share.
 constexpr double within_reach = 0.8;
-/// What borrowed kernels may cost of the rate: 4 % of MobileNetV2's, 0.5 % of ShuffleNetV2's.
-constexpr double borrowing_costs = 0.05;
 
 /// Of the whole time at most, for one candidate to choose its kernels and run.
 constexpr double longest_share = 0.25;
@@ -32,10 +30,13 @@ constexpr double first_round_share = 0.5;
 /// Of the whole time, for a run that takes too long to end once it is told to.
 constexpr double ending_share = 0.03;
 
+/// A model and its plan take about so long where kernels are chosen already.
+constexpr double usual_plan_seconds = 1.5;
+
 class Search {
  public:
   Search(const SearchLimits& limits, const Measure& measure, const Elapsed& elapsed)
-      : limits_(limits), measure_(measure), elapsed_(elapsed), times_(limits.seconds) {}
+      : limits_(limits), measure_(measure), elapsed_(elapsed) {}
 
   TuneResult run() {
     Candidate one{.workers = limits_.workers};
@@ -47,7 +48,6 @@ class Search {
     std::ranges::copy(last_others(), std::back_inserter(finalists));
     add_workers(finalists);
     leave_out_what_is_too_long(finalists);
-    for (const Candidate& each : finalists) choose_own_kernels(each);
     repeat(finalists);
     // More runs may show what one did not: a loader that does not keep up.
     reserved_seconds_ = expected_seconds(finalists);
@@ -55,15 +55,29 @@ class Search {
     add_workers(fed);
     // Unless all could be measured once more, some would be compared by runs that others never had.
     if (fed != finalists && repeat(fed) > 0) finalists = fed;
-    try_shares_again(finalists);
+    try_shares_out_of_reach(finalists);
     decide(finalists);
     return std::move(result_);
   }
 
  private:
+  /// What a run of the placement took last, but for choosing its kernels, which it would not do
+  /// again; of one that has not run, what most take with that. The first run of all fills caches,
+  /// so its time says little; before there are two others, a thirtieth of the budget.
+  double expected_seconds(const Placement& placement) const {
+    const bool has_run = std::ranges::find(runs_, placement, &Run::placement) != runs_.end();
+    std::vector<double> all;
+    double own = 0.0;
+    for (std::size_t i = 1; i < runs_.size(); ++i) {
+      all.push_back(has_run ? runs_[i].again : runs_[i].seconds);
+      if (runs_[i].placement == placement) own = runs_[i].again;
+    }
+    if (own > 0.0) return own;
+    return all.size() < 2 ? limits_.seconds / 30.0 : median(std::move(all));
+  }
   double expected_seconds(const std::vector<Candidate>& candidates) const {
     double sum = 0.0;
-    for (const Candidate& each : candidates) sum += times_.expected_seconds(each.placement);
+    for (const Candidate& each : candidates) sum += expected_seconds(each.placement);
     return sum;
   }
 
@@ -73,10 +87,10 @@ class Search {
   /// come last by what is known now.
   double reserved_beside(const Candidate& next) const {
     if (reserved_seconds_) return *reserved_seconds_;
-    const double one = times_.expected_seconds(Placement{});
-    double other = std::max(one, times_.expected_seconds(next.placement));
+    const double one = expected_seconds(Placement{});
+    double other = std::max(one, expected_seconds(next.placement));
     for (const Candidate& each : last_others()) {
-      other = std::max(other, times_.expected_seconds(each.placement));
+      other = std::max(other, expected_seconds(each.placement));
     }
     const double round = one + other;
     return 2.0 * round <= two_rounds_share * limits_.seconds ? 2.0 * round : round;
@@ -103,11 +117,9 @@ class Search {
     return row == nullptr ? 0.0 : row->one_batch();
   }
 
-  Measurement measure(const Candidate& candidate, double seconds,
-                      Kernels kernels = Kernels::borrowed) {
-    if (candidate.placement.sm_percent == 0) kernels = Kernels::own;
+  Measurement measure(const Candidate& candidate, double seconds) {
     const double before = elapsed_();
-    Measurement found = measure_(candidate, kernels, seconds);
+    Measurement found = measure_(candidate, seconds);
     Row& row = row_of(candidate);
     if (!found.rates) {
       row.problem = found.problem;
@@ -115,7 +127,12 @@ class Search {
       row.timed_out = found.timed_out;
       return found;
     }
-    times_.add(candidate.placement, kernels, elapsed_() - before, found);
+    const double took = elapsed_() - before;
+    const bool has_run =
+        std::ranges::find(runs_, candidate.placement, &Run::placement) != runs_.end();
+    const double choosing =
+        found.on_gpus && !has_run ? std::max(found.plan_seconds - usual_plan_seconds, 0.0) : 0.0;
+    runs_.push_back({candidate.placement, took, std::max(took - choosing, 0.0)});
     result_.device = found.device;
     result_.devices = found.devices;
     result_.hosts = found.hosts;
@@ -131,7 +148,7 @@ class Search {
   /// Measures the candidate once, where that leaves the time for the finals.
   void explore(const Candidate& candidate) {
     const double for_runs = left() - reserved_beside(candidate);
-    if (for_runs < times_.expected_seconds(candidate.placement)) {
+    if (for_runs < expected_seconds(candidate.placement)) {
       leave_out(text_of(candidate) + ": no time left");
       return;
     }
@@ -200,37 +217,20 @@ class Search {
     }
   }
 
-  /// Of a share that was measured with borrowed ones, where there is the time that choosing may
-  /// take: the run with its own counts in the place of that.
-  void choose_own_kernels(const Candidate& share) {
-    if (share.placement.sm_percent == 0 || times_.has_own_kernels(share.placement)) return;
-    const std::string name = text_of(share) + ", with its own kernels: ";
-    const double most = longest_share * limits_.seconds;
-    if (left() - reserved_beside(share) < most) {
-      leave_out(name + "no time left to choose them");
-      return;
-    }
-    const Measurement found = measure(share, most, Kernels::own);
-    if (found.rates) {
-      row_of(share).runs = {*found.rates};
-    } else {
-      leave_out(name + found.problem);
-    }
-  }
-
-  /// With the time that is left behind the finals. Against expectation a share may be the fastest:
-  /// then it is measured in turns with them.
-  void try_shares_again(std::vector<Candidate>& finalists) {
+  /// With the time that is left behind the finals. Against expectation one may be the fastest: then
+  /// it is measured in turns with them, the fastest first.
+  void try_shares_out_of_reach(std::vector<Candidate>& finalists) {
     reserved_seconds_ = 0.0;  // these runs mostly show that no other round is needed
-    for (const Candidate& share : out_of_reach_) explore(share);
-    const Row* best = fastest([&](const Candidate& each) {
-      return each.placement.sm_percent > 0 && std::ranges::find(finalists, each) == finalists.end();
-    });
-    if (best == nullptr) return;
-    const Candidate share = best->candidate;  // rows move as they become more
-    if (!is_ahead(share, finalists, borrowing_costs)) return;
-    choose_own_kernels(share);
-    if (is_ahead(share, finalists)) measure_in_turns(share, finalists);
+    for (const Candidate& share : out_of_reach_) {
+      explore(share);
+      if (!is_ahead(share, finalists)) continue;
+      reserved_seconds_ = expected_seconds(finalists) + expected_seconds(share.placement);
+    }
+    std::ranges::stable_sort(out_of_reach_, std::greater<>(),
+                             [this](const Candidate& share) { return one_batch_of(share); });
+    for (const Candidate& share : out_of_reach_) {
+      if (is_ahead(share, finalists)) measure_in_turns(share, finalists);
+    }
   }
 
   void measure_in_turns(const Candidate& share, std::vector<Candidate>& finalists) {
@@ -247,14 +247,12 @@ class Search {
   }
 
   /// By more than what its own runs differ by.
-  static bool trains_faster(const Row& row, const Row& than, double margin = 0.0) {
-    return (1.0 + margin) * row.training() > (1.0 + row.spread()) * than.training();
+  static bool trains_faster(const Row& row, const Row& than) {
+    return row.training() > (1.0 + row.spread()) * than.training();
   }
 
-  /// On one batch, as its loaders may be too few yet, or in training, which decides. `margin`: a
-  /// share of its rates that it may be behind.
-  bool is_ahead(const Candidate& candidate, const std::vector<Candidate>& finalists,
-                double margin = 0.0) const {
+  /// On one batch, as its loaders may be too few yet, or in training, which decides.
+  bool is_ahead(const Candidate& candidate, const std::vector<Candidate>& finalists) const {
     const Row* row = measured(candidate);
     if (row == nullptr) return false;
     bool on_one_batch = true;
@@ -262,8 +260,8 @@ class Search {
     for (const Candidate& finalist : finalists) {
       const Row* than = measured(finalist);
       if (than == nullptr) continue;
-      on_one_batch = on_one_batch && (1.0 + margin) * row->one_batch() > than->one_batch();
-      in_training = in_training && trains_faster(*row, *than, margin);
+      on_one_batch = on_one_batch && row->one_batch() > than->one_batch();
+      in_training = in_training && trains_faster(*row, *than);
     }
     return on_one_batch || in_training;
   }
@@ -454,7 +452,12 @@ class Search {
   const SearchLimits& limits_;
   const Measure& measure_;
   const Elapsed& elapsed_;
-  RunTimes times_;
+  struct Run {
+    Placement placement;
+    double seconds;
+    double again;  ///< that it would take with its kernels chosen
+  };
+  std::vector<Run> runs_;
   std::vector<Candidate> out_of_reach_;  // processes with SM shares, for the end
   bool has_round_ = false;               // of finals
   // Once the finals have run: for another round, or none, while nothing is known to need one.

@@ -19,8 +19,7 @@ struct SearchLimits {
 };
 
 /// Runs a candidate once; ends it where it takes longer than `seconds`.
-using Measure =
-    std::function<Measurement(const Candidate& candidate, Kernels kernels, double seconds)>;
+using Measure = std::function<Measurement(const Candidate& candidate, double seconds)>;
 /// Seconds since the search began.
 using Elapsed = std::function<double()>;
 
@@ -77,19 +76,16 @@ std::vector<int> sm_shares(int processes);
 ///    the cores, or as many of them as help;
 /// 2. 2, 4 and 8 ranks, folded, then as processes, with as many workers in all, compared on one
 ///    batch, so that a slow loader hides no difference;
-/// 3. SM shares at the best number of processes, where these are within reach of the best, with
-///    borrowed kernels: of those that come into the finals, where time is left to choose them, once
-///    more with their own;
+/// 3. SM shares at the best number of processes, where these are within reach of the best;
 /// 4. more workers, in the same way, for the fastest of all; then for one rank and the two fastest
 ///    others as many as that one has in all, and more as far as they help;
 /// 5. one rank, those two, and what trained faster than both by more than its spread, in turns:
 ///    their medians decide. Where not even two rounds fit, the slowest others are left out. A round
 ///    that does not come to its end counts for nothing. Where these runs show loaders that do not
 ///    keep up, as in 4, and as far as another round fits, in turns again;
-/// 6. where time is left and processes were out of reach in 3, their SM shares. The fastest share
-///    of all that was not in the finals, where it may have been behind by borrowed kernels alone,
-///    with its own; should it then be the fastest of all on one batch, or train faster than all by
-///    more than its spread, with the workers that help it, in turns with the others.
+/// 6. where time is left and processes were out of reach in 3, their SM shares. Those that are the
+///    fastest of all on one batch, or train faster than all by more than their spread, with the
+///    workers that help them, in turns with the others, the fastest share first.
 ///
 /// Another placement is chosen only where it beats one rank by more than the spread, in a single
 /// round and in the runs before it alike. Throws InputError where one rank fails for another reason

@@ -32,7 +32,7 @@ bool keeps_up(const Row& row) {
 }
 
 Row measure_once(const Candidate& candidate, const Measure& measure) {
-  const Measurement found = measure(candidate, Kernels::own, patience_seconds);
+  const Measurement found = measure(candidate, patience_seconds);
   Row row{.candidate = candidate,
           .problem = found.problem,
           .does_not_fit = found.does_not_fit,
@@ -80,7 +80,7 @@ Sweep run_sweep(const SearchLimits& limits, const TuneResult& searched, const Me
   sweep.again.push_back({.candidate = best->candidate});
   for (int round = 0; round < rounds; ++round) {
     for (Row& row : sweep.again) {
-      const Measurement found = measure(row.candidate, Kernels::own, patience_seconds);
+      const Measurement found = measure(row.candidate, patience_seconds);
       if (found.rates) row.runs.push_back(*found.rates);
     }
   }

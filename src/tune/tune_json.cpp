@@ -22,7 +22,8 @@ Json runs_json(const std::vector<Rates>& runs) {
                     {"one_batch_images_per_second", run.one_batch},
                     {"loader_images_per_second", run.loader},
                     {"range", run.range},
-                    {"device_bytes", run.device_bytes ? Json(*run.device_bytes) : Json()}});
+                    {"device_bytes", run.device_bytes ? Json(*run.device_bytes) : Json()},
+                    {"borrowed_kernels", run.borrowed_kernels}});
   }
   return list;
 }

@@ -43,8 +43,6 @@ std::string choice_text(const TuneResult& result) {
                             100.0 * result.spread());
 }
 
-bool has_share(const Row& row) { return row.measured() && row.candidate.placement.sm_percent > 0; }
-
 /// Of a single run, how far apart its stretches were.
 std::string range_text(const Row& row) {
   if (row.counted().size() == 1) return fmt::format("within {:.1f} %", 100.0 * row.spread());
@@ -59,7 +57,7 @@ std::string row_heading() {
 }
 
 std::string row_text(const Row& row) {
-  const std::string name = text_of(row.candidate);
+  const std::string name = text_of(row.candidate) + (row.borrowed_kernels() ? " *" : "");
   if (!row.measured()) {
     // One that took too long may have been choosing kernels all the time: no fault of its own.
     return fmt::format("{:<36} {}{}", name,
@@ -81,10 +79,11 @@ std::string tune_text(const TuneResult& result) {
   text += table(result.rows);
   for (const std::string& each : result.left_out) text += "left out: " + each + "\n";
   text += choice_text(result);
-  if (std::ranges::any_of(result.rows, has_share)) {
+  if (std::ranges::any_of(result.rows, &Row::borrowed_kernels)) {
     text +=
-        "(processes with a share of the multiprocessors took the whole GPU's kernels where none "
-        "are chosen for the share; a launch chooses them)\n";
+        "(* with the whole GPU's kernels, since none were chosen for the share, which may be "
+        "faster "
+        "with its own: a launch chooses and keeps them)\n";
   }
   text +=
       "(k ranks on a device train as k ranks anywhere: each normalises over its own samples, a "

@@ -66,11 +66,11 @@ TEST(KernelChoices, WhatALenderHasIsAskedForByItself) {
     choices.remember("b", "2");
   }
   const KernelChoices choices(file, "kind", lender);
-  EXPECT_EQ(choices.borrowed("a"), "1");
-  EXPECT_FALSE(choices.borrowed("b"));
+  EXPECT_EQ(choices.lent("a"), "1");
+  EXPECT_FALSE(choices.lent("b"));
   EXPECT_FALSE(choices.find("a"));
   EXPECT_EQ(choices.text(), "");
-  EXPECT_FALSE(KernelChoices(file).borrowed("a"));
+  EXPECT_FALSE(KernelChoices(file).lent("a"));
 }
 
 // What is timed beside borrowed kernels may be another way than beside one's own.
@@ -84,7 +84,9 @@ TEST(KernelChoices, WithALenderNoFileGetsWhatIsChosen) {
     KernelChoices choices(file, "kind", folder / "lender.txt");
     EXPECT_FALSE(choices.keeps());
     EXPECT_EQ(choices.find("kept"), "before");
-    choices.remember("a", choices.borrowed("a").value());
+    choices.borrow("a");
+    EXPECT_EQ(choices.find("a"), "1");
+    EXPECT_EQ(choices.borrowed(), 1U);
     choices.record("b", "timed");
     EXPECT_EQ(choices.find("b"), "timed");
     EXPECT_EQ(choices.made(), 1U);

@@ -24,7 +24,7 @@ class Taker {
     if (!choices_.find(key)) {
       choices_.make([&] {
         if (choices_.find(key)) return;
-        if (const auto lent = choices_.borrowed(key)) return choices_.remember(key, *lent);
+        if (choices_.lent(key)) return choices_.borrow(key);
         std::this_thread::sleep_for(duration);
         const std::string name = "by rank " + std::to_string(world().rank());
         if (fits) {

@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* gpu_json =
     R"({"device": "NVIDIA H200", "threads_per_rank": 0, "devices": 2, "hosts": 1,
- "start": {"model_seconds": 12.5},
+ "start": {"model_seconds": 12.5, "borrowed_kernels": 3},
  "step": {"images_per_second": 2000.0},
  "with_loader": {"images_per_second": 1500.0, "step_seconds": 0.2,
                  "step_seconds_range": [0.19, 0.21]},
@@ -49,6 +49,7 @@ TEST(ReadMeasurement, TakesRatesAndFacts) {
   EXPECT_EQ(found.device, "NVIDIA H200");
   EXPECT_EQ(found.devices, 2);
   EXPECT_EQ(found.plan_seconds, 12.5);
+  EXPECT_TRUE(found.rates->borrowed_kernels);
   EXPECT_TRUE(found.on_gpus);
 
   std::string cpu = gpu_json;
@@ -85,15 +86,15 @@ class Runner : public testing::Test {
  protected:
   Measurement measure(const std::string& script, double seconds = 20.0,
                       std::function<bool()> stop = {}) {
-    return measure(script, folded(2), Kernels::own, seconds, std::move(stop));
+    return measure(script, folded(2), false, seconds, std::move(stop));
   }
-  Measurement measure(const std::string& script, const Candidate& candidate, Kernels kernels,
+  Measurement measure(const std::string& script, const Candidate& candidate, bool borrow,
                       double seconds = 20.0, std::function<bool()> stop = {}) {
     const BenchCall call{.program = write_script(folder_, script),
                          .config = "run.toml",
                          .overrides = {},
                          .gpus = ""};
-    return BenchRunner(call, folder_.path(), std::move(stop)).measure(candidate, kernels, seconds);
+    return BenchRunner(call, folder_.path(), std::move(stop)).measure(candidate, borrow, seconds);
   }
 
  private:
@@ -119,19 +120,19 @@ TEST_F(Runner, ARunThatFailsIsAMeasurement) {
 }
 
 TEST_F(Runner, HasAShareAloneBorrowKernels) {
-  const auto setting = [this](const Candidate& candidate, Kernels kernels) {
-    return measure("echo \"error: ${TANDEM_TUNE-not set}\"; exit 1", candidate, kernels).problem;
+  const auto setting = [this](const Candidate& candidate, bool borrow) {
+    return measure("echo \"error: ${TANDEM_TUNE-not set}\"; exit 1", candidate, borrow).problem;
   };
   {
     const ScopedVariable tune("TANDEM_TUNE", nullptr);
-    EXPECT_EQ(setting(processes(4, 38), Kernels::borrowed), "borrow");
-    EXPECT_EQ(setting(processes(4, 38), Kernels::own), "not set");
-    EXPECT_EQ(setting(processes(4), Kernels::borrowed), "not set");
+    EXPECT_EQ(setting(processes(4, 38), true), "borrow");
+    EXPECT_EQ(setting(processes(4, 38), false), "not set");
+    EXPECT_EQ(setting(processes(4), true), "not set");
   }
   const ScopedVariable empty("TANDEM_TUNE", "");
-  EXPECT_EQ(setting(processes(4, 38), Kernels::borrowed), "borrow");
+  EXPECT_EQ(setting(processes(4, 38), true), "borrow");
   const ScopedVariable users("TANDEM_TUNE", "off");
-  EXPECT_EQ(setting(processes(4, 38), Kernels::borrowed), "off");
+  EXPECT_EQ(setting(processes(4, 38), true), "off");
 }
 
 TEST_F(Runner, StopsWhereTheUserStops) {

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <sstream>
 
+#include "support/scoped_variable.h"
 #include "tune/script.h"
 
 namespace tandem {
@@ -22,9 +23,12 @@ class ChildProcess : public testing::Test {
     return run_child({.command = {write_script(folder_, script), "first", "second word"},
                       .output = folder_ / "output",
                       .timeout_seconds = timeout,
+                      .environment = environment_,
                       .stop = std::move(stop)});
   }
   std::string output() const { return content(folder_ / "output"); }
+
+  std::vector<std::string> environment_{};
 
  private:
   TemporaryFolder folder_;
@@ -46,6 +50,17 @@ TEST_F(ChildProcess, HasAGroupOfItsOwnAndNoInput) {
   words >> group >> process;
   EXPECT_EQ(group, process) << output();
   EXPECT_GT(group, 0);
+}
+
+TEST_F(ChildProcess, HasTheEnvironmentThatItIsGiven) {
+  const ScopedVariable before("TANDEM_TEST_CHILD", "before");
+  const ScopedVariable other("TANDEM_TEST_CHILD_2", "kept");
+  const std::string script = "echo \"$TANDEM_TEST_CHILD $TANDEM_TEST_CHILD_2 ${NEW-none}\"";
+  run(script, 20.0);
+  EXPECT_EQ(output(), "before kept none\n");
+  environment_ = {"TANDEM_TEST_CHILD=now", "NEW=new"};
+  run(script, 20.0);
+  EXPECT_EQ(output(), "now kept new\n");
 }
 
 TEST_F(ChildProcess, IsEndedAfterTheTimeOut) {

@@ -27,21 +27,10 @@ struct MadeUpMachine {
 
   double now = 0.0;
   std::vector<Candidate> runs{};
-  std::vector<Candidate> own_shares{};  ///< those with an SM share whose kernels were chosen
-  /// What borrowed kernels cost of a rate, and choosing a share's own of time.
-  double borrowing_costs = 0.0;
-  double choosing_seconds = 0.0;
 
-  Measurement measure(const Candidate& candidate, Kernels kernels, double seconds) {
-    double takes = (runs.empty() ? first_run_seconds : run_seconds) + more_seconds(candidate);
+  Measurement measure(const Candidate& candidate, double seconds) {
+    const double takes = (runs.empty() ? first_run_seconds : run_seconds) + more_seconds(candidate);
     runs.push_back(candidate);
-    const bool is_share = candidate.placement.sm_percent > 0;
-    bool has_own = !is_share || has(own_shares, candidate.placement);
-    if (!has_own && kernels == Kernels::own) {
-      takes += choosing_seconds;
-      has_own = true;
-      if (takes <= seconds) own_shares.push_back(candidate);
-    }
     if (takes > seconds) {
       now += seconds;
       return {.problem = "took too long", .timed_out = true};
@@ -51,8 +40,7 @@ struct MadeUpMachine {
       return {.problem = why, .does_not_fit = why.find("memory") != std::string::npos};
     }
     const double sign = runs.size() % 2 == 0 ? 1.0 : -1.0;
-    const double costs = has_own ? 0.0 : borrowing_costs;
-    const double alone = one_batch(candidate) * (1.0 + sign * noise) * (1.0 - costs);
+    const double alone = one_batch(candidate) * (1.0 + sign * noise);
     const double fed = loader(candidate.workers * processes_of(candidate.placement));
     return {.rates = Rates{.training = std::min(alone, fed), .one_batch = alone, .loader = fed},
             .device = "made-up GPU",
@@ -63,15 +51,8 @@ struct MadeUpMachine {
 
   TuneResult search(const SearchLimits& limits) {
     return search_placement(
-        limits,
-        [this](const Candidate& candidate, Kernels kernels, double most) {
-          return measure(candidate, kernels, most);
-        },
+        limits, [this](const Candidate& candidate, double s) { return measure(candidate, s); },
         [this] { return now; });
-  }
-
-  static bool has(const std::vector<Candidate>& candidates, const Placement& placement) {
-    return std::ranges::find(candidates, placement, &Candidate::placement) != candidates.end();
   }
 };
 

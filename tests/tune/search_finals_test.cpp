@@ -73,9 +73,9 @@ struct BusyLater {
   TuneResult search() {
     return search_placement(
         ample_limits,
-        [this](const Candidate& candidate, Kernels kernels, double seconds) {
+        [this](const Candidate& candidate, double seconds) {
           EXPECT_GT(seconds, 0.0) << text_of(candidate);
-          return machine.measure(candidate, kernels, seconds);
+          return machine.measure(candidate, seconds);
         },
         [this] { return machine.now; });
   }
@@ -95,10 +95,10 @@ TEST(SearchFinals, BeginNoRunWhereOneThatEndedLateLeftNoTime) {
   MadeUpMachine machine;
   const TuneResult result = search_placement(
       ample_limits,
-      [&](const Candidate& candidate, Kernels kernels, double seconds) {
+      [&](const Candidate& candidate, double seconds) {
         EXPECT_GT(seconds, 0.0) << text_of(candidate);
         if (has_run(machine, candidate)) machine.now = ample_limits.seconds;
-        return machine.measure(candidate, kernels, 1e9);
+        return machine.measure(candidate, 1e9);
       },
       [&] { return machine.now; });
   EXPECT_FALSE(result.measured_in_turns());
@@ -123,9 +123,9 @@ TuneResult of_one_round(double before, double then, double one_then) {
   };
   TuneResult result = search_placement(
       ample_limits,
-      [&](const Candidate& candidate, Kernels kernels, double seconds) {
+      [&](const Candidate& candidate, double seconds) {
         const bool again = has_run(machine, candidate);
-        Measurement found = machine.measure(candidate, kernels, seconds);
+        Measurement found = machine.measure(candidate, seconds);
         if (found.rates && candidate == folded(2)) found.rates->training = again ? then : before;
         if (found.rates && candidate == Candidate{} && again) found.rates->training = one_then;
         return found;

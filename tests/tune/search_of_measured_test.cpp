@@ -36,7 +36,7 @@ const std::vector<Swept> swept{
 
 TEST(SearchOfMeasured, FindsTheBestOfWhatWasSweptInAMinute) {
   double now = 0.0;
-  const auto measure = [&](const Candidate& candidate, Kernels, double) {
+  const auto measure = [&](const Candidate& candidate, double) {
     now += 4.0;
     const auto found = std::ranges::find(swept, candidate, &Swept::candidate);
     if (found == swept.end()) return Measurement{.problem = "not in the sweep"};
@@ -68,7 +68,7 @@ const Timed timed[] = {
 TEST(SearchOfMeasured, FoldedRanksAreNotLeftOutForTheTimeOfProcesses) {
   double now = 0.0;
   std::vector<Placement> placed;
-  const auto measure = [&](const Candidate& candidate, Kernels, double seconds) {
+  const auto measure = [&](const Candidate& candidate, double seconds) {
     const auto found = std::ranges::find(timed, candidate, &Timed::candidate);
     if (found == std::end(timed)) return Measurement{.problem = "not in the sweep"};
     const bool first = std::ranges::find(placed, candidate.placement) == placed.end();

@@ -61,69 +61,14 @@ TEST(SearchShare, OfSeveralThatAreAheadTheBestWins) {
   MadeUpMachine machine;
   machine.one_batch = [](const Candidate& candidate) {
     if (candidate.placement.sm_percent > 0) return 1000.0 + 8.0 * candidate.placement.sm_percent;
-    return processes_of(candidate.placement) > 1
-               ? 400.0 + 10.0 * (processes_of(candidate.placement) == 4)
-               : 1000.0;
+    if (processes_of(candidate.placement) == 4) return 410.0;
+    return processes_of(candidate.placement) > 1 ? 400.0 : 1000.0;
   };
   const TuneResult result = machine.search(ample_limits);
   EXPECT_EQ(choice_of(result), processes(4, 50)) << text_of(choice_of(result));
   EXPECT_GE(row_of(result, processes(4, 50)).final_runs.size(), 2U);
+  EXPECT_TRUE(row_of(result, processes(4, 38)).final_runs.empty()) << "behind the one in turns";
   EXPECT_LE(machine.now, ample_limits.seconds);
-}
-
-/// One share is the fastest by less than borrowed kernels cost.
-MadeUpMachine ahead_with_own_kernels(double without_share) {
-  MadeUpMachine machine;
-  machine.one_batch = [=](const Candidate& candidate) {
-    if (candidate.placement == processes(2, 50).placement) return 1030.0;
-    if (candidate.placement.sm_percent > 0) return 600.0;
-    return processes_of(candidate.placement) > 1 ? without_share : 1000.0;
-  };
-  machine.borrowing_costs = 0.04;
-  machine.choosing_seconds = 15.0;
-  return machine;
-}
-
-TEST(SearchShare, ThatOnlyBorrowedKernelsHoldBackGetsItsOwnWhereTimeIsLeft) {
-  MadeUpMachine machine = ahead_with_own_kernels(500.0);
-  SearchLimits limits = ample_limits;
-  limits.seconds = 300.0;
-  const TuneResult result = machine.search(limits);
-  EXPECT_EQ(choice_of(result), processes(2, 50)) << text_of(choice_of(result));
-  EXPECT_NEAR(result.gain(), 0.03, 1e-9);
-  EXPECT_EQ(machine.own_shares, std::vector{processes(2, 50)});
-
-  MadeUpMachine short_of_time = ahead_with_own_kernels(500.0);
-  // For the seven counts, three rounds and both shares, but not for choosing.
-  limits.seconds = machine.run_seconds * (7 + 9 + 2 + 3);
-  const TuneResult in_less_time = short_of_time.search(limits);
-  EXPECT_EQ(choice_of(in_less_time), Candidate{});
-  EXPECT_TRUE(short_of_time.own_shares.empty());
-  EXPECT_TRUE(is_left_out(
-      in_less_time, "2 processes of 50 %, 1 worker each, with its own kernels: no time left"));
-}
-
-TEST(SearchShare, OfTheFinalsHasItsOwnKernelsThereWhereTimeIsLeft) {
-  MadeUpMachine machine = ahead_with_own_kernels(900.0);
-  SearchLimits limits = ample_limits;
-  limits.seconds = 300.0;
-  const TuneResult result = machine.search(limits);
-  EXPECT_EQ(choice_of(result), processes(2, 50)) << text_of(choice_of(result));
-  EXPECT_EQ(row_of(result, processes(2, 50)).final_runs.size(), 3U);
-  EXPECT_NEAR(result.gain(), 0.03, 1e-9);
-  EXPECT_EQ(machine.own_shares, std::vector{processes(2, 50)});
-}
-
-TEST(SearchShare, WhoseKernelsTakeTooLongIsComparedByBorrowedOnes) {
-  MadeUpMachine machine = ahead_with_own_kernels(900.0);
-  machine.choosing_seconds = 1e6;
-  SearchLimits limits = ample_limits;
-  limits.seconds = 300.0;
-  const TuneResult result = machine.search(limits);
-  EXPECT_EQ(choice_of(result), Candidate{});
-  EXPECT_TRUE(is_left_out(
-      result, "2 processes of 50 %, 1 worker each, with its own kernels: took too long"));
-  EXPECT_LE(machine.now, limits.seconds);
 }
 
 TEST(SearchShare, TakesNoTimeOfTheFinals) {
@@ -144,14 +89,14 @@ TEST(SearchShare, IsNotChosenByOneRun) {
   MadeUpMachine machine;
   machine.one_batch = ahead_with_share;
   SearchLimits limits = ample_limits;
-  // For the seven counts, three rounds and both shares, but no fourth round.
+  // For the seven counts, three rounds and the share, but no fourth round.
   limits.seconds = machine.run_seconds * (7 + 9 + 1 + 2);
   const TuneResult result = machine.search(limits);
   EXPECT_EQ(choice_of(result), Candidate{});
-  const std::string share = "2 processes of 50 %, 1 worker each";
   EXPECT_EQ(result.left_out,
-            (std::vector<std::string>{share + ", with its own kernels: no time left to choose them",
-                                      share + ": no time left for it in turns with the others"}));
+            (std::vector<std::string>{"2 processes of 75 %, 1 worker each: no time left",
+                                      "2 processes of 50 %, 1 worker each: no time left for it in "
+                                      "turns with the others"}));
 }
 
 TEST(SearchShare, IsNotChosenByOneRunWhereThatInTurnsFails) {
@@ -176,9 +121,9 @@ TEST(SearchShare, KeepsTheTimeOfItsRoundWhereMoreWorkersWouldHelp) {
     machine.one_batch = ahead_with_share;
     machine.loader = [=](int threads) { return of_a_thread * threads; };
     SearchLimits limits = ample_limits;
-    // For the seven counts and one rank with more workers, three rounds, both shares and a round
-    // with one, but no run more; a part is kept for ending a run.
-    limits.seconds = machine.run_seconds * (8 + 9 + 2 + 4 + 1);
+    // For the seven counts and one rank with more workers, three rounds, the share and a round with
+    // it, but no run more; a part is kept for ending a run.
+    limits.seconds = machine.run_seconds * (8 + 9 + 1 + 4 + 1);
     const TuneResult result = machine.search(limits);
     EXPECT_EQ(choice_of(result).placement, processes(2, 50).placement) << of_a_thread;
     EXPECT_EQ(row_of(result, choice_of(result)).final_runs.size(), 1U) << of_a_thread;
@@ -194,8 +139,8 @@ TEST(SearchShare, ThatTrainsFastestIsMeasuredInTurnsThoughNotFastestOnOneBatch) 
     return processes_of(candidate.placement) > 1 ? 500.0 : 1000.0;
   };
   // However many workers one process has, it is fed by one at a time.
-  const auto fed_by_processes = [&](const Candidate& candidate, Kernels kernels, double most) {
-    Measurement found = machine.measure(candidate, kernels, most);
+  const auto fed_by_processes = [&](const Candidate& candidate, double most) {
+    Measurement found = machine.measure(candidate, most);
     if (found.rates) {
       found.rates->training =
           std::min(found.rates->one_batch, 450.0 * processes_of(candidate.placement));

@@ -176,9 +176,9 @@ TEST(Search, ACandidateThatHangsIsEnded) {
   };
   const TuneResult result = search_placement(
       ample_limits,
-      [&](const Candidate& candidate, Kernels kernels, double seconds) {
+      [&](const Candidate& candidate, double seconds) {
         machine.run_seconds = candidate == processes(4) ? 1e6 : 4.0;
-        return machine.measure(candidate, kernels, seconds);
+        return machine.measure(candidate, seconds);
       },
       [&] { return machine.now; });
   EXPECT_EQ(row_of(result, processes(4)).problem, "took too long");
@@ -231,7 +231,7 @@ const std::vector<Fed> fed{{{}, 334825, 47058},           {folded(2), 338034, 51
 
 TEST(Search, FeedsOneRankBeforeItComparesOthersWithIt) {
   double now = 0.0;
-  const auto measure = [&](const Candidate& candidate, Kernels, double) {
+  const auto measure = [&](const Candidate& candidate, double) {
     now += processes_of(candidate.placement) > 1 ? 11.0 : 4.0;
     const auto found = std::ranges::find(fed, candidate.placement,
                                          [](const Fed& each) { return each.candidate.placement; });
@@ -254,7 +254,7 @@ TEST(Search, FeedsOneRankBeforeItComparesOthersWithIt) {
 TEST(Search, ExpectsNoKernelsToBeChosenTwiceAndFeedsWhatTheFinalsShowToStarve) {
   double now = 0.0;
   std::vector<Candidate> runs;
-  const auto measure = [&](const Candidate& candidate, Kernels, double) {
+  const auto measure = [&](const Candidate& candidate, double) {
     const auto same = [&](const Candidate& each) { return each.placement == candidate.placement; };
     const bool processes = processes_of(candidate.placement) > 1;
     const double choosing = std::ranges::any_of(runs, same) ? 1.0 : processes ? 17.0 : 2.0;
@@ -294,8 +294,8 @@ TEST(Search, TakesWhatTrainsFastestAmongTheFinalists) {
     machine.one_batch = [](const Candidate& candidate) {
       return candidate == processes(8) ? 900.0 : 1000.0;
     };
-    const auto fed_by_processes = [&](const Candidate& candidate, Kernels kernels, double most) {
-      Measurement found = machine.measure(candidate, kernels, most);
+    const auto fed_by_processes = [&](const Candidate& candidate, double most) {
+      Measurement found = machine.measure(candidate, most);
       if (found.rates) found.rates->training = 100.0 * processes_of(candidate.placement);
       return found;
     };

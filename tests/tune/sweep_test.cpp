@@ -10,9 +10,8 @@ namespace tandem {
 namespace {
 
 Sweep sweep_of(MadeUpMachine& machine, const TuneResult& searched) {
-  return run_sweep(ample_limits, searched, [&](const Candidate& each, Kernels kernels, double s) {
-    return machine.measure(each, kernels, s);
-  });
+  return run_sweep(ample_limits, searched,
+                   [&](const Candidate& each, double s) { return machine.measure(each, s); });
 }
 
 TEST(Sweep, TellsNoRegretWhereTheSearchFoundTheBest) {

@@ -33,13 +33,21 @@ TEST(TuneText, SaysChoiceAndGain) {
   expect_part(better, "choice: 4 folded, 1 worker\nit gains +25.0 % over one rank");
   expect_part(better, "does not fit: out of memory on it");
   expect_part(better, "left out: 2 processes of 50 %");
-  EXPECT_EQ(better.find("whole GPU's kernels"), std::string::npos) << "no share was measured";
-  MadeUpMachine machine;
-  expect_part(tune_text(machine.search(ample_limits)),
-              "took the whole GPU's kernels where none are chosen");
+  EXPECT_EQ(better.find("(*"), std::string::npos) << "no share was measured";
   const std::string one = tune_text(example(false));
   expect_part(one, "choice: one rank, 1 worker\nthe best other one of those measured again, ");
   expect_part(one, "gains -10.0 % over it");
+}
+
+TEST(TuneText, MarksSharesWithBorrowedKernels) {
+  TuneResult result = example(true);
+  Row& row = result.rows.emplace_back(Row{.candidate = processes(2, 50)});
+  row.runs = {{.training = 100.0, .one_batch = 110.0, .borrowed_kernels = true}};
+  const std::string text = tune_text(result);
+  expect_part(text, "2 processes of 50 %, 1 worker each * ");
+  expect_part(text, "(* with the whole GPU's kernels");
+  row.final_runs = {{.training = 100.0, .one_batch = 110.0}};
+  EXPECT_EQ(tune_text(result).find("*"), std::string::npos) << "its own count";
 }
 
 TEST(TuneText, ARowHasMedianAndRange) {

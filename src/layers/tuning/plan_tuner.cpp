@@ -52,11 +52,11 @@ void tell_progress(const CudaContext& context, const KernelChoices& choices) {
 /// The fastest of the ways that are made for it, whose memory is then given back, or the first
 /// where nothing is measured, of those that compute what they should; kept for later runs where it
 /// was measured, else for this process.
-PlanChoice choose(CudaContext& context, const std::string& key, const MakeCandidates& make) {
+PlanChoice choose(CudaContext& context, const std::string& key,
+                  std::span<const PlanCandidate> candidates) {
   KernelChoices& choices = context.libraries().choices;
   if (may_measure()) tell_progress(context, choices);
   const auto begin = std::chrono::steady_clock::now();
-  const std::vector<PlanCandidate> candidates = make();
   PlanChoice choice = may_measure() ? fastest_right(key, candidates) : first_right(key, candidates);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   if (choice.name.empty()) return choice;
@@ -76,19 +76,20 @@ void remember(CudaContext& context, const std::string& key, const std::string& n
 /// process and those that adopt its choices use it from then on, and no file gets it.
 std::optional<std::string> borrow(CudaContext& context, const std::string& key,
                                   std::span<const PlanCandidate> candidates) {
-  auto lent = context.libraries().choices.borrowed(key);
+  KernelChoices& choices = context.libraries().choices;
+  auto lent = choices.lent(key);
   if (!lent) return std::nullopt;
   const auto found = std::ranges::find(candidates, *lent, &PlanCandidate::name);
   if (found == candidates.end() || first_right(key, {&*found, 1}).name.empty()) return std::nullopt;
   log_debug("{}: {}, borrowed", key, *lent);
-  remember(context, key, *lent);
+  choices.borrow(key);
   return lent;
 }
 
 /// Null where none is lent, or it is not right here.
 ConvolutionPlanPtr borrowed_plan(CudaContext& context, const ConvolutionProblem& problem,
                                  const std::string& key) {
-  const auto lent = context.libraries().choices.borrowed(key);
+  const auto lent = context.libraries().choices.lent(key);
   auto plan = lent ? restore_plan(context, problem, *lent) : nullptr;
   if (plan == nullptr) return nullptr;
   return borrow(context, key, candidates_of(context, problem, {.plans = {plan}})) ? plan : nullptr;
@@ -102,9 +103,9 @@ ConvolutionPlanPtr try_candidates(CudaContext& context, const ConvolutionProblem
                                   const std::string& key) {
   if (auto plan = borrowed_plan(context, problem, key)) return plan;
   const std::size_t most = may_measure() ? most_plans_a_layout : untimed_plans();
-  const PlanChoice choice = choose(context, key, [&] {
-    return candidates_of(context, problem, {.plans = candidate_plans(context, problem, most)});
-  });
+  const PlanChoice choice =
+      choose(context, key,
+             candidates_of(context, problem, {.plans = candidate_plans(context, problem, most)}));
   if (!choice.name.empty()) {
     auto plan = restore_plan(context, problem, choice.name);
     TANDEM_CHECK(plan != nullptr, "'{}' cannot be made again for '{}'", choice.name, key);
@@ -163,9 +164,9 @@ ConvolutionPlanPtr make_plan(CudaContext& context, const ConvolutionProblem& pro
 std::string try_ways(CudaContext& context, const std::string& key, const MakeCandidates& make,
                      const std::string& fallback) {
   try {
-    std::vector<PlanCandidate> candidates = make();
+    const std::vector<PlanCandidate> candidates = make();
     if (const auto lent = borrow(context, key, candidates)) return *lent;
-    const PlanChoice choice = choose(context, key, [&] { return candidates; });
+    const PlanChoice choice = choose(context, key, candidates);
     if (!choice.name.empty()) return choice.name;
     log_warning("{}: of the ways that were tried {}; '{}' is taken", key, why_none(choice),
                 fallback);

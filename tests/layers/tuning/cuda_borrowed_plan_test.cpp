@@ -46,6 +46,7 @@ TEST_F(CudaBorrowedPlanTest, IsTakenAndNotKept) {
   EXPECT_EQ(choose_plan(context, problem_)->name(), slow);
   EXPECT_EQ(context.libraries().choices.find(problem_.key()), slow) << "for those that adopt it";
   EXPECT_EQ(context.libraries().choices.made(), 0U);
+  EXPECT_EQ(context.libraries().choices.borrowed(), 1U);
   context.libraries().choices.flush();
   EXPECT_EQ(kept(context.device()), "");
 }
@@ -61,9 +62,9 @@ TEST_F(CudaBorrowedPlanTest, OfNoPlanThatIsKnownHereIsChosenByTiming) {
 
 TEST_F(CudaBorrowedPlanTest, OnlyWhereThatIsAskedFor) {
   lend(problem_.key(), "anything");
-  EXPECT_TRUE(CudaContext(0).libraries().choices.borrowed(problem_.key()));
+  EXPECT_TRUE(CudaContext(0).libraries().choices.lent(problem_.key()));
   const ScopedVariable timed("TANDEM_TUNE", nullptr);
-  EXPECT_FALSE(CudaContext(0).libraries().choices.borrowed(problem_.key()));
+  EXPECT_FALSE(CudaContext(0).libraries().choices.lent(problem_.key()));
 }
 
 TEST_F(CudaBorrowedPlanTest, OfWaysThatAreNoPlansOnesThatAreRightAlone) {
