@@ -13,6 +13,7 @@ namespace {
 std::vector<double> sorted(const std::vector<Rates>& runs, double Rates::*rate) {
   TANDEM_CHECK(!runs.empty(), "nothing was measured");
   std::vector<double> values;
+  values.reserve(runs.size());
   for (const Rates& run : runs) values.push_back(run.*rate);
   std::ranges::sort(values);
   return values;

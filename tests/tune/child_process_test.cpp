@@ -83,7 +83,7 @@ TEST_F(ChildProcess, OneThatTakesNoSignalIsKilledWithItsChildren) {
                            [&] { return output().ends_with('\n'); });
   EXPECT_EQ(end.code, 128 + SIGKILL);
   const pid_t grandchild = std::stoi(output());
-  for (int i = 0; i < 3000 && content("/proc/" + std::to_string(grandchild) + "/cmdline") != "";
+  for (int i = 0; i < 3000 && !content("/proc/" + std::to_string(grandchild) + "/cmdline").empty();
        ++i) {
     ::usleep(20'000);
   }

@@ -47,7 +47,7 @@ TEST(TuneText, MarksSharesWithBorrowedKernels) {
   expect_part(text, "2 processes of 50 %, 1 worker each * ");
   expect_part(text, "(* with the whole GPU's kernels");
   row.final_runs = {{.training = 100.0, .one_batch = 110.0}};
-  EXPECT_EQ(tune_text(result).find("*"), std::string::npos) << "its own count";
+  EXPECT_EQ(tune_text(result).find('*'), std::string::npos) << "its own count";
 }
 
 TEST(TuneText, ARowHasMedianAndRange) {
