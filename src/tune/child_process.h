@@ -19,7 +19,7 @@ struct ChildCall {
   std::vector<std::string> command;  ///< [0] a path, or looked for on PATH
   std::filesystem::path output;      ///< gets standard output and error
   double timeout_seconds = 0.0;
-  std::vector<std::string> environment{};  ///< "NAME=VALUE", beside this process's
+  std::vector<std::string> environment{};  ///< "NAME=VALUE", over this process's
   std::function<bool()> stop{};            ///< asked some times a second: end it now
 };
 

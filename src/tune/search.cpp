@@ -62,8 +62,9 @@ class Search {
 
  private:
   /// What a run of the placement took last, but for choosing its kernels, which it would not do
-  /// again; of one that has not run, what most take with that. The first run of all fills caches,
-  /// so its time says little; before there are two others, a thirtieth of the budget.
+  /// again unless it borrows; of one that has not run, what most take with that. The first run of
+  /// all fills caches, so its time says little; before there are two others, a thirtieth of the
+  /// budget.
   double expected_seconds(const Placement& placement) const {
     const bool has_run = std::ranges::find(runs_, placement, &Run::placement) != runs_.end();
     std::vector<double> all;
@@ -130,8 +131,9 @@ class Search {
     const double took = elapsed_() - before;
     const bool has_run =
         std::ranges::find(runs_, candidate.placement, &Run::placement) != runs_.end();
+    const bool chooses_once = found.on_gpus && !has_run && !found.rates->borrowed_kernels;
     const double choosing =
-        found.on_gpus && !has_run ? std::max(found.plan_seconds - usual_plan_seconds, 0.0) : 0.0;
+        chooses_once ? std::max(found.plan_seconds - usual_plan_seconds, 0.0) : 0.0;
     runs_.push_back({candidate.placement, took, std::max(took - choosing, 0.0)});
     result_.device = found.device;
     result_.devices = found.devices;
@@ -238,9 +240,12 @@ class Search {
     Candidate& candidate = more.emplace_back(share);
     reserved_seconds_ = expected_seconds(more);
     add_workers(candidate);
-    const std::string name = text_of(candidate);
-    if (repeat(more) == 0) {
-      leave_out(name + ": no time left for it in turns with the others");
+    const Candidate fed = candidate;
+    int rounds = 0;
+    // Where its run fails it is in no round, and another share may want the time.
+    while (rounds < final_rounds && std::ranges::count(more, fed) > 0 && add_round(more)) ++rounds;
+    if (rounds == 0) {
+      leave_out(text_of(fed) + ": no time left for it in turns with the others");
     } else {
       finalists = more;  // without it where its run failed: a single one would choose it
     }
@@ -381,11 +386,14 @@ class Search {
   /// is none of them from there on. Returns how many.
   int repeat(std::vector<Candidate>& finalists) {
     int rounds = 0;
-    while (rounds < final_rounds && is_time_for_round(finalists) && measure_round(finalists)) {
-      ++rounds;
-      has_round_ = true;
-    }
+    while (rounds < final_rounds && add_round(finalists)) ++rounds;
     return rounds;
+  }
+
+  bool add_round(std::vector<Candidate>& finalists) {
+    if (!is_time_for_round(finalists) || !measure_round(finalists)) return false;
+    has_round_ = true;
+    return true;
   }
 
   /// The first one is tried in less time than it is expected to take: what is left has no better

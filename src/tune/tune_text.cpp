@@ -52,7 +52,7 @@ std::string range_text(const Row& row) {
 }  // namespace
 
 std::string row_heading() {
-  return fmt::format("{:<36} {:>12} {:>25} {:>12} {:>10} {:>5}", "placement", "images/s", "range",
+  return fmt::format("{:<38} {:>12} {:>25} {:>12} {:>10} {:>5}", "placement", "images/s", "range",
                      "on one batch", "GPU memory", "runs");
 }
 
@@ -60,14 +60,14 @@ std::string row_text(const Row& row) {
   const std::string name = text_of(row.candidate) + (row.borrowed_kernels() ? " *" : "");
   if (!row.measured()) {
     // One that took too long may have been choosing kernels all the time: no fault of its own.
-    return fmt::format("{:<36} {}{}", name,
+    return fmt::format("{:<38} {}{}", name,
                        row.does_not_fit ? "does not fit: "
                        : row.timed_out  ? "not done in time: "
                                         : "failed: ",
                        row.problem);
   }
   const std::optional<double> bytes = row.counted().back().device_bytes;
-  return fmt::format("{:<36} {:>12.1f} {:>25} {:>12.1f} {:>10} {:>5}", name, row.training(),
+  return fmt::format("{:<38} {:>12.1f} {:>25} {:>12.1f} {:>10} {:>5}", name, row.training(),
                      range_text(row), row.one_batch(),
                      bytes ? fmt::format("{:.2f} GiB", *bytes / (1U << 30U)) : std::string("-"),
                      row.counted().size());
@@ -82,8 +82,7 @@ std::string tune_text(const TuneResult& result) {
   if (std::ranges::any_of(result.rows, &Row::borrowed_kernels)) {
     text +=
         "(* with the whole GPU's kernels, since none were chosen for the share, which may be "
-        "faster "
-        "with its own: a launch chooses and keeps them)\n";
+        "faster with its own: a launch chooses and keeps them)\n";
   }
   text +=
       "(k ranks on a device train as k ranks anywhere: each normalises over its own samples, a "

@@ -105,6 +105,13 @@ TEST(BenchTextTest, UpdatesInBackwardAreTold) {
   EXPECT_TRUE(tells("updated within backward; train.update_in_backward = false tells"));
 }
 
+TEST(BenchTextTest, TellsHowManyKernelsAreBorrowed) {
+  BenchResult made = result();
+  EXPECT_EQ(nlohmann::json::parse(bench_json(made))["start"]["borrowed_kernels"], 0);
+  made.borrowed_kernels = 3;
+  EXPECT_EQ(nlohmann::json::parse(bench_json(made))["start"]["borrowed_kernels"], 3);
+}
+
 TEST(BenchTextTest, WhatWasNotMeasuredIsUnavailable) {
   const nlohmann::json json = nlohmann::json::parse(bench_json(result()));
   EXPECT_EQ(json["ceilings"]["bytes_per_second"], "unavailable");

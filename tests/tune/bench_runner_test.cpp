@@ -55,10 +55,12 @@ TEST(ReadMeasurement, TakesRatesAndFacts) {
   std::string cpu = gpu_json;
   cpu.replace(cpu.find("\"threads_per_rank\": 0"), 21, "\"threads_per_rank\": 3");
   cpu.replace(cpu.find("1024"), 4, "\"unavailable\"");
+  cpu.replace(cpu.find("kernels\": 3"), 11, "kernels\": 0");
   const Measurement on_cpu = read_measurement(cpu);
   EXPECT_FALSE(on_cpu.on_gpus);
   EXPECT_NE(on_cpu.device, "NVIDIA H200");
   EXPECT_FALSE(on_cpu.rates->device_bytes);
+  EXPECT_FALSE(on_cpu.rates->borrowed_kernels);
 
   EXPECT_NE(
       message_of<InputError>([] { read_measurement("{\"step\": 3}"); }).find("cannot be read"),

@@ -21,6 +21,8 @@ struct MadeUpMachine {
   /// What a run of it takes more.
   std::function<double(const Candidate&)> more_seconds = [](const Candidate&) { return 0.0; };
   double first_run_seconds = 4.0;
+  /// Of a run's time, for what a share with borrowed kernels chooses in each.
+  double borrowing_seconds = 0.0;
   bool on_gpus = true;
   int devices = 1;
   int hosts = 1;
@@ -29,7 +31,10 @@ struct MadeUpMachine {
   std::vector<Candidate> runs{};
 
   Measurement measure(const Candidate& candidate, double seconds) {
-    const double takes = (runs.empty() ? first_run_seconds : run_seconds) + more_seconds(candidate);
+    const bool borrows = borrowing_seconds > 0.0 && candidate.placement.sm_percent > 0;
+    const double choosing = borrows ? borrowing_seconds : 0.0;
+    const double takes =
+        (runs.empty() ? first_run_seconds : run_seconds) + more_seconds(candidate) + choosing;
     runs.push_back(candidate);
     if (takes > seconds) {
       now += seconds;
@@ -42,7 +47,11 @@ struct MadeUpMachine {
     const double sign = runs.size() % 2 == 0 ? 1.0 : -1.0;
     const double alone = one_batch(candidate) * (1.0 + sign * noise);
     const double fed = loader(candidate.workers * processes_of(candidate.placement));
-    return {.rates = Rates{.training = std::min(alone, fed), .one_batch = alone, .loader = fed},
+    return {.rates = Rates{.training = std::min(alone, fed),
+                           .one_batch = alone,
+                           .loader = fed,
+                           .borrowed_kernels = borrows},
+            .plan_seconds = choosing,
             .device = "made-up GPU",
             .devices = devices,
             .hosts = hosts,

@@ -71,6 +71,41 @@ TEST(SearchShare, OfSeveralThatAreAheadTheBestWins) {
   EXPECT_LE(machine.now, ample_limits.seconds);
 }
 
+// Which takes as long as the first one, since nothing is kept of what it chooses.
+TEST(SearchShare, KeepsTheTimeOfItsRoundWhereItBorrowsKernels) {
+  for (double seconds = 90.0; seconds < 160.0; seconds += 2.0) {
+    MadeUpMachine machine;
+    machine.borrowing_seconds = 5.0;
+    machine.one_batch = [](const Candidate& candidate) {
+      if (candidate.placement == processes(2, 50).placement) return 1300.0;
+      if (candidate.placement == processes(2, 75).placement) return 1100.0;
+      return processes_of(candidate.placement) > 1 ? 500.0 : 1000.0;
+    };
+    SearchLimits limits = ample_limits;
+    limits.seconds = seconds;
+    const TuneResult result = machine.search(limits);
+    const bool tried_the_other = has_run(machine, processes(2, 75));
+    EXPECT_TRUE(!tried_the_other || choice_of(result) == processes(2, 50)) << seconds;
+    EXPECT_LE(machine.now, seconds);
+  }
+}
+
+TEST(SearchShare, ThatBreaksLeavesTheTimeToAnother) {
+  MadeUpMachine machine;
+  machine.one_batch = [](const Candidate& candidate) {
+    if (candidate.placement.sm_percent > 0) return 1000.0 + 8.0 * candidate.placement.sm_percent;
+    if (processes_of(candidate.placement) == 4) return 410.0;
+    return processes_of(candidate.placement) > 1 ? 400.0 : 1000.0;
+  };
+  machine.problem = [&](const Candidate& candidate) {
+    const bool again = std::ranges::count(machine.runs, candidate) > 1;
+    return again && candidate.placement.sm_percent == 50 ? "the second run broke" : "";
+  };
+  const TuneResult result = machine.search(ample_limits);
+  EXPECT_EQ(choice_of(result), processes(4, 38)) << text_of(choice_of(result));
+  EXPECT_TRUE(is_left_out(result, "failed in turns with the others: the second run broke"));
+}
+
 TEST(SearchShare, TakesNoTimeOfTheFinals) {
   MadeUpMachine machine;
   machine.one_batch = [](const Candidate& candidate) {

@@ -46,6 +46,14 @@ TEST(TuneText, MarksSharesWithBorrowedKernels) {
   const std::string text = tune_text(result);
   expect_part(text, "2 processes of 50 %, 1 worker each * ");
   expect_part(text, "(* with the whole GPU's kernels");
+  const auto borrowed = [&] {
+    const auto json = nlohmann::json::parse(tune_json(ample_limits, result, std::nullopt));
+    return json["rows"].back()["runs"][0]["borrowed_kernels"].get<bool>();
+  };
+  EXPECT_TRUE(borrowed());
+  row.runs[0].borrowed_kernels = false;
+  EXPECT_FALSE(borrowed());
+  row.runs[0].borrowed_kernels = true;
   row.final_runs = {{.training = 100.0, .one_batch = 110.0}};
   EXPECT_EQ(tune_text(result).find('*'), std::string::npos) << "its own count";
 }

@@ -49,9 +49,8 @@ void tell_progress(const CudaContext& context, const KernelChoices& choices) {
   }
 }
 
-/// The fastest of the ways that are made for it, whose memory is then given back, or the first
-/// where nothing is measured, of those that compute what they should; kept for later runs where it
-/// was measured, else for this process.
+/// The fastest of the candidates, or the first where nothing is measured, of those that compute
+/// what they should; kept for later runs where it was measured, else for this process.
 PlanChoice choose(CudaContext& context, const std::string& key,
                   std::span<const PlanCandidate> candidates) {
   KernelChoices& choices = context.libraries().choices;
