@@ -423,7 +423,7 @@ TEST_F(LaunchTest, RefusesWhatTheRanksWould) {
     dry_run.emplace_back("--dry-run");
     for (const Words& each : {options, dry_run}) {
       expect_one_message(run(launch(each)), {"train.global_batch: global batch 32 does not divide ",
-                                             "; take a multiple of 3"});
+                                             "; take a multiple of "});
     }
   }
   EXPECT_FALSE(fs::exists(path("out")));
