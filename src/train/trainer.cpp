@@ -325,7 +325,7 @@ class Trainer::Run {
   }
 
   /// The epoch, counted from 1, that the last step belonged to.
-  std::int64_t epoch_number() const { return (position_.step - 1) / position_.steps_per_epoch + 1; }
+  std::int64_t epoch_number() const { return position_.epoch_of(position_.step); }
 
   void log_interval() {
     const std::int64_t step = tally_.step();
@@ -334,8 +334,7 @@ class Trainer::Run {
     Interval interval = tally_.take_interval();
     interval.gpu = gpu_use_.end(interval.sums.samples);
     record([&](RunRecord& run) {
-      run.train((step - 1) / position_.steps_per_epoch + 1, step, interval,
-                learning_rate(step - 1));
+      run.train(position_.epoch_of(step), step, interval, learning_rate(step - 1));
     });
   }
 
@@ -345,12 +344,12 @@ class Trainer::Run {
     const auto samples = static_cast<double>(sums.samples);
     const double elapsed = tally_.training_seconds();
     const auto done = static_cast<double>(position_.step - first_step_);
-    const std::int64_t epoch_begin = (epoch_number() - 1) * position_.steps_per_epoch;
+    const std::int64_t before = (epoch_number() - 1) * position_.steps_per_epoch;
     const ProgressState state{
         .epoch = epoch_number(),
         .epochs = config_.epochs,
-        .step = position_.step - epoch_begin,
-        .steps = std::min(position_.steps_per_epoch, total - epoch_begin),
+        .step = position_.step - before,
+        .steps = std::min(position_.steps_per_epoch, total - before),
         .loss = sums.loss / samples,
         .top1 = static_cast<double>(sums.top1) / samples,
         .images_per_second = done * static_cast<double>(config_.global_batch) / elapsed,

@@ -104,8 +104,8 @@ Measurement BenchRunner::measure(const Candidate& candidate, bool borrow, double
   const std::filesystem::path output = folder_ / "output.txt";
   std::filesystem::remove(json);
   const bool borrows = borrow && candidate.placement.sm_percent > 0 && tune_setting().empty();
-  std::vector<std::string> environment;
-  if (borrows) environment.emplace_back("TANDEM_TUNE=borrow");
+  EnvironmentChanges environment;
+  if (borrows) environment.emplace_back("TANDEM_TUNE", "borrow");
   const ChildEnd end = run_child({.command = bench_command(call_, candidate, json),
                                   .output = output,
                                   .timeout_seconds = seconds,

@@ -5,12 +5,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstring>
-#include <string_view>
 #include <thread>
 
 #include "base/error.h"
@@ -41,34 +39,11 @@ void redirect(const char* path, int flags, int descriptor) {
   ::_exit(127);
 }
 
-/// As exec takes it; the words stay where they are.
-std::vector<char*> list_of(std::vector<std::string>& words) {
-  std::vector<char*> list;
-  list.reserve(words.size() + 1);
-  for (std::string& word : words) list.push_back(word.data());
-  list.push_back(nullptr);
-  return list;
-}
-
-/// This process's, with those in the place of others of the same names.
-std::vector<std::string> environment_with(const std::vector<std::string>& assignments) {
-  std::vector<std::string> environment = assignments;
-  for (char** each = environ; *each != nullptr; ++each) {
-    const std::string_view variable = *each;
-    const std::size_t end = variable.find('=');
-    const bool replaced = std::ranges::any_of(assignments, [&](const std::string& assignment) {
-      return end != std::string_view::npos && assignment.starts_with(variable.substr(0, end + 1));
-    });
-    if (!replaced) environment.emplace_back(variable);
-  }
-  return environment;
-}
-
 pid_t start(const ChildCall& call) {
   std::vector<std::string> words = call.command;
-  const std::vector<char*> arguments = list_of(words);
-  std::vector<std::string> variables = environment_with(call.environment);
-  const std::vector<char*> environment = list_of(variables);
+  const std::vector<char*> arguments = exec_array(words);
+  std::vector<std::string> variables = changed_environment(call.environment);
+  const std::vector<char*> environment = exec_array(variables);
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   if (child < 0) system_error("'{}' cannot be started: {}", words[0], std::strerror(errno));

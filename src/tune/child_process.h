@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/subprocess.h"
+
 namespace tandem {
 
 /// How a child ended.
@@ -19,8 +21,8 @@ struct ChildCall {
   std::vector<std::string> command;  ///< [0] a path, or looked for on PATH
   std::filesystem::path output;      ///< gets standard output and error
   double timeout_seconds = 0.0;
-  std::vector<std::string> environment{};  ///< "NAME=VALUE", over this process's
-  std::function<bool()> stop{};            ///< asked some times a second: end it now
+  EnvironmentChanges environment{};
+  std::function<bool()> stop{};  ///< asked some times a second: end it now
 };
 
 /// Runs the program in a process group of its own, so that the terminal's Ctrl-C reaches this

@@ -132,9 +132,8 @@ class Search {
     const bool has_run =
         std::ranges::find(runs_, candidate.placement, &Run::placement) != runs_.end();
     const bool chooses_once = found.on_gpus && !has_run && !found.rates->borrowed_kernels;
-    const double choosing =
-        chooses_once ? std::max(found.plan_seconds - usual_plan_seconds, 0.0) : 0.0;
-    runs_.push_back({candidate.placement, took, std::max(took - choosing, 0.0)});
+    const double choosing = chooses_once ? found.plan_seconds - usual_plan_seconds : 0.0;
+    runs_.push_back({candidate.placement, took, std::clamp(took - choosing, 0.0, took)});
     result_.device = found.device;
     result_.devices = found.devices;
     result_.hosts = found.hosts;
@@ -245,10 +244,9 @@ class Search {
     // Where its run fails it is in no round, and another share may want the time.
     while (rounds < final_rounds && std::ranges::count(more, fed) > 0 && add_round(more)) ++rounds;
     if (rounds == 0) {
-      leave_out(text_of(fed) + ": no time left for it in turns with the others");
-    } else {
-      finalists = more;  // without it where its run failed: a single one would choose it
+      return leave_out(text_of(fed) + ": no time left for it in turns with the others");
     }
+    finalists = more;  // without it where its run failed: a single one would choose it
   }
 
   /// By more than what its own runs differ by.

@@ -28,7 +28,7 @@ class ChildProcess : public testing::Test {
   }
   std::string output() const { return content(folder_ / "output"); }
 
-  std::vector<std::string> environment_{};
+  EnvironmentChanges environment_{};
 
  private:
   TemporaryFolder folder_;
@@ -58,7 +58,7 @@ TEST_F(ChildProcess, HasTheEnvironmentThatItIsGiven) {
   const std::string script = "echo \"$TANDEM_TEST_CHILD $TANDEM_TEST_CHILD_2 ${NEW-none}\"";
   run(script, 20.0);
   EXPECT_EQ(output(), "before kept none\n");
-  environment_ = {"TANDEM_TEST_CHILD=now", "NEW=new"};
+  environment_ = {{"TANDEM_TEST_CHILD", "now"}, {"NEW", "new"}};
   run(script, 20.0);
   EXPECT_EQ(output(), "now kept new\n");
 }

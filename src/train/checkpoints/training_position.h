@@ -31,6 +31,8 @@ struct TrainingPosition {
   std::string model;
 
   std::int64_t epoch() const { return step / steps_per_epoch; }
+  /// Counted from 1, as the step is.
+  std::int64_t epoch_of(std::int64_t number) const { return (number - 1) / steps_per_epoch + 1; }
   std::int64_t step_in_epoch() const { return step % steps_per_epoch; }
 };
 

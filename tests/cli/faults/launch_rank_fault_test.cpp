@@ -157,47 +157,44 @@ TEST_F(HungDevice, IsToldWhereItLeavesNoRoomForTheOthers) {
   expect_clean_end(processes);
 }
 
+/// Faults of commands that have nothing to go on from.
+class HungDeviceOf : public FaultyDevice {
+ protected:
+  void expect_end(Program& job, const std::string& fault, std::vector<std::string> parts) {
+    const std::vector<pid_t> processes = processes_of(job);
+    order({1}, fault);
+    const Outcome outcome = end_after_fault(job);
+    parts.emplace_back("look at the hosts");
+    expect_line(outcome, 1, parts);
+    for (const pid_t process : processes) expect_gone(process);
+    expect_nothing_left();
+  }
+
+  const std::string of_rank_1_ =
+      " for rank 1, which gives signs of life, but whose device does not get that far";
+};
+
 // What the device that hangs keeps from being taken down would otherwise keep the line back too.
-TEST_F(HungDevice, OfABenchmarkIsNamedAndEndedWithTheJob) {
+TEST_F(HungDeviceOf, ABenchmarkIsNamedAndEndedWithTheJob) {
   const auto job = started_faulty_bench({"parallel.timeout_seconds=5"});
-  const std::vector<pid_t> processes = processes_of(*job);
-  order({1}, "spin");
-  const Outcome outcome = end_after_fault(*job);
-  expect_line(outcome, 1,
-              {"error: waited 5 s in the step's end",
-               " for rank 1, which gives signs of life, but whose device does not get that far",
-               place_of(1), "look at the hosts"});
-  for (const pid_t process : processes) expect_gone(process);
-  expect_nothing_left();
+  expect_end(*job, "spin", {"error: waited 5 s in the step's end", of_rank_1_, place_of(1)});
 }
 
-TEST_F(HungDevice, OfABenchmarkIsToldWhereItLeavesNoRoomForTheOthers) {
+TEST_F(HungDeviceOf, ABenchmarkIsToldWhereItLeavesNoRoomForTheOthers) {
   const auto job = started_faulty_bench({"parallel.timeout_seconds=5"});
-  const std::vector<pid_t> processes = processes_of(*job);
-  order({1}, "flood");
-  const Outcome outcome = end_after_fault(*job);
-  expect_line(outcome, 1,
-              {"error: waited 5 s in the step's end", "signs of life",
-               fmt::format(" on {}, {}", host_name(), device().gpu), "look at the hosts"});
-  for (const pid_t process : processes) expect_gone(process);
-  expect_nothing_left();
+  expect_end(*job, "flood",
+             {"error: waited 5 s in the step's end", "signs of life",
+              fmt::format(" on {}, {}", host_name(), device().gpu)});
 }
 
 // The others wait for nothing until they have evaluated their shares.
-TEST_F(HungDevice, OfTandemEvalIsNamedAndEndedWithTheJob) {
+TEST_F(HungDeviceOf, TandemEvalIsNamedAndEndedWithTheJob) {
   trained("weights", set(device().settings, set({"train.max_steps=1"})));
   const auto job = started_faulty_command(
       {"eval", "weights"},
       {"train.eval_batch=64", "data.test_size=20000000", "parallel.timeout_seconds=5"});
-  const std::vector<pid_t> processes = processes_of(*job);
-  order({1}, "spin");
-  const Outcome outcome = end_after_fault(*job);
-  expect_line(outcome, 1,
-              {"error: waited 5 s in the evaluation of a batch",
-               " for rank 1, which gives signs of life, but whose device does not get that far",
-               place_of(1), "look at the hosts"});
-  for (const pid_t process : processes) expect_gone(process);
-  expect_nothing_left();
+  expect_end(*job, "spin",
+             {"error: waited 5 s in the evaluation of a batch", of_rank_1_, place_of(1)});
 }
 
 // Nobody waits for its device then but itself, and the other ranks for its choices.
