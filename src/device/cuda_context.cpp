@@ -188,6 +188,7 @@ CudaContext::Libraries::~Libraries() {
   (void)cudaStreamSynchronize(stream);
   (void)cublasLtDestroy(cublas);
   (void)cudnnDestroy(cudnn);
+  if (side_stream != nullptr) (void)cudaStreamDestroy(side_stream);
   (void)cudaStreamDestroy(stream);
 }
 
@@ -200,6 +201,15 @@ CudaContext& CudaContext::operator=(CudaContext&&) noexcept = default;
 void CudaContext::activate() const { TANDEM_CUDA_CHECK(cudaSetDevice(device_.index)); }
 
 CUstream_st* CudaContext::stream() const { return libraries_->stream; }
+
+CUstream_st* CudaContext::side_stream() {
+  cudaStream_t& stream = libraries_->side_stream;
+  if (stream == nullptr) {
+    activate();
+    TANDEM_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  }
+  return stream;
+}
 
 CudaStreamScope::CudaStreamScope(CudaContext& context, CUstream_st* stream)
     : context_(context), before_(std::exchange(context.libraries().stream, stream)) {}

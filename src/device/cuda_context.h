@@ -47,6 +47,9 @@ class CudaContext {
 
   /// What work is enqueued on now; see CudaStreamScope.
   CUstream_st* stream() const;
+  /// A second stream, of lower priority than the context's own, for work beside what that has. It
+  /// is the same for all who ask: see SideQueue.
+  CUstream_st* side_stream();
   /// Waits until everything enqueued on stream() so far is done. Throws SystemError where it
   /// failed.
   void synchronize() const;

@@ -9,21 +9,11 @@
 namespace tandem {
 namespace {
 
-// What fails when these end failed before, and was said then.
-struct StreamEnd {
-  void operator()(CUstream_st* stream) const { (void)cudaStreamDestroy(stream); }
-};
+// What fails when it ends failed before, and was said then.
 struct EventEnd {
   void operator()(CUevent_st* event) const { (void)cudaEventDestroy(event); }
 };
-using Stream = std::unique_ptr<CUstream_st, StreamEnd>;
 using Event = std::unique_ptr<CUevent_st, EventEnd>;
-
-Stream make_stream() {
-  cudaStream_t stream = nullptr;
-  TANDEM_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  return Stream(stream);
-}
 
 Event make_event() {
   cudaEvent_t event = nullptr;
@@ -31,12 +21,12 @@ Event make_event() {
   return Event(event);
 }
 
-/// A stream that branches off the context's by an event for each piece.
+/// The context's side stream, which branches off its stream by an event for each piece.
 class CudaSideQueue final : public SideQueue {
  public:
   CudaSideQueue(CudaContext& context, std::size_t pieces) : context_(context) {
     context.activate();
-    stream_ = make_stream();
+    stream_ = context.side_stream();
     fork_ = make_event();
     done_.reserve(pieces);
     for (std::size_t i = 0; i < pieces; ++i) done_.push_back(make_event());
@@ -44,12 +34,12 @@ class CudaSideQueue final : public SideQueue {
 
   void run(std::size_t piece, std::function<void()> work) override {
     TANDEM_CUDA_CHECK(cudaEventRecord(fork_.get(), context_.stream()));
-    TANDEM_CUDA_CHECK(cudaStreamWaitEvent(stream_.get(), fork_.get()));
+    TANDEM_CUDA_CHECK(cudaStreamWaitEvent(stream_, fork_.get()));
     {
-      const CudaStreamScope aside(context_, stream_.get());
+      const CudaStreamScope aside(context_, stream_);
       work();
     }
-    TANDEM_CUDA_CHECK(cudaEventRecord(done_[piece].get(), stream_.get()));
+    TANDEM_CUDA_CHECK(cudaEventRecord(done_[piece].get(), stream_));
   }
 
   void wait(std::size_t piece) override {
@@ -60,7 +50,7 @@ class CudaSideQueue final : public SideQueue {
 
  private:
   CudaContext& context_;
-  Stream stream_;
+  cudaStream_t stream_ = nullptr;
   Event fork_;
   std::vector<Event> done_;  // by piece
 };
