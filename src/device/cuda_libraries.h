@@ -19,7 +19,7 @@ struct CudaContext::Libraries {
   /// What work is enqueued on now: the context's own stream but in a CudaStreamScope.
   cudaStream_t stream = nullptr;
   cudaStream_t side_stream = nullptr;  ///< from the first use on
-  cudnnHandle_t cudnn = nullptr;  ///< told the stream before each use
+  cudnnHandle_t cudnn = nullptr;       ///< told the stream before each use
   cublasLtHandle_t cublas = nullptr;
   /// Kernels chosen by timing, for this device and these versions of the libraries.
   KernelChoices choices;

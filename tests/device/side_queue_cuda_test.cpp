@@ -18,7 +18,7 @@ CUstream_st* stream_of(CudaContext& context, SideQueue& queue) {
   return stream;
 }
 
-// Steps of a process in which two of them have computed are slower.
+// A step may be slower where plans before its own have computed on further streams.
 TEST(CudaSideQueue, SharesItsStreamWithAllOfItsContext) {
   CudaContext context(0);
   CudaContext other(0);
