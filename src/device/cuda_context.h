@@ -47,8 +47,8 @@ class CudaContext {
 
   /// What work is enqueued on now; see CudaStreamScope.
   CUstream_st* stream() const;
-  /// A second stream, of lower priority than the context's own, for work beside what that has. It
-  /// is the same for all who ask: see SideQueue.
+  /// A second stream, for work beside what the context's own has, and behind that in priority where
+  /// the device knows several. It is the same for all who ask: see SideQueue.
   CUstream_st* side_stream();
   /// Waits until everything enqueued on stream() so far is done. Throws SystemError where it
   /// failed.

@@ -29,9 +29,8 @@ class SideQueue {
 
 /// For pieces 0 to `pieces` - 1. Null for a CPU, which does one thing after another. What was run
 /// may be captured into a CUDA graph, up to a wait() for the last piece. The context outlives it.
-/// All of a context share one stream: on an H200 a model's steps took 3.7 % longer where plans
-/// before theirs had computed on streams of their own (docs/benchmarks.md, "What the first run
-/// lacks").
+/// All of a context share its side stream: a model's steps were slower where plans before theirs
+/// had computed on streams of their own (docs/benchmarks.md, "What the first run lacks").
 std::unique_ptr<SideQueue> make_side_queue(AnyContext& context, std::size_t pieces);
 std::unique_ptr<SideQueue> make_side_queue(CpuContext& context, std::size_t pieces);
 std::unique_ptr<SideQueue> make_side_queue(CudaContext& context, std::size_t pieces);
