@@ -69,9 +69,15 @@ TEST(MpiWatch, TellsOfRanksThatWaitForOneAnother) {
     auto& group = outliving_operations<MpiCommunicator>(with_timeout);
     auto& values = outliving_operations<std::vector<float>>(12U);
     const int next = (group.rank() + 1) % group.size();
-    EXPECT_EQ(message_of<CommunicationTimeout>([&] { group.recv(view(values), next); }),
-              "waited 2 s in recv (12 elements) though all ranks give signs of life: they wait "
-              "for one another in different operations");
+    const std::string message =
+        message_of<CommunicationTimeout>([&] { group.recv(view(values), next); });
+    // It speaks for all. Another that a busy host held up waits longer, for ranks that are gone.
+    if (group.rank() == 0) {
+      EXPECT_EQ(message,
+                "waited 2 s in recv (12 elements) though all ranks give signs of life: they wait "
+                "for one another in different operations");
+    }
+    EXPECT_TRUE(message.starts_with("waited 2 s in recv (12 elements)")) << message;
     world().barrier();
     std::vector<float> late(values.size());
     group.send(view(late), (group.rank() + group.size() - 1) % group.size());
