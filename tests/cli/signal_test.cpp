@@ -4,6 +4,7 @@
 #include <csignal>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "cli/run_folder.h"
@@ -31,6 +32,11 @@ std::string name_of_case(const testing::TestParamInfo<Case>& info) {
                                          : "Int");
 }
 
+/// The ranks that it tells to stop have time to write what they stop with, on a slow disk too.
+std::vector<std::pair<std::string, std::string>> patient_mpirun() {
+  return {{"OMPI_MCA_odls_base_sigkill_timeout", "4"}};
+}
+
 class Signals : public RunTest, public testing::WithParamInterface<Case> {
  protected:
   /// Endless, and so quiet that mpirun, which reads nothing of its ranks between two signals, does
@@ -41,8 +47,7 @@ class Signals : public RunTest, public testing::WithParamInterface<Case> {
     const int ranks = each.target == Target::process ? 1 : 2;
     Program program({.command = train_command(out, long_epochs(), ranks),
                      .folder = root(),
-                     // The ranks have time to write what they stop with, on a slow disk too.
-                     .environment = {{"OMPI_MCA_odls_base_sigkill_timeout", "4"}}});
+                     .environment = patient_mpirun()});
     wait_until("a few steps are done", 60.0, [&] {
       return occurrences(read_file(path(out + "/metrics.jsonl")), "\"train\"") >= 11;
     });
@@ -163,10 +168,12 @@ TEST_P(SignalsBreakOffEvaluation, KeepsTheEpochAndEvaluatesItOnResume) {
   // Whom no signal reaches does its half. The other size would take minutes.
   const bool all = each.target == Target::process || each.target == Target::mpirun;
   const char* size = all ? "data.test_size=4000000" : "data.test_size=1000000";
-  Program program({.command = train_command("out", set({size}, epochs), ranks), .folder = root()});
+  Program program({.command = train_command("out", set({size}, epochs), ranks),
+                   .folder = root(),
+                   .environment = patient_mpirun()});
   const pid_t target = each.target == Target::second_rank ? program.rank_process(1) : program.id();
   // A busy disk may have the checkpoint only after the shorter evaluation. But mpirun kills its
-  // ranks a second behind the signal.
+  // ranks some seconds behind the signal.
   wait_until("the epoch is over", 60.0, [&] {
     if (all) return checkpoint_steps(path("out")) == std::vector<int>{8};
     return read_file(path("out/metrics.jsonl")).find("\"step\": 8,") != std::string::npos;
