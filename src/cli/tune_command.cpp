@@ -93,7 +93,7 @@ class Tuner {
     if (!arguments_.json.empty()) expect_json_can_be_written(arguments_.json);
     check_gpus();
     if (!arguments_.gpus.empty()) warn_of_idle_gpus(arguments_.gpus, config_.device);
-    log_info("measuring placements of {}, for {:.0f} s in all; first one rank on each device{}",
+    log_info("measuring placements of {}, for {:.0f} s at most; first one rank on each device{}",
              config_.model, arguments_.seconds,
              may_use_gpus() ? ", which chooses kernels where none are kept yet" : "");
     try {
@@ -248,7 +248,7 @@ void add_tune_command(CLI::App& app, Command& chosen) {
   command->add_option("--gpus", arguments->gpus, "As of tandem launch: all, none, N or a list")
       ->type_name("all|none|N|LIST")
       ->check(not_empty("list of GPUs"));
-  command->add_option("--seconds", arguments->seconds, "To take for all of it")
+  command->add_option("--seconds", arguments->seconds, "To take for all of it at most")
       ->type_name("SECONDS")
       ->check(within(1.0, 86400.0))
       ->capture_default_str();
