@@ -1,6 +1,15 @@
+#include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <memory>
+#include <stdexcept>
+
+#include "device/cuda_check.h"
 #include "device/cuda_context.h"
+#include "device/cuda_graph.h"
+#include "device/device_buffer.h"
+#include "device/memory_kernels.h"
 #include "device/side_queue.h"
 
 namespace tandem {
@@ -23,6 +32,74 @@ TEST(CudaSideQueue, SharesItsStreamWithAllOfItsContext) {
   EXPECT_EQ(stream_of(context, *make_side_queue(context, 1)), first);
   EXPECT_EQ(stream_of(context, *queue), first);
   EXPECT_NE(stream_of(other, *make_side_queue(other, 1)), first);
+}
+
+class CudaSideQueueBehindAFailedCapture : public testing::Test {
+ protected:
+  CudaContext& context() { return context_; }
+  /// Enqueues it in the context.
+  void set(unsigned char value) {
+    TANDEM_CUDA_CHECK(cudaMemsetAsync(byte_.data(), value, 1, context_.stream()));
+  }
+  /// As captured, of what `enqueue` gives to the context and the queue.
+  void fail(const std::function<void(SideQueue&)>& enqueue) {
+    EXPECT_ANY_THROW(CudaGraph(context_, [&] { enqueue(*queue_); }));
+    EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+    EXPECT_EQ(context_.stream(), stream_);
+  }
+  /// What a queue sets aside, at once and captured, is there behind a wait.
+  void expect_it_works(SideQueue& queue) {
+    const auto set_aside = [&](unsigned char value) {
+      queue.run(0, [&] { set(value); });
+      queue.wait(0);
+    };
+    set_aside(++value_);
+    EXPECT_EQ(value(), value_);
+    CudaGraph graph(context_, [&] { set_aside(++value_); });
+    EXPECT_EQ(value(), value_ - 1);
+    graph.launch();
+    EXPECT_EQ(value(), value_);
+  }
+  void expect_both_work() {
+    expect_it_works(*queue_);
+    expect_it_works(*make_side_queue(context_, 1));
+  }
+
+ private:
+  unsigned char value() {
+    unsigned char value = 0;
+    copy_to_host(context_, byte_.data(), 1, &value);
+    return value;
+  }
+
+  CudaContext context_{0};
+  CUstream_st* stream_ = context_.stream();
+  DeviceBuffer byte_ = DeviceBuffer::zeroed(context_, 1);
+  std::unique_ptr<SideQueue> queue_ = make_side_queue(context_, 1);
+  unsigned char value_ = 0;
+};
+
+TEST_F(CudaSideQueueBehindAFailedCapture, WorksWhereItWasNotWaitedFor) {
+  fail([&](SideQueue& queue) {
+    queue.run(0, [&] { set(99); });
+    throw std::runtime_error("between run() and wait()");
+  });
+  expect_both_work();
+}
+
+TEST_F(CudaSideQueueBehindAFailedCapture, WorksWhereItsWorkThrew) {
+  fail([&](SideQueue& queue) {
+    queue.run(0, [&] {
+      set(99);
+      throw std::runtime_error("in its work");
+    });
+  });
+  expect_both_work();
+}
+
+TEST_F(CudaSideQueueBehindAFailedCapture, WorksWhereItsWorkCannotBeCaptured) {
+  fail([&](SideQueue& queue) { queue.run(0, [&] { context().synchronize(); }); });
+  expect_both_work();
 }
 
 }  // namespace
