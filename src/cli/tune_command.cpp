@@ -248,7 +248,9 @@ void add_tune_command(CLI::App& app, Command& chosen) {
   command->add_option("--gpus", arguments->gpus, "As of tandem launch: all, none, N or a list")
       ->type_name("all|none|N|LIST")
       ->check(not_empty("list of GPUs"));
-  command->add_option("--seconds", arguments->seconds, "To take for all of it at most")
+  command
+      ->add_option("--seconds", arguments->seconds,
+                   "To take for all of it at most, but for a few that it takes to start and end")
       ->type_name("SECONDS")
       ->check(within(1.0, 86400.0))
       ->capture_default_str();

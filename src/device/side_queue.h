@@ -19,6 +19,8 @@ class SideQueue {
 
   /// Calls `work`, once, now or before wait() for this or a later piece returns. What it enqueues
   /// in the context comes after all that the context was given before and after earlier pieces.
+  /// What it throws comes from here or from wait(): then there is no piece to wait for, and the
+  /// queue goes on being of use.
   virtual void run(std::size_t piece, std::function<void()> work) = 0;
   /// What the context is given from here on comes after this piece, which was run, and those before
   /// it.

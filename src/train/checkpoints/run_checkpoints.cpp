@@ -180,7 +180,7 @@ void RunCheckpoints::begin(Replica& replica, TrainingPosition position, bool bes
     const fs::path path = store.path_for_step(step);
     std::error_code code;
     if (!fs::exists(store.folder(), code)) {
-      system_error("the run's folder '{}' is gone; leave it in place, and start again",
+      system_error("the run's folder '{}' is gone, which a run needs to its end",
                    store.folder().string());
     }
     image->write(path);

@@ -116,9 +116,9 @@ TEST_F(RunCheckpointsTest, TheBestIsThatOfTheStepsThatTheRunGoesOnFrom) {
 TEST_F(RunCheckpointsTest, AFolderThatIsGoneIsTold) {
   std::filesystem::remove_all(path("run"));
   begin(7);
-  EXPECT_EQ(message_of<SystemError>([&] { wait(); }),
-            "the run's folder '" + store_.folder().string() +
-                "' is gone; leave it in place, and start again");
+  EXPECT_EQ(
+      message_of<SystemError>([&] { wait(); }),
+      "the run's folder '" + store_.folder().string() + "' is gone, which a run needs to its end");
 }
 
 TEST_F(RunCheckpointsTest, OfARunThatEndsByAnErrorIsFinished) {
