@@ -166,7 +166,7 @@ class Search {
     if (found.rates || found.does_not_fit) return;
     if (!found.timed_out) input_error("one rank cannot be measured: {}", found.problem);
     input_error(
-        "one rank with the whole batch was not measured within {:.1f} s: give more than --seconds "
+        "one rank with the whole batch was not measured within {:.4g} s: give more than --seconds "
         "{:g}; where a GPU's kernels were still being chosen, which are kept, another start goes "
         "on from there",
         most, limits_.seconds);
