@@ -41,13 +41,8 @@ void start_mps_guard(const std::filesystem::path& folder, const std::vector<std:
     ::_exit(127);
   }
   int status = 0;
-  TANDEM_CHECK(::waitpid(child, &status, 0) == child, "the MPS guard is no child");
-  if (status != 0) {
-    system_error(
-        "the process that ends this job's MPS daemons does not start: the one that starts it ended "
-        "with status {}; start again, or fold the ranks (--colocation folded)",
-        status);
-  }
+  TANDEM_CHECK(::waitpid(child, &status, 0) == child && status == 0,
+               "the MPS guard does not start");
 }
 
 void clean_up_job(const std::filesystem::path& path) {
