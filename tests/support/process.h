@@ -1,5 +1,6 @@
 #pragma once
 
+#include <sys/resource.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -46,6 +47,17 @@ inline double processor_seconds(pid_t process) {
   double kernel = 0.0;
   status >> program >> kernel;
   return (program + kernel) / static_cast<double>(::sysconf(_SC_CLK_TCK));
+}
+
+/// Seconds that all processes have computed which this one has started and whose end it has
+/// noticed, with those that they in turn started and noticed.
+inline double processor_seconds_of_children() {
+  rusage used{};
+  ::getrusage(RUSAGE_CHILDREN, &used);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(used.ru_utime) + seconds(used.ru_stime);
 }
 
 /// Whether it has ended. Where no init process takes notice of orphans, as in containers, their

@@ -1,13 +1,9 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <chrono>
 #include <csignal>
-#include <limits>
 #include <memory>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "cli/faults/fault_check.h"
@@ -23,6 +19,8 @@ namespace {
 struct Work {
   const char* name;
   int samples;  ///< 0: tandem bench
+  /// What a rank has computed once it is in the middle of it, its start included.
+  double processor_seconds = 4.0;
 };
 
 constexpr Work benchmark{"Bench", 0};
@@ -43,7 +41,7 @@ class CommandFault : public RunTest {
     wait_until("it computes", 60.0, [&] {
       const bool started =
           work.samples > 0 || program->err().find("measuring") != std::string::npos;
-      return started && processor_seconds(rank) > 4.0;
+      return started && processor_seconds(rank) > work.processor_seconds;
     });
     return program;
   }
@@ -101,22 +99,27 @@ class HungRankOf : public CommandFault {
     for (const pid_t process : processes) expect_gone(process);
   }
 
-  /// So many samples as take the ranks so long.
-  int samples_of(double seconds) const {
-    constexpr int few = 20'000;
-    const std::vector<std::string> sized = set({fmt::format("data.test_size={}", few)}, {"--json"});
-    trained("few", set({"train.max_steps=1"}));
-    std::vector<std::string> arguments{"eval", "few"};
-    arguments.insert(arguments.end(), sized.begin(), sized.end());
-    double least = std::numeric_limits<double>::infinity();
-    for (int i = 0; i < 3; ++i) {  // one may be slow beside other programs
-      const Outcome outcome = command(arguments, 2);
-      const std::string name = "\"seconds\":";
-      const std::size_t at = outcome.out.find(name);
-      if (at == std::string::npos) throw std::runtime_error(outcome.out + outcome.err);
-      least = std::min(least, std::stod(outcome.out.substr(at + name.size())));
-    }
-    return static_cast<int>(few * seconds / least);
+  /// An evaluation for which each rank computes for six seconds, however fast the processor is.
+  /// By the time that is spent in computing: seconds of a clock are longer beside other programs,
+  /// which come and go.
+  Work moderate_evaluation() const {
+    constexpr int few = 2;
+    constexpr int many = 100'000;
+    trained("sized", set({"train.max_steps=1"}));
+    const double start = processor_seconds_of_evaluating(few);
+    const double of_each_rank = (processor_seconds_of_evaluating(many) - start) / 2.0;
+    if (of_each_rank <= 0.0) throw std::runtime_error("many samples cost no more than few");
+    return {"Eval", static_cast<int>(many * 6.0 / of_each_rank), start + 1.0};
+  }
+
+ private:
+  /// On two ranks, with all that starts and ends them.
+  double processor_seconds_of_evaluating(int samples) const {
+    const double before = processor_seconds_of_children();
+    const Outcome outcome =
+        command({"eval", "sized", "--set", fmt::format("data.test_size={}", samples)}, 2);
+    if (outcome.code != 0) throw std::runtime_error(outcome.err);
+    return processor_seconds_of_children() - before;
   }
 };
 
@@ -124,7 +127,7 @@ TEST_F(HungRankOf, BenchIsNamedAndEnded) { expect_told(benchmark, 1); }
 TEST_F(HungRankOf, BenchIsNamedAndEndedWhereItIsTheFirst) { expect_told(benchmark, 0); }
 
 // The other one has its own share to evaluate before it waits.
-TEST_F(HungRankOf, EvalIsNamedAndEnded) { expect_told({"Eval", samples_of(12.0)}, 1, 60.0); }
+TEST_F(HungRankOf, EvalIsNamedAndEnded) { expect_told(moderate_evaluation(), 1, 60.0); }
 
 }  // namespace
 }  // namespace tandem::cli
