@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <stdexcept>
+#include <string>
 
 #include "device/cuda_check.h"
 #include "device/cuda_context.h"
@@ -41,11 +42,18 @@ class CudaSideQueueBehindAFailedCapture : public testing::Test {
   void set(unsigned char value) {
     TANDEM_CUDA_CHECK(cudaMemsetAsync(byte_.data(), value, 1, context_.stream()));
   }
-  /// As captured, of what `enqueue` gives to the context and the queue.
-  void fail(const std::function<void(SideQueue&)>& enqueue) {
-    EXPECT_ANY_THROW(CudaGraph(context_, [&] { enqueue(*queue_); }));
+  /// As captured, of what `enqueue` gives to the context and the queue; with `error` in the
+  /// message.
+  void fail(const std::string& error, const std::function<void(SideQueue&)>& enqueue) {
+    try {
+      CudaGraph(context_, [&] { enqueue(*queue_); });
+      ADD_FAILURE() << "it was captured";
+    } catch (const std::exception& first) {
+      EXPECT_NE(std::string(first.what()).find(error), std::string::npos) << first.what();
+    }
     EXPECT_EQ(cudaGetLastError(), cudaSuccess);
     EXPECT_EQ(context_.stream(), stream_);
+    EXPECT_EQ(value(), 0) << "what was to be captured was done";
   }
   /// What a queue sets aside, at once and captured, is there behind a wait.
   void expect_it_works(SideQueue& queue) {
@@ -80,25 +88,32 @@ class CudaSideQueueBehindAFailedCapture : public testing::Test {
 };
 
 TEST_F(CudaSideQueueBehindAFailedCapture, WorksWhereItWasNotWaitedFor) {
-  fail([&](SideQueue& queue) {
+  const char* const error = "between run() and wait()";
+  fail(error, [&](SideQueue& queue) {
     queue.run(0, [&] { set(99); });
-    throw std::runtime_error("between run() and wait()");
+    throw std::runtime_error(error);
   });
   expect_both_work();
 }
 
 TEST_F(CudaSideQueueBehindAFailedCapture, WorksWhereItsWorkThrew) {
-  fail([&](SideQueue& queue) {
+  const char* const error = "in its work";
+  fail(error, [&](SideQueue& queue) {
     queue.run(0, [&] {
       set(99);
-      throw std::runtime_error("in its work");
+      throw std::runtime_error(error);
     });
   });
   expect_both_work();
 }
 
 TEST_F(CudaSideQueueBehindAFailedCapture, WorksWhereItsWorkCannotBeCaptured) {
-  fail([&](SideQueue& queue) { queue.run(0, [&] { context().synchronize(); }); });
+  fail("cudaStreamSynchronize", [&](SideQueue& queue) {
+    queue.run(0, [&] {
+      set(99);
+      context().synchronize();
+    });
+  });
   expect_both_work();
 }
 

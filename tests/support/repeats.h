@@ -15,4 +15,7 @@ inline int repeats(int many) {
   return most == nullptr ? many : std::clamp(std::stoi(most), 1, many);
 }
 
+/// Whether such a tool looks, which slows kernels down and takes memory of its own.
+inline bool under_a_tool() { return repeats(2) == 1; }
+
 }  // namespace tandem

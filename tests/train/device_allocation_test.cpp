@@ -10,6 +10,7 @@
 #include "parallel/device_test.h"
 #include "support/allocations.h"
 #include "support/device_allocations.h"
+#include "support/repeats.h"
 #include "train/device_run.h"
 
 // Captured steps allocate nothing once they run: neither with operator new on the host, in any
@@ -96,7 +97,9 @@ void expect_none_in_a_step(const std::vector<std::string>& settings) {
   EXPECT_EQ(device_allocations(), on_device);
   EXPECT_EQ(training.samples() - samples, steps * config.global_batch);
   hosts().barrier();  // ranks that share a GPU see all of it
-  EXPECT_EQ(training.free_memory(), free);
+  if (!under_a_tool()) {
+    EXPECT_EQ(training.free_memory(), free);
+  }
 }
 
 TEST(TrainAllocationOnGpu, AStepNeedsNone) { expect_none_in_a_step({}); }
