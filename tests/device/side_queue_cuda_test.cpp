@@ -46,7 +46,7 @@ class CudaSideQueueBehindAFailedCapture : public testing::Test {
   /// message.
   void fail(const std::string& error, const std::function<void(SideQueue&)>& enqueue) {
     try {
-      CudaGraph(context_, [&] { enqueue(*queue_); });
+      const CudaGraph captured(context_, [&] { enqueue(*queue_); });
       ADD_FAILURE() << "it was captured";
     } catch (const std::exception& first) {
       EXPECT_NE(std::string(first.what()).find(error), std::string::npos) << first.what();
