@@ -123,6 +123,27 @@ def racecheck_in_shards(shards: int, gpus: int, seconds: int, program: str) -> l
             for shard in range(shards)]
 
 
+def plans_under(tool: str, seconds: int) -> Check:
+    """The tests that try plans of convolutions, which are of no precision."""
+    return Check(f"{tool}_plans", 1, seconds, f"{CASES} --shards 15 --filter=CudaPlanTrialTest*:CudaBorrowedPlanTest* "
+                 f"--tool {tool} --out {{out}}/{tool}_plans.txt {{bin}}/tests/test_layers_cuda", cores=4, by_name=True)
+
+
+def jobs_under(tool: str, seconds: int, program: str, suites: str) -> Check:
+    """Tests that start jobs, with the processes of these. Not where they have MPS daemons of their own: what is to end
+    such a daemon does not start under a tool."""
+    short = program.removeprefix("test_")
+    return Check(f"{tool}_{short}", 1, seconds, f"{SANITIZER.format(tool=tool)} --target-processes all "
+                 f"{{bin}}/tests/{program} --gtest_filter={suites}", UNDER_A_TOOL, cores=4, by_name=True)
+
+
+def under_mps_and(tool: str, seconds: int, program: str) -> Check:
+    """A test program of two ranks that share a GPU under MPS."""
+    short = program.removeprefix("test_train_").replace("device_", "")
+    return Check(f"{tool}_{short}_mps", 1, seconds, f"tests/support/with_mps.sh {MPI.format(gpus=2)} "
+                 f"{SANITIZER.format(tool=tool)} {{bin}}/tests/{program}", UNDER_A_TOOL, cores=2, by_name=True)
+
+
 def sums(gpus: int) -> Check:
     """Gradients over four ranks on each GPU, under MPS."""
     return Check(f"sums_{gpus}", gpus, 40, f"benchmarks/json_lines.py --out {{out}}/colocated_all_reduce_{gpus}x4.jsonl "
@@ -225,6 +246,13 @@ CHECKS = [
     *(check for tool, seconds in (("memcheck", 100), ("initcheck", 130), ("synccheck", 90))
       for check in one_rank_under(tool, seconds, "test_train_folded_cuda", 21)
       + one_rank_under(tool, 2 * seconds, "test_train_data_parallel_cuda")),
+    one_rank_under("memcheck", 60, "test_train_device_allocations")[0],
+    *(plans_under(tool, 300 if tool == "racecheck" else 60) for tool in ("memcheck", "racecheck", "initcheck", "synccheck")),
+    *(check for tool in ("memcheck", "synccheck")
+      for check in (jobs_under(tool, 60, "test_cli_ranges", "*RangesOnAGpu.*"),
+                    jobs_under(tool, 60, "test_cli_placement", "*RanksOnOneGpu.*/*_folded"),
+                    under_mps_and(tool, 60, "test_train_colocated_device_calls"),
+                    under_mps_and(tool, 60, "test_train_colocated_device_allocations"))),
     # A process takes 12 GiB of the host's memory and more.
     *(check for program, shards in (("test_train_folded_cuda", 21), ("test_train_data_parallel_cuda", 12))
       for check in one_rank_under("racecheck", 300, program, shards)),
