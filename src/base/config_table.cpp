@@ -7,40 +7,16 @@
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
-#include <map>
-#include <set>
 #include <system_error>
 #include <type_traits>
 
+#include "base/config_document.h"
 #include "base/error.h"
 #include "base/file_work.h"
 #include "base/text.h"
 #include "base/toml_text.h"
 
 namespace tandem {
-
-/// One table of the document, with what has been asked of it. Children are kept so that finish()
-/// reaches every table that was handed out.
-struct ConfigTable::Node {
-  toml::table* table = nullptr;  // null: the table is absent
-  Node* parent = nullptr;
-  std::string key{};  // in the parent
-  std::string path;   // dotted name of the table, "" for the root
-  std::set<std::string, std::less<>> known;
-  std::map<std::string, std::vector<Node*>, std::less<>> children;
-};
-
-/// The text and every node that was made for it.
-struct ConfigTable::Document {
-  toml::table root;
-  std::string origin;
-  std::filesystem::path folder = ".";
-  std::vector<std::unique_ptr<Node>> nodes;
-  bool has_overrides = false;
-
-  Node* make_node() { return nodes.emplace_back(std::make_unique<Node>()).get(); }
-};
-
 namespace {
 
 template <typename N>
@@ -125,70 +101,6 @@ ConfigTable ConfigTable::from_file(const std::filesystem::path& file) {
   ConfigTable made = from_text(text, file.string());
   made.document_->folder = file.has_parent_path() ? file.parent_path() : ".";
   return made;
-}
-
-namespace {
-
-/// Bare TOML keys joined by dots: nothing else, or a '#' or a '[' would make another line of it.
-bool is_dotted_key(std::string_view key) {
-  const auto is_part = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-';
-  };
-  bool part = false;
-  for (const char c : key) {
-    if (c == '.' ? !part : !is_part(c)) return false;
-    part = c != '.';
-  }
-  return part;
-}
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view blanks = " \t";
-  const std::size_t begin = std::min(text.find_first_not_of(blanks), text.size());
-  return text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
-}
-
-}  // namespace
-
-std::string ConfigTable::key_of(std::string_view assignment) {
-  return std::string(
-      trimmed(assignment.substr(0, std::min(assignment.find('='), assignment.size()))));
-}
-
-void ConfigTable::override_key(std::string_view assignment) {
-  const std::size_t equals = assignment.find('=');
-  const std::string key = key_of(assignment);
-  // It could smuggle in a second key, and an error is one line.
-  if (const std::size_t end = assignment.find_first_of("\r\n"); end != std::string_view::npos) {
-    input_error("--set {}: a line break follows; expected key=value in one line",
-                assignment.substr(0, end));
-  }
-  if (equals == std::string_view::npos || !is_dotted_key(key)) {
-    input_error("--set {}: expected key=value, for instance optimizer.lr=0.1", assignment);
-  }
-  const std::string_view value = trimmed(assignment.substr(equals + 1));
-  const std::string origin = fmt::format("--set {}", assignment);
-  document_->has_overrides = true;
-  if (value == "unset") {
-    erase_toml(document_->root, key, origin);
-    return;
-  }
-  try {
-    set_toml(document_->root, key, value, origin);
-  } catch (const InputError&) {
-    set_string(key, value, origin);
-  }
-}
-
-void ConfigTable::set_string(std::string_view key, std::string_view value,
-                             std::string_view origin) {
-  const std::string quoted = quoted_toml(value);
-  // toml++ writes something else for bytes that are not UTF-8.
-  if (parse_toml("text = " + quoted, origin)["text"].value_or(std::string()) != value) {
-    input_error("{}: {}: not UTF-8, as all text of a config must be", origin, key);
-  }
-  set_toml(document_->root, key, quoted, origin);
 }
 
 bool ConfigTable::has(std::string_view key) const {
@@ -310,6 +222,9 @@ auto elements(const toml::node* node, Read&& read) {
 
 std::string ConfigTable::get_string(std::string_view key) const {
   require(key, "a string");
+  if (const std::optional<Assignment> typed = assignment_of(key)) {
+    ConfigTable(*this).set_string(full_key(key), typed->value, typed->origin);
+  }
   return value_of<std::string>(find(node_->table, key), "a string",
                                [&](const std::string& m) { fail(key, m); });
 }

@@ -28,8 +28,9 @@ class ConfigTable {
   static ConfigTable from_text(std::string_view text, std::string_view origin);
 
   /// Applies `key=value` with a dotted key, as given on a command line. The value is read as a TOML
-  /// value; what is no TOML value is taken as a string. Intermediate tables are made as needed.
-  /// The bare word unset removes the key, which need not be there, and may not be a table.
+  /// value; what is no TOML value is taken as a string, and so is any number, date or truth value
+  /// where a string is asked for. Intermediate tables are made as needed. The bare word unset
+  /// removes the key, which need not be there, and may not be a table.
   void override_key(std::string_view assignment);
   /// Sets a dotted key, known to be one, to a string; `origin` stands for the file name in
   /// messages. Throws InputError where the string is not UTF-8.
@@ -100,6 +101,13 @@ class ConfigTable {
   /// there is none, or several.
   template <typename Fits>
   Node* only_other(const Fits& fits) const;
+  struct Assignment {
+    std::string value;
+    std::string origin;
+  };
+  /// By which a command line has set the key, which is there, to what TOML takes for a number, a
+  /// date or a truth value.
+  std::optional<Assignment> assignment_of(std::string_view key) const;
   /// "train.epochs".
   std::string full_key(std::string_view key) const;
   /// " (did you mean 'x'?)" for a key that nobody knows here.

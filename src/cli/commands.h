@@ -2,7 +2,9 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/exit_code.h"
@@ -32,8 +34,11 @@ void add_data_command(CLI::App& app, Command& chosen);
 void add_report_command(CLI::App& app, Command& chosen);
 void add_tune_command(CLI::App& app, Command& chosen);
 void add_doctor_command(CLI::App& app, Command& chosen);
-void add_launch_command(CLI::App& app, Command& chosen);
-void add_launch_rank_command(CLI::App& app, Command& chosen);
+/// `behind_dashes`: the words of the command line behind its first "--".
+void add_launch_command(CLI::App& app, Command& chosen,
+                        const std::vector<std::string>& behind_dashes = {});
+void add_launch_rank_command(CLI::App& app, Command& chosen,
+                             const std::vector<std::string>& behind_dashes);
 void add_mps_guard_command(CLI::App& app, Command& chosen);
 
 }  // namespace tandem

@@ -127,12 +127,17 @@ void print_part(const std::string& name, const PartReport& part) {
     std::cout << name << ": no samples\n";
     return;
   }
-  std::cout << fmt::format(
-      "{}: {} samples, labels {} to {}, heights {} to {} (median {}), widths {} to {} (median "
-      "{}), {} unreadable\n",
-      name, format_count(part.samples), part.least_label, part.most_label, part.height.least,
-      part.height.most, part.height.median, part.width.least, part.width.most, part.width.median,
-      part.unreadable.size());
+  const auto range = [&](const std::string& what, const auto& extents) {
+    // Of what could be read, if anything.
+    return part.samples == std::ssize(part.unreadable)
+               ? std::string()
+               : fmt::format(", {} {} to {} (median {})", what, extents.least, extents.most,
+                             extents.median);
+  };
+  std::cout << fmt::format("{}: {} samples, labels {} to {}{}{}, {} unreadable\n", name,
+                           format_count(part.samples), part.least_label, part.most_label,
+                           range("heights", part.height), range("widths", part.width),
+                           part.unreadable.size());
 }
 
 /// A hundred copies of one image are not to fill the terminal; --json names them all.

@@ -151,11 +151,16 @@ Placement requested_here(const LaunchArguments& arguments, const PlacementHost& 
                          const LaunchPlan& plan) {
   const Placement asked = requested(arguments);
   const std::vector<std::string>& command = plan.rank.command;
-  if (asked.ranks_per_device == 1 || arguments.colocation != "auto" ||
-      arguments.slot.sm_percent > 0 || command[0] == "eval" ||
-      launched_config(command).folded_ranks > 1) {
-    return asked;
+  if (asked.ranks_per_device == 1 || command[0] == "eval") return asked;
+  const int folded = launched_config(command).folded_ranks;
+  if (folded > 1 && arguments.colocation != "folded") {
+    // As the config of a run has it that was started with folded ranks.
+    log_info(
+        "each of the {} processes on a {} carries {} folded ranks, as the config's "
+        "parallel.folded_ranks says; --set parallel.folded_ranks=1 makes them ranks themselves",
+        asked.ranks_per_device, plan.on_gpus ? "GPU" : "host", folded);
   }
+  if (arguments.colocation != "auto" || arguments.slot.sm_percent > 0 || folded > 1) return asked;
   const std::optional<TunedPlacement> choice = tuned_placement(command, host, plan.host_count);
   if (choice && choice->placement.ranks_per_device == asked.ranks_per_device) {
     Placement placement = choice->placement;
@@ -403,6 +408,13 @@ int launch_rank(const RankRequest& request) {
   }
 }
 
+/// The command's words as they were typed: CLI11 takes one in brackets, as a folder may be called,
+/// for a list.
+void take_words(const std::vector<std::string>& behind_dashes, std::vector<std::string>& command) {
+  const bool all = !behind_dashes.empty() && behind_dashes.front() == command.front();
+  if (all) command = behind_dashes;
+}
+
 void add_slot_options(CLI::App& command, SlotRequest& slot) {
   command
       .add_option("--gpus", slot.gpus,
@@ -425,7 +437,8 @@ void add_slot_options(CLI::App& command, SlotRequest& slot) {
 
 }  // namespace
 
-void add_launch_command(CLI::App& app, Command& chosen) {
+void add_launch_command(CLI::App& app, Command& chosen,
+                        const std::vector<std::string>& behind_dashes) {
   CLI::App* command =
       app.add_subcommand("launch", "Start ranks on GPUs, hosts and cores, several on each GPU");
   command->footer(
@@ -469,12 +482,14 @@ void add_launch_command(CLI::App& app, Command& chosen) {
   command
       ->add_option("COMMAND", arguments->command, "After --: train, bench or eval, with arguments")
       ->required();
-  command->callback([&chosen, arguments] {
+  command->callback([&chosen, arguments, behind_dashes] {
+    take_words(behind_dashes, arguments->command);
     chosen = [arguments](const MpiSession&) { return launch(*arguments); };
   });
 }
 
-void add_launch_rank_command(CLI::App& app, Command& chosen) {
+void add_launch_rank_command(CLI::App& app, Command& chosen,
+                             const std::vector<std::string>& behind_dashes) {
   CLI::App* command = app.add_subcommand("launch-rank", "What tandem launch starts for each rank");
   command->group("");  // not for people
   auto request = std::make_shared<RankRequest>();
@@ -482,7 +497,8 @@ void add_launch_rank_command(CLI::App& app, Command& chosen) {
   command->add_option("--job", request->job)->required();
   command->add_option("--processes", request->slot.processes_per_gpu)->required();
   command->add_option("COMMAND", request->command)->required();
-  command->callback([&chosen, request] {
+  command->callback([&chosen, request, behind_dashes] {
+    take_words(behind_dashes, request->command);
     chosen = [request](const MpiSession&) { return launch_rank(*request); };
   });
 }

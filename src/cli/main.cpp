@@ -9,7 +9,9 @@
 #include <exception>
 #include <iostream>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -39,6 +41,12 @@ bool starts_ranks(int argc, char** argv) {
   const std::string_view name = argv[1];
   if (name == "tune") return may_launch([](const char* variable) { return std::getenv(variable); });
   return std::ranges::find(names, name) != names.end();
+}
+
+std::vector<std::string> words_behind_dashes(int argc, char** argv) {
+  char** const end = argv + argc;
+  char** const dashes = std::find(argv, end, std::string_view("--"));
+  return {dashes == end ? end : dashes + 1, end};
 }
 
 /// Some parents close them, and the first files that are opened would be printed into.
@@ -75,8 +83,8 @@ int run(int argc, char** argv) {
     add_data_command(app, chosen);
     add_report_command(app, chosen);
     add_doctor_command(app, chosen);
-    add_launch_command(app, chosen);
-    add_launch_rank_command(app, chosen);
+    add_launch_command(app, chosen, words_behind_dashes(argc, argv));
+    add_launch_rank_command(app, chosen, words_behind_dashes(argc, argv));
     add_mps_guard_command(app, chosen);
     try {
       app.parse(argc, argv);

@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
+#include <limits>
 #include <memory>
+#include <set>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "base/atomic_file.h"
@@ -31,14 +35,29 @@ struct ReportArguments {
 
 constexpr FileKind report_kind{.name = "page of tandem report", .bytes = report_page_start};
 
-/// Of a folder of runs; none where it is a run's itself, or holds none.
+/// Whether there is a whole line: else the run has not begun, or was killed as it did.
+bool has_begun(const fs::path& run) {
+  std::ifstream records(run / "metrics.jsonl");
+  records.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  return records.gcount() > 0 && !records.eof();
+}
+
+/// Of a folder of runs, each once, whatever links lead to it; none where it is a run's itself, or
+/// holds none.
 std::vector<fs::path> runs_below(const fs::path& folder) {
   std::vector<fs::path> runs;
   std::error_code code;
   if (fs::exists(folder / "metrics.jsonl", code)) return runs;
-  for (const fs::path& path : entries_of(folder).paths) {
-    const auto bytes = fs::file_size(path / "metrics.jsonl", code);
-    if (!code && bytes > 0) runs.push_back(path);  // without any it has not begun
+  std::vector<fs::path> entries = entries_of(folder).paths;
+  // Links last: a run goes by its own name.
+  std::ranges::sort(entries, {}, [&](const fs::path& entry) {
+    return std::pair(fs::is_symlink(entry, code), entry);
+  });
+  std::set<fs::path> places;
+  for (const fs::path& entry : entries) {
+    if (has_begun(entry) && places.insert(fs::weakly_canonical(entry, code)).second) {
+      runs.push_back(entry);
+    }
   }
   std::ranges::sort(runs);
   return runs;

@@ -146,8 +146,19 @@ class Tuner {
   /// The first run would say it, and this command again. In a Slurm allocation the runs may start
   /// on other hosts.
   void check_gpus() const {
-    if (std::getenv("SLURM_JOB_ID") != nullptr) return;
+    if (std::getenv("SLURM_JOB_ID") != nullptr) {
+      require_host_of_allocation();
+      return;
+    }
     static_cast<void>(choose_gpus(call_.gpus, visible_gpus()));
+  }
+
+  /// Elsewhere neither what the runs write can be read nor do this host's GPUs tell of theirs.
+  static void require_host_of_allocation() {
+    if (std::getenv("SLURMD_NODENAME") != nullptr || program_on_path("srun").empty()) return;
+    input_error(
+        "tandem tune: this host is none of the Slurm allocation's; start it on the first of them, "
+        "as a batch script does");
   }
 
   /// `borrow`: as of BenchRunner. A sweep takes its time.

@@ -54,6 +54,7 @@ class ModelParser {
     };
     dropout_ = choose_rate("dropout", options.dropout);
     stochastic_depth_ = choose_rate("stochastic_depth", options.stochastic_depth);
+    if (options.dropout) dropout_is_asked_by_ = options.dropout_place;
     if (options.stochastic_depth) depth_is_asked_by_ = options.stochastic_depth_place;
   }
 
@@ -80,7 +81,7 @@ class ModelParser {
                             "\"classifier\", which has as many as there are classes",
                             graph.output()[1], classes_));
     }
-    check_stochastic_depth(graph);
+    require_taken_rates();
     root_.finish();
     return graph;
   }
@@ -161,17 +162,39 @@ class ModelParser {
     return {};
   }
 
-  void check_stochastic_depth(const Graph& graph) const {
-    if (stochastic_depth_ == 0.0) return;
-    const auto has = [](const Node& node) { return node.layer->kind() == "stochastic_depth"; };
-    if (std::ranges::any_of(graph.nodes(), has)) return;
-    const std::string message =
-        fmt::format("no block of {} takes stochastic depth; leave it out", name_);
-    if (depth_is_asked_by_.empty()) root_.fail("stochastic_depth", message);
-    input_error("{}: {}", depth_is_asked_by_, message);
+  /// Of the whole model; layers of these kinds have rates of their own.
+  void require_taken_rates() const {
+    if (dropout_ > 0.0 && !dropout_is_taken_) {
+      fail_rate("dropout", dropout_is_asked_by_,
+                fmt::format("no node of {} is a classifier, before which it would be; end the "
+                            "model with op = \"classifier\", or leave it out",
+                            name_));
+    }
+    if (stochastic_depth_ > 0.0 && !depth_is_taken_) {
+      fail_rate("stochastic_depth", depth_is_asked_by_,
+                fmt::format("no block of {} takes stochastic depth; leave it out", name_));
+    }
   }
 
-  int add_classifier(Graph& graph, const Declared& node, int input) const {
+  void fail_rate(std::string_view key, const std::string& place, const std::string& message) const {
+    if (place.empty()) root_.fail(key, message);
+    input_error("{}: {}", place, message);
+  }
+
+  int add_block(Graph& graph, const Declared& node, const BlockKind& block, int input) {
+    const std::size_t before = graph.nodes().size();
+    const int made = block.build({.graph = graph,
+                                  .name = node.name,
+                                  .input = input,
+                                  .table = node.table,
+                                  .stochastic_depth = stochastic_depth_});
+    const auto is_it = [](const Node& each) { return each.layer->kind() == "stochastic_depth"; };
+    depth_is_taken_ |= std::ranges::any_of(graph.nodes().subspan(before), is_it);
+    return made;
+  }
+
+  int add_classifier(Graph& graph, const Declared& node, int input) {
+    dropout_is_taken_ = true;
     if (dropout_ > 0.0) {
       input = graph.add(node.name + ".dropout",
                         std::make_shared<Dropout>(Dropout::Unit::element, dropout_), {input});
@@ -197,11 +220,7 @@ class ModelParser {
         made_[node.name] = graph.add(node.name, layer, inputs);
       } else if (const BlockKind* block = find_block_kind(node.op)) {
         arity_of(1);
-        made_[node.name] = block->build({.graph = graph,
-                                         .name = node.name,
-                                         .input = inputs[0],
-                                         .table = node.table,
-                                         .stochastic_depth = stochastic_depth_});
+        made_[node.name] = add_block(graph, node, *block, inputs[0]);
       } else if (node.op == "classifier") {
         arity_of(1);
         made_[node.name] = add_classifier(graph, node, inputs[0]);
@@ -227,7 +246,11 @@ class ModelParser {
   std::int64_t size_ = 0;
   double dropout_ = 0.0;
   double stochastic_depth_ = 0.0;
-  std::string depth_is_asked_by_;  // a place of the run's; empty: by the model's file
+  // A place of the run's; empty: by the model's file.
+  std::string dropout_is_asked_by_;
+  std::string depth_is_asked_by_;
+  bool dropout_is_taken_ = false;
+  bool depth_is_taken_ = false;
   std::vector<Declared> declared_;
   std::map<std::string, std::size_t, std::less<>> index_;
   std::map<std::string, int, std::less<>> made_;

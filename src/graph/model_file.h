@@ -18,7 +18,8 @@ struct ModelOptions {
   std::int64_t size = 0;                     ///< rows and columns of the input
   std::optional<double> dropout{};           ///< before the classifier, 0 to 0.99
   std::optional<double> stochastic_depth{};  ///< of the last block, 0 to 0.99
-  /// Who asks for that rate, for messages: "run.toml:3: model.stochastic_depth".
+  /// Who asks for these rates, for messages: "run.toml:3: model.stochastic_depth".
+  std::string dropout_place{"model.dropout"};
   std::string stochastic_depth_place{"model.stochastic_depth"};
 };
 
@@ -39,7 +40,7 @@ struct ModelOptions {
 ///
 /// Nodes may stand in any order; the last one in the file is the output. Throws InputError with
 /// file and line for an unknown op or key, an unknown or repeated name, a cycle (its members
-/// named), and sizes that do not fit.
+/// named), sizes that do not fit, and a rate above 0 that none of the nodes takes.
 Graph load_model(const std::filesystem::path& file, const ModelOptions& options);
 /// The same from text; `origin` stands for the file.
 Graph parse_model(std::string_view text, std::string_view origin, const ModelOptions& options);

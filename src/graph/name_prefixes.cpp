@@ -21,19 +21,21 @@ bool NamePrefixes::match(std::string_view name) const {
                              [&](const std::string& prefix) { return begins_with(name, prefix); });
 }
 
-void NamePrefixes::check_against(const Graph& graph) const {
+void NamePrefixes::check_against(const Graph& graph, Names names) const {
   if (empty()) return;
   std::set<std::string> parts;
-  for (const Node& node : graph.nodes()) {
-    for (const auto* names : {&node.parameters, &node.buffers}) {
-      for (const std::string& name : *names) {
-        for (std::size_t dot = name.find('.'); dot != std::string::npos;
-             dot = name.find('.', dot + 1)) {
-          parts.insert(name.substr(0, dot));
-        }
-        parts.insert(name);
+  const auto add = [&](const std::vector<std::string>& of_node) {
+    for (const std::string& name : of_node) {
+      for (std::size_t dot = name.find('.'); dot != std::string::npos;
+           dot = name.find('.', dot + 1)) {
+        parts.insert(name.substr(0, dot));
       }
+      parts.insert(name);
     }
+  };
+  for (const Node& node : graph.nodes()) {
+    add(node.parameters);
+    if (names == Names::parameters_and_buffers) add(node.buffers);
   }
   for (const std::string& prefix : prefixes_) {
     if (parts.contains(prefix)) continue;

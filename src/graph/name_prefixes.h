@@ -24,8 +24,10 @@ class NamePrefixes {
   std::span<const std::string> prefixes() const { return prefixes_; }
   const std::string& place() const { return place_; }
 
-  /// Throws InputError with the place and the nearest part where a prefix names nothing of `graph`.
-  void check_against(const Graph& graph) const;
+  /// What they are to name: freezing a buffer would mean nothing.
+  enum class Names { parameters, parameters_and_buffers };
+  /// Throws InputError with the place and the nearest part where a prefix names none of `graph`.
+  void check_against(const Graph& graph, Names names = Names::parameters_and_buffers) const;
 
  private:
   std::vector<std::string> prefixes_;

@@ -205,6 +205,10 @@ int processes_of_other_hosts(const SlotRequest& request) {
     gpus = parse_number<std::size_t>(request.gpus).value_or(gpus);
   }
   if (gpus == 0) names_none(request.gpus);
+  constexpr std::size_t most_gpus = 1024;
+  if (gpus > most_gpus) {
+    input_error("--gpus {}: no host has as many; give at most {}", request.gpus, most_gpus);
+  }
   if (request.processes_per_gpu > largest_mps_client_limit) {
     input_error(
         "--ranks-per-gpu {}: CUDA MPS takes {} processes a GPU at most, with any driver; ask for "

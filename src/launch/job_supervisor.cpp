@@ -73,12 +73,17 @@ void require_starter(Starter starter) {
                                          "module");
 }
 
+RanksOf ranks_of(const LaunchPlan& plan) {
+  return plan.starter == Starter::mpirun && plan.keeps_mpirun_quiet() ? RanksOf::this_host
+                                                                      : RanksOf::several_hosts;
+}
+
 /// Nothing in memory is left of the job on this host afterwards.
 JobEnd run_plan(const LaunchPlan& plan, const SignalQueue& signals) {
   remove_abandoned_boards();
   const SharedMemoryFolder shared_memory_folder(plan.rank.job);
   JobEnd end = run_job(start_command(plan, plan.starter, ::geteuid() == 0), plan.rank.job,
-                       ending_patience(plan), signals, start_environment(plan));
+                       ending_patience(plan), signals, ranks_of(plan), start_environment(plan));
   remove_rank_boards(plan.rank.job);
   return end;
 }
@@ -168,9 +173,10 @@ void tell_why(const LaunchPlan& plan, const JobEnd& end, WayOn& way_on) {
 }
 
 /// Whether a stop signal ended a job that no rank of this host has taken part in. Open MPI's mpirun
-/// ends with 0 then, as after a job that is done.
-bool never_began(const JobEnd& end) {
-  return end.stop_signal != 0 && end.code == 0 && end.words.heard && !end.words.begun;
+/// ends with 0 then, as after a job that is done, where it did not have to be killed.
+bool never_began(const LaunchPlan& plan, const JobEnd& end) {
+  return end.stop_signal != 0 && end.words.heard && !end.words.begun &&
+         (end.code == 0 || ranks_of(plan) == RanksOf::this_host);
 }
 
 /// Of a job that has something to go on from.
@@ -213,7 +219,7 @@ int supervise(LaunchPlan plan, const SupervisorOptions& options) {
     const JobEnd end = run_plan(plan, signals);
     int stop = wait_for_cleanup(plan.rank.job, signals);
     if (!end.unsaid.empty()) log_warning("{}", end.unsaid);  // it may wait: nothing is left to end
-    if (never_began(end)) {
+    if (never_began(plan, end)) {
       log_warning("the job was ended before any of its ranks had begun");
       return ExitCode::of_signal(end.stop_signal);
     }

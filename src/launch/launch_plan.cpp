@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -24,6 +26,12 @@ namespace {
 std::vector<std::string> names_in_file(const std::string& path) {
   std::vector<std::string> names;
   std::ifstream file(path);
+  if (!file) {
+    input_error(
+        "--hosts {}: cannot be read: {}; make it readable, or name the hosts with commas "
+        "between",
+        path, std::strerror(errno));
+  }
   bool warned = false;
   int number = 0;
   for (std::string line; std::getline(file, line);) {

@@ -164,10 +164,45 @@ class StuckStarter {
   std::string unsaid_;
 };
 
+/// Ends a starter that was asked to stop before it had started a rank, and goes on.
+class DeafStarter {
+ public:
+  DeafStarter(pid_t process, std::string name)
+      : process_(process), name_(std::move(name)), since_request_(Standstill::Clock::now()) {}
+
+  /// At least ten times a second.
+  void look(bool is_waited_for) {
+    const auto waited = since_request_.look(is_waited_for, Standstill::Clock::now());
+    if (!is_waited_for) return;
+    if (waited >= patience && !told_) {
+      told_ = true;
+      send(process_, SIGTERM);
+      if (can_speak()) {
+        log_warning("{} has started no rank and does not stop; it is ended", name_);
+      }
+    }
+    if (waited >= patience + to_end && !killed_) {
+      killed_ = true;
+      kill_all(process_);
+    }
+  }
+  bool ended() const { return told_; }
+
+ private:
+  static constexpr Standstill::Seconds patience{6};
+  static constexpr Standstill::Seconds to_end{3};
+
+  pid_t process_;
+  std::string name_;
+  Standstill since_request_;
+  bool told_ = false;
+  bool killed_ = false;
+};
+
 }  // namespace
 
 JobEnd run_job(const std::vector<std::string>& words, const std::string& job,
-               Standstill::Seconds patience, const SignalQueue& signals,
+               Standstill::Seconds patience, const SignalQueue& signals, RanksOf ranks,
                const EnvironmentChanges& changes) {
   EndNotices ends(job);
   std::vector<std::string> command = words;
@@ -181,6 +216,8 @@ JobEnd run_job(const std::vector<std::string>& words, const std::string& job,
   if (process == 0) become(arguments, variables, signals.mask_before(), parent, report);
   StopRequests requests(process);
   StuckStarter stuck(process, command[0], patience);
+  DeafStarter deaf(process, command[0]);
+  const bool all_are_heard = ranks == RanksOf::this_host && ends.listens();
   int status = 0;
   while (::waitpid(process, &status, WNOHANG) != process) {
     const int number = signals.take(std::chrono::milliseconds(100));
@@ -188,14 +225,15 @@ JobEnd run_job(const std::vector<std::string>& words, const std::string& job,
     requests.repeat(ends.begun());
     if (number != 0) requests.add(number, ends.begun(), ends.stopped());
     stuck.look(ends.failure() != 0);
+    deaf.look(all_are_heard && requests.first() != 0 && !ends.begun());
   }
   ends.take_rest();
   report.require_started(command[0]);
   if (WIFSIGNALED(status)) remove_mpirun_folder(process);
   if (requests.first() != 0 && !ends.begun()) end_left_behind(process);
   const int own_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  const bool by_others =
-      WIFSIGNALED(status) && !stuck.ended() && !requests.explains(WTERMSIG(status));
+  const bool by_others = WIFSIGNALED(status) && !stuck.ended() && !deaf.ended() &&
+                         !requests.explains(WTERMSIG(status));
   return {.code = ends.stopped()  ? ExitCode::stopped
                   : stuck.ended() ? ends.failure()
                                   : own_code,

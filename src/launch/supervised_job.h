@@ -36,6 +36,9 @@ struct JobEnd {
   RankWords words{};
 };
 
+/// Whose ranks a job has: of other hosts' nobody hears here whether they have begun.
+enum class RanksOf { this_host, several_hosts };
+
 /// Runs mpirun or srun in a session of its own, away from the terminal's signals, and waits for its
 /// end. Standard output and error are this process's, the input is empty.
 ///
@@ -53,10 +56,14 @@ struct JobEnd {
 /// says so, at once or, where it could not be written, as JobEnd::unsaid, and mpirun and the ranks
 /// of this host are killed. Time in which this process was stopped does not count.
 ///
+/// Where all ranks are this host's and none has begun, a starter that a stop request does not end
+/// is deaf, or hangs: six seconds later it gets SIGTERM, which a warning says, and three more later
+/// it is killed.
+///
 /// `environment`: what is set in the starter's. Call it from the thread that runs main(). Throws
 /// SystemError where the command cannot be started.
 JobEnd run_job(const std::vector<std::string>& command, const std::string& job,
                Standstill::Seconds patience, const SignalQueue& signals,
-               const EnvironmentChanges& environment = {});
+               RanksOf ranks = RanksOf::several_hosts, const EnvironmentChanges& environment = {});
 
 }  // namespace tandem

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <netinet/in.h>
+#include <strings.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -44,21 +45,27 @@ bool has_interface(in_addr_t address) {
 
 std::string short_name(const std::string& name) { return name.substr(0, name.find('.')); }
 
+/// Letters' case means nothing in them.
+bool are_the_same(const std::string& name, const std::string& other) {
+  return ::strcasecmp(name.c_str(), other.c_str()) == 0;
+}
+
 bool is_by_address(const std::string& host) {
   const auto address = ipv4_address(host);
-  return host == "localhost" || (address && (is_loopback(*address) || has_interface(*address)));
+  return are_the_same(host, "localhost") ||
+         (address && (is_loopback(*address) || has_interface(*address)));
 }
 
 }  // namespace
 
 bool is_this_host(const std::string& host) {
   if (ipv4_address(host)) return is_by_address(host);
-  return is_by_address(host) || short_name(host) == short_name(host_name());
+  return is_by_address(host) || are_the_same(short_name(host), short_name(host_name()));
 }
 
 bool is_certainly_this_host(const std::string& host) {
   const std::string own = host_name();
-  return is_by_address(host) || host == own || host == short_name(own);
+  return is_by_address(host) || are_the_same(host, own) || are_the_same(host, short_name(own));
 }
 
 }  // namespace tandem

@@ -1,5 +1,7 @@
 #include "optim/optimizer_config.h"
 
+#include <fmt/format.h>
+
 #include <vector>
 
 #include "base/config_table.h"
@@ -11,7 +13,12 @@ namespace {
 constexpr double large = 1e6;
 
 float read_momentum(const ConfigTable& table, double fallback) {
-  return static_cast<float>(table.get_real_or("momentum", fallback, 0.0, 1.0, Ends::low));
+  const double momentum = table.get_real_or("momentum", fallback, 0.0, 1.0, Ends::low);
+  const auto rounded = static_cast<float>(momentum);
+  if (rounded == 1.0F) {
+    table.fail("momentum", fmt::format("{} is 1 in single precision; expected less", momentum));
+  }
+  return rounded;
 }
 
 SgdOptions read_sgd(const ConfigTable& table) {

@@ -15,10 +15,19 @@ namespace tandem {
 BadSamples::BadSamples(std::filesystem::path file, Communicator& communicator)
     : file_(std::move(file)), communicator_(communicator) {}
 
-void BadSamples::read() {
+void BadSamples::begin(bool goes_on) {
   file_in_hand(file_);
   std::error_code code;
   if (!std::filesystem::exists(file_, code)) return;
+  if (goes_on) {
+    read();
+  } else if (!std::filesystem::remove(file_, code) && code) {
+    input_error("cannot remove '{}', which an earlier run has left: {}; choose another --out",
+                file_.string(), code.message());
+  }
+}
+
+void BadSamples::read() {
   std::ifstream stream(file_);
   for (std::string line; std::getline(stream, line);) known_.insert(line);
   if (!stream.is_open() || stream.bad()) {

@@ -18,9 +18,10 @@ class BadSamples {
   /// Touches nothing on disk. `file` is made when the first one comes.
   BadSamples(std::filesystem::path file, Communicator& communicator);
 
-  /// For rank 0, before anything is gathered: the samples that the run listed before it was
-  /// resumed. Throws InputError where the file cannot be read.
-  void read();
+  /// For rank 0, before anything is gathered: of a run that goes on, reads the samples that it has
+  /// listed before; of another, removes what an earlier run has left. Throws InputError where the
+  /// file cannot be read, or removed.
+  void begin(bool goes_on);
 
   /// What this rank has skipped; kept until the next gather().
   void add(const std::vector<BadSample>& samples);
@@ -36,6 +37,8 @@ class BadSamples {
   void write();
 
  private:
+  void read();
+
   std::filesystem::path file_;
   Communicator& communicator_;
   std::set<std::string> known_;

@@ -35,6 +35,7 @@ Graph run_model(const RunConfig& config, std::int64_t classes) {
                      .size = input.size,
                      .dropout = config.dropout,
                      .stochastic_depth = config.stochastic_depth,
+                     .dropout_place = config.dropout_place,
                      .stochastic_depth_place = config.stochastic_depth_place});
 }
 

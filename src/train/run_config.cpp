@@ -28,6 +28,7 @@ void read_model(const ConfigTable& table, RunConfig& config) {
   }
   config.dropout = read_rate(table, "dropout");
   config.stochastic_depth = read_rate(table, "stochastic_depth");
+  config.dropout_place = table.where("dropout") + ": model.dropout";
   config.stochastic_depth_place = table.where("stochastic_depth") + ": model.stochastic_depth";
 }
 

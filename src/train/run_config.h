@@ -100,7 +100,8 @@ struct RunConfig {
   std::string model;
   std::optional<double> dropout;
   std::optional<double> stochastic_depth;
-  std::string stochastic_depth_place;  ///< "run.toml:3: model.stochastic_depth", for messages
+  std::string dropout_place;  ///< "run.toml:3: model.dropout", for messages
+  std::string stochastic_depth_place;
   DataConfig data;
   OptimizerConfig optimizer;
   Schedule schedule;

@@ -148,7 +148,7 @@ class Trainer::Run {
                                   .idle = place.resume && nothing_is_left(),
                                   .supersedes = supersedes},
                       [this] { return checkpoints_.way_on(); });
-      if (speaks() && config_.data.skip_bad_samples) bad_samples_.read();
+      if (speaks()) bad_samples_.begin(resumes_in_place(place));
     });
     share_position();
     // Its evaluation may be left to this run.

@@ -303,6 +303,26 @@ TEST(ConfigTable, StringsAreSetAsTheyAre) {
   }
 }
 
+// As folders are called by years and dates.
+TEST(ConfigTable, OverridesAreStringsWhereThoseAreAskedFor) {
+  for (const std::string value : {"2024", "2024-01-01", "true", "1e3", "07:08:09"}) {
+    ConfigTable config = sample();
+    config.override_key("data.kind = " + value);
+    EXPECT_EQ(config.table("data").get_string("kind"), value);
+    EXPECT_EQ(config.table("data").where("kind"), "--set data.kind = " + value);
+    const ConfigTable again = ConfigTable::from_text(config.to_toml(), "again.toml");
+    EXPECT_EQ(again.table("data").get_string("kind"), value);
+  }
+  ConfigTable config = sample();
+  config.override_key("data.kind=[1]");
+  EXPECT_EQ(rejected([&] { config.table("data").get_string("kind"); }),
+            "--set data.kind=[1]: data.kind: expected a string, found an array");
+  ConfigTable whole = sample();
+  whole.override_key("data={kind = 3}");
+  EXPECT_EQ(rejected([&] { whole.table("data").get_string("kind"); }),
+            "--set data={kind = 3}: data.kind: expected a string, found an integer");
+}
+
 TEST(ConfigTable, StringsAreUtf8) {
   for (const std::string value : {"ph\xf6tos", "a\xc3", "\xff"}) {
     ConfigTable config = sample();

@@ -94,6 +94,14 @@ std::vector<Case> cases() {
        [](const fs::path& root) {
          replace_in(root / "run.toml", "momentum = 0.9", "momentum = 1.5");
        }},
+      {"MomentumThatRoundsToOne",
+       set({"optimizer.momentum=0.99999999"}),
+       {"--set optimizer.momentum=0.99999999: optimizer.momentum: 0.99999999 is 1 in single "
+        "precision; expected less"}},
+      {"FrozenBuffer",
+       set({"train.freeze=bn1.running_mean"}),
+       {"--set train.freeze=bn1.running_mean: train.freeze: 'bn1.running_mean' is the beginning of "
+        "no parameter's name in resnet8"}},
       {"NotToml",
        {},
        {"run.toml:2: not valid TOML"},

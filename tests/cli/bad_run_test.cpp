@@ -91,6 +91,23 @@ TEST_P(BadRun, UnwritableFolder) {
   expect_one_message(train("out", {}, ranks), {"out/train.log"});
 }
 
+// As where somebody keeps a run's config in the folder that is to be the run's.
+TEST_P(BadRun, DoesNotReplaceTheConfigThatItReads) {
+  fs::create_directories(path("own"));
+  fs::copy_file(path("run.toml"), path("own/config.toml"));
+  const std::string config = read_file(path("own/config.toml"));
+  const int ranks = GetParam();
+  expect_one_message(command({"train", "own/config.toml", "--out", "own"}, ranks),
+                     {"own/config.toml: the run would replace it by what it keeps as "
+                      "own/config.toml; choose another --out"});
+  EXPECT_EQ(read_file(path("own/config.toml")), config);
+  EXPECT_EQ(contents(path("own")).size(), 1U);
+  // A run's own is.
+  trained("out", set({"train.max_steps=1"}), ranks);
+  fs::remove_all(path("out/checkpoints"));
+  EXPECT_EQ(command({"train", "out/config.toml", "--set", "train.max_steps=2"}, ranks).code, 0);
+}
+
 TEST_P(BadRun, DamagedCheckpointFallsBackToAnOlderOne) {
   const int ranks = GetParam();
   const std::vector<std::string> options = set({"checkpoint.every_steps=2"});
@@ -231,6 +248,9 @@ TEST_P(BadRun, SkipsBrokenPicturesWhereAsked) {
   const fs::path truncated = path("photos/train/cat/1.jpg");
   fs::resize_file(truncated, fs::file_size(truncated) / 2);
   write_file(path("photos/validation/cat/3.jpg"), "no picture");  // corrupt
+  // Of a run that was killed before its first checkpoint.
+  fs::create_directories(path("out"));
+  write_file(path("out/bad_samples.txt"), "one of an earlier run\n");
   trained("out",
           set({"train.global_batch=2", "train.epochs=3", "schedule.warmup_epochs=0",
                "checkpoint.every_steps=3"}),

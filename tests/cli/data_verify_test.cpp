@@ -83,6 +83,9 @@ TEST_F(DataVerify, TellsNoLabelsAndExtentsOfWhatIsNotThere) {
   for (const fs::directory_entry& file : fs::recursive_directory_iterator(path("photos/train"))) {
     if (file.is_regular_file()) write_file(file.path(), "no picture");
   }
+  const std::string text = verify().out;
+  EXPECT_NE(text.find("training: 6 samples, labels 0 to 1, 6 unreadable\n"), std::string::npos)
+      << text;
   const auto json = nlohmann::json::parse(verify({"--json"}).out);
   const nlohmann::json& none = json["test"];
   EXPECT_EQ(none["samples"], 0);

@@ -364,6 +364,32 @@ TEST_F(LaunchTest, FoldedRanksAreOneProcess) {
   EXPECT_EQ(outcome.out.find("MPS: "), std::string::npos) << outcome.out;
 }
 
+// As of a run that was started with folded ranks.
+TEST_F(LaunchTest, SaysWhereItsProcessesCarryRanksThatTheConfigFolds) {
+  const Words folded = set({"parallel.folded_ranks=2"});
+  const std::string told =
+      "each of the 2 processes on a GPU carries 2 folded ranks, as the config's "
+      "parallel.folded_ranks says; --set parallel.folded_ranks=1 makes them ranks themselves";
+  for (const Words& how :
+       {Words{"--ranks-per-gpu", "2", "--dry-run"},
+        Words{"--ranks-per-gpu", "2", "--colocation", "processes", "--dry-run"}}) {
+    const Outcome outcome = run(launch(how, folded));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(occurrences(outcome.err, told), 1U) << outcome.err;
+  }
+  for (const Words& how :
+       {Words{"--dry-run"}, Words{"--ranks-per-gpu", "4", "--colocation", "folded", "--dry-run"}}) {
+    EXPECT_EQ(occurrences(run(launch(how, folded)).err, " folded ranks"), 0U);
+  }
+}
+
+// CLI11 takes them for lists.
+TEST_F(LaunchTest, TakesWordsInBracketsAsTheyAre) {
+  const Outcome outcome = run(launch({"--gpus", "none"}, set({"train.max_steps=1"}), "[a, b]"));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(fs::exists(path("[a, b]") / "metrics.jsonl")) << outcome.err;
+}
+
 TEST_F(LaunchTest, StartsNoMoreRanksThanCpusUnlessTheyAreMeant) {
   const Outcome refused = run(on_one_cpu(launch({"--gpus", "none", "--ranks-per-gpu", "2"})));
   expect_one_message(refused, {"--ranks-per-gpu 2: the ranks compute on the CPU, and this "

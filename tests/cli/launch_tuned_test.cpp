@@ -103,6 +103,14 @@ TEST_F(LaunchAsTuned, StartsAsManyRanksAsTheTunerSaysWhateverTheConfigFolds) {
       << "it was measured of processes";
 }
 
+// From a login node the runs' results could not be read.
+TEST_F(LaunchAsTuned, IsNotTunedFromOutsideOfASlurmAllocation) {
+  Launch tune = in_allocation(with_driver({"tune", "run.toml", "--gpus", "none"}));
+  tune.command.insert(tune.command.begin(), {"env", "-u", "SLURMD_NODENAME"});
+  expect_one_message(run(tune), {"tandem tune: this host is none of the Slurm allocation's; start "
+                                 "it on the first of them"});
+}
+
 TEST_F(LaunchAsTuned, NeedsNoFolderOfChoices) {
   for (const char* ranks : {"auto", "2"}) {
     Launch made = launch({"--ranks-per-gpu", ranks, "--dry-run"});

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -167,6 +168,14 @@ TEST_F(Report, TakesAFolderOfRunsAndPassesPagesOver) {
   fs::create_directory(path("runs/young"));
   write_file(path("runs/young/metrics.jsonl"), "");
   EXPECT_EQ(curves_of(report({"runs"}), "Loss").size(), both);
+  write_file(path("runs/young/metrics.jsonl"), "{\"event\": \"sta");
+  EXPECT_EQ(curves_of(report({"runs"}), "Loss").size(), both) << "killed within its first record";
+  // One that goes by its own name.
+  fs::create_directory_symlink("b", path("runs/a_latest"));
+  const std::vector<Curve> curves = curves_of(report({"runs"}), "Loss");
+  EXPECT_EQ(curves.size(), both);
+  EXPECT_TRUE(
+      std::ranges::any_of(curves, [](const Curve& curve) { return curve.name.starts_with("b"); }));
 }
 
 TEST_F(Report, LeavesNothingBesideThePageWhenStopped) {

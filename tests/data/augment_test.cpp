@@ -7,7 +7,11 @@
 #include <functional>
 #include <random>
 #include <set>
+#include <string>
 #include <vector>
+
+#include "base/error.h"
+#include "support/message.h"
 
 namespace tandem {
 namespace {
@@ -156,6 +160,15 @@ TEST(Augment, RandomResizedCropFallsBackToTheCentre) {
   // No box of 90 % of the area with these ratios fits into a strip.
   EXPECT_EQ(random_resized_crop(10, 100, ranges, random), (PixelRect{0, 43, 10, 13}));
   EXPECT_EQ(random_resized_crop(100, 9, ranges, random), (PixelRect{44, 0, 12, 9}));
+}
+
+TEST(Augment, ResizesNoImageToMoreThanAnIntCanHold) {
+  EXPECT_EQ(resized_extents(1, 65535, 16384), (PixelRect{0, 0, 16384, 1073725440}));
+  const std::string message = message_of<InputError>([] { resized_extents(65535, 1, 40000); });
+  EXPECT_EQ(message,
+            "an image of 65535 x 1 pixels would be 2621400000 long with a shorter side of 40000, "
+            "at most 1073741824 can be; make data.resize or data.size less, or leave the image "
+            "out");
 }
 
 TEST(Augment, StreamsAreNamedBySeedEpochAndSample) {

@@ -221,5 +221,18 @@ TEST(NamePrefixes, NameWhatIsNotThere) {
             "(did you mean 'layer1'?); its parts are bn1, conv1, fc, layer1, layer2, layer3");
 }
 
+// A buffer is no part to freeze, though weights may be taken without it.
+TEST(NamePrefixes, NameBuffersWhereTheseAreMeantToo) {
+  const Graph graph = zoo_model("resnet8");
+  const NamePrefixes mean({"bn1.running_mean"}, "run.toml:7: train.freeze");
+  mean.check_against(graph);
+  EXPECT_EQ(
+      message_of<InputError>([&] {
+        mean.check_against(graph, NamePrefixes::Names::parameters);
+      }).substr(0, 88),
+      "run.toml:7: train.freeze: 'bn1.running_mean' is the beginning of no parameter's name in ");
+  NamePrefixes({"bn1"}).check_against(graph, NamePrefixes::Names::parameters);
+}
+
 }  // namespace
 }  // namespace tandem

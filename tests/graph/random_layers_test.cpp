@@ -150,5 +150,41 @@ TEST(DropRates, StochasticDepthNeedsBlocksThatTakeIt) {
   EXPECT_EQ(placed, "run.toml:3: depth: no block of resnet18 takes stochastic depth; leave it out");
 }
 
+/// A layer of a rate of its own, and an end with or without what takes the model's.
+Graph ending_in(const std::string& layer, const std::string& rates, const ModelOptions& options) {
+  const std::string text = rates + R"(
+channels = 2
+size = 6
+classes = 5
+node = [
+  {name = "conv", op = "conv2d", out = 8, kernel = 3, padding = 1},
+  {name = "drop", op = "stochastic_depth", rate = 0.5},
+  {name = "again", op = "dropout", rate = 0.3},
+  {name = "pool", op = "global_average_pool"},
+  )" + layer + "\n]\n";
+  return parse_model(text, "own.toml", options);
+}
+
+TEST(DropRates, AreRefusedWhereNoNodeTakesTheModels) {
+  const std::string linear = R"({name = "fc", op = "linear", out = 5},)";
+  const std::string dropout =
+      "no node of own.toml is a classifier, before which it would be; end the model with op = "
+      "\"classifier\", or leave it out";
+  const std::string depth = "no block of own.toml takes stochastic depth; leave it out";
+  const auto refused = [&](const std::string& rates, const ModelOptions& options) {
+    return message_of<InputError>([&] { ending_in(linear, rates, options); });
+  };
+  EXPECT_EQ(refused("", {.dropout = 0.1}), "model.dropout: " + dropout);
+  EXPECT_EQ(refused("", {.dropout = 0.1, .dropout_place = "run.toml:3: rate"}),
+            "run.toml:3: rate: " + dropout);
+  EXPECT_EQ(refused("dropout = 0.1", {}), "own.toml:1: dropout: " + dropout);
+  EXPECT_EQ(refused("", {.stochastic_depth = 0.1}), "model.stochastic_depth: " + depth);
+  EXPECT_EQ(refused("stochastic_depth = 0.1", {}), "own.toml:1: stochastic_depth: " + depth);
+  // What the run sets goes before what the file does.
+  EXPECT_NO_THROW(ending_in(linear, "dropout = 0.1", {.dropout = 0.0}));
+  EXPECT_NO_THROW(ending_in(linear, "", {}));
+  EXPECT_NO_THROW(ending_in(R"({name = "fc", op = "classifier"},)", "dropout = 0.1", {}));
+}
+
 }  // namespace
 }  // namespace tandem

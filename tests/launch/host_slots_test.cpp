@@ -155,6 +155,10 @@ TEST(ProcessesOfOtherHosts, AreWhatTheRequestSays) {
   EXPECT_NE(refusal([] { processes_of_other_hosts({}); }).find("say how many each of them has"),
             std::string::npos);
   EXPECT_NE(refusal([] { processes_of_other_hosts({.gpus = "0"}); }), "no error");
+  for (const char* many : {"1025", "4294967297"}) {
+    EXPECT_EQ(refusal([&] { processes_of_other_hosts({.gpus = many}); }),
+              fmt::format("--gpus {}: no host has as many; give at most 1024", many));
+  }
   EXPECT_EQ(processes_of_other_hosts({.gpus = "2", .processes_per_gpu = 60}), 120);
   EXPECT_EQ(processes_of_other_hosts({.gpus = "none", .processes_per_gpu = 61}), 61);
   EXPECT_EQ(refusal([] { processes_of_other_hosts({.gpus = "2", .processes_per_gpu = 61}); }),

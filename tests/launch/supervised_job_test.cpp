@@ -120,6 +120,35 @@ TEST(RunJob, EndsAStarterThatDoesNotEndAFailedJobWithTheRanksCode) {
   }
 }
 
+/// How long a starter that has started no rank, and does as `script` says once it is asked to stop,
+/// lives on; a signal comes once.
+JobEnd end_of_deaf_starter(const std::string& job, const std::string& script, RanksOf ranks) {
+  const Disposition interrupt(SIGINT, SIG_DFL);
+  const SignalQueue signals;
+  const std::jthread sender([] {
+    std::this_thread::sleep_for(milliseconds(500));
+    ::kill(::getpid(), SIGINT);
+  });
+  return run_job({"sh", "-c", script}, job, std::chrono::seconds(5), signals, ranks);
+}
+
+// As an mpirun that hangs before it has started anybody: batch systems ask once, and then kill.
+TEST(RunJob, EndsAStarterThatStartsNoRankAndDoesNotStop) {
+  const std::string job = job_named("deaf");
+  const auto ended = [&](const std::string& script) {
+    return end_of_deaf_starter(job, script, RanksOf::this_host);
+  };
+  const JobEnd asked = ended("trap '' USR1; trap 'exit 9' TERM; sleep 60 & wait; wait");
+  EXPECT_EQ(asked.code, 9);
+  EXPECT_EQ(asked.stop_signal, SIGINT);
+  const JobEnd killed = ended("trap '' USR1 TERM; sleep 60 & wait; wait");
+  EXPECT_EQ(killed.code, 128 + SIGKILL);
+  EXPECT_EQ(killed.killed_by, 0) << "nobody else did";
+  // Other hosts' ranks may be writing their checkpoint.
+  const std::string slow = "trap '' USR1; trap 'exit 9' TERM; sleep 10 & wait; exit 75";
+  EXPECT_EQ(end_of_deaf_starter(job, slow, RanksOf::several_hosts).code, 75);
+}
+
 /// What a starter does whose ranks stop when they are asked to, which takes `seconds` to end then,
 /// and which another signal crashes. Makes the file once it is ready for them.
 std::string stopping_starter(const std::filesystem::path& ready, int seconds) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cctype>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -38,6 +39,13 @@ TEST(ThisHost, IsKnownByItsNameUpToTheDomain) {
   EXPECT_FALSE(is_certainly_this_host(name + ".example.org"));
   EXPECT_FALSE(is_this_host(name + "x"));
   EXPECT_FALSE(is_this_host("x." + name));
+  std::string other_case = name;  // which means nothing in names
+  for (char& c : other_case) {
+    c = static_cast<char>(std::islower(c) != 0 ? std::toupper(c) : std::tolower(c));
+  }
+  EXPECT_TRUE(is_this_host(other_case + ".Example.org"));
+  EXPECT_TRUE(is_certainly_this_host(other_case));
+  EXPECT_TRUE(is_certainly_this_host("LocalHost"));
 }
 
 TEST(ThisHost, IsKnownByItsAddresses) {

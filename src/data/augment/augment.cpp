@@ -80,8 +80,16 @@ PixelRect center_crop(int height, int width, int size) {
 }
 
 PixelRect resized_extents(int height, int width, int shorter) {
-  const auto longer = [shorter](int long_side, int short_side) {
-    return static_cast<int>(std::int64_t{shorter} * long_side / short_side);
+  constexpr int most = 1 << 30;  // with paddings and windows beside it an int
+  const auto longer = [&](int long_side, int short_side) {
+    const std::int64_t side = std::int64_t{shorter} * long_side / short_side;
+    if (side > most) {
+      input_error(
+          "an image of {} x {} pixels would be {} long with a shorter side of {}, at most {} can "
+          "be; make data.resize or data.size less, or leave the image out",
+          height, width, side, shorter, most);
+    }
+    return static_cast<int>(side);
   };
   if (height <= width) return {0, 0, shorter, longer(width, height)};
   return {0, 0, longer(height, width), shorter};

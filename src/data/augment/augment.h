@@ -38,7 +38,7 @@ PixelRect random_erasing(int size, RandomStream& random);
 PixelRect center_crop(int height, int width, int size);
 
 /// An image's extents after its shorter side is resized to `shorter`; the longer one is rounded
-/// down like torchvision's Resize.
+/// down like torchvision's Resize. Throws InputError where that would be more than 2^30.
 PixelRect resized_extents(int height, int width, int shorter);
 
 }  // namespace tandem

@@ -28,7 +28,7 @@ namespace {
 
 /// The fused graph, once what the run file names is known to be there.
 Graph prepared(const RunConfig& config, const Graph& graph) {
-  config.freeze.check_against(graph);
+  config.freeze.check_against(graph, NamePrefixes::Names::parameters);
   config.init_skip.check_against(graph);
   const auto frozen = [&](const Node& node) {
     return std::ranges::all_of(node.parameters,
