@@ -10,7 +10,7 @@ Usage: ./quickstart.sh [--help]
 Installs the packages that are missing (apt, as root or through sudo), builds Tandem into
 build/release, and trains a small ResNet on Fashion-MNIST with two ranks (one on a machine of one core;
 one for each GPU where there are any) into runs/quickstart. On two cores the first build takes some
-ten minutes and the training two and a half. The CUDA backend is built where a GPU is seen;
+ten minutes and the training two and a half. The CUDA backend is built once a GPU is seen, and stays;
 TANDEM_CUDA=ON or OFF in the environment decides otherwise.
 
 Safe to run again: what is installed and built is left as it is. A finished run is kept under
@@ -33,15 +33,20 @@ weights=$run/weights.safetensors
 echo "== 1/3 Packages"
 tools/install_dependencies.sh
 echo "== 2/3 Build (the first takes some ten minutes on two cores)"
-# Its kernels take several times as long to compile as all the rest.
-if [[ -z ${TANDEM_CUDA:-} ]] && command -v nvcc >/dev/null && ! nvidia-smi -L 2>/dev/null | grep -q '^GPU'; then
-  export TANDEM_CUDA=OFF
-  echo "No GPU is seen: the CUDA backend is left out. TANDEM_CUDA=ON ./quickstart.sh builds it too."
-fi
-tools/build_preset.sh release tandem
+tools/build_preset.sh --cuda-for-seen-gpus release tandem
 
 echo "== 3/3 Training ($config)"
 arguments=(train "$config" --out "$run")
+# The program holds the lock while it trains.
+held=99
+status=0
+if [[ -f $run/run.lock ]] && command -v flock >/dev/null; then
+  flock --nonblock --conflict-exit-code "$held" "$run/run.lock" true || status=$?
+fi
+if ((status == held)); then
+  echo "quickstart.sh: a run trains in $run already ($(head -n 1 "$run/run.lock")); wait for its end, or stop it" >&2
+  exit 2
+fi
 if [[ -f $weights ]]; then
   # The weights are written last: their presence marks a finished run.
   kept=$run.$(date +%Y%m%d-%H%M%S)

@@ -61,8 +61,11 @@ fi
 # The data set of the quickstart is a package of Debian's alone.
 if grep -qx 'ID=debian' /etc/os-release; then packages+=(dataset-fashion-mnist); fi
 
+# Of this machine's architecture: others of the package may be there too, or have been.
+architecture=$(dpkg --print-architecture)
 installed() {
-  [[ $(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null) == installed ]]
+  dpkg-query -W -f='${Architecture} ${db:Status-Status}\n' "$1" 2>/dev/null |
+    grep -xE "($architecture|all) installed" >/dev/null
 }
 
 # Prints the first of the names in "a|b" that is installed, or nothing.

@@ -87,9 +87,9 @@ struct BenchResult {
   /// By phase, of the rank on which it takes longest.
   PhaseSeconds longest_phases() const;
   double data_wait_seconds() const;  ///< mean over the ranks
-  /// Of the products of a rank's step, two a multiply-add.
+  /// Of the products of a process's step, two a multiply-add.
   double operations() const;
-  /// The least that the layers of a rank's step must move (graph/layer_cost.h).
+  /// The least that the layers of a process's step must move (graph/layer_cost.h).
   double bytes() const;
 };
 

@@ -162,20 +162,26 @@ std::string layers(const BenchResult& result, bool every_layer) {
   return text;
 }
 
+/// Of what a plan is.
+const char* carrier(const BenchResult& result) {
+  return result.folded_ranks == 1 ? "rank" : "process";
+}
+
 std::string rates(const BenchResult& result) {
   const std::optional<double> product = result.ceilings.operations(result.precision);
   const double operations = result.operations() / result.alone.seconds;
   const double bytes = result.bytes() / result.alone.seconds;
   return fmt::format(
-      "\nachieved by a rank: {}{}, {}{} by the least bytes that its layers must move\n"
+      "\nachieved by a {}: {}{}, {}{} by the least bytes that its layers must move\n"
       "ceilings: {} product {}, copy {}\n",
-      rate_text(operations, "FLOP/s"), share_text(operations, product), rate_text(bytes, "B/s"),
-      share_text(bytes, result.ceilings.bytes_per_second), name_of(result.precision),
-      rate_text(product, "FLOP/s"), rate_text(result.ceilings.bytes_per_second, "B/s"));
+      carrier(result), rate_text(operations, "FLOP/s"), share_text(operations, product),
+      rate_text(bytes, "B/s"), share_text(bytes, result.ceilings.bytes_per_second),
+      name_of(result.precision), rate_text(product, "FLOP/s"),
+      rate_text(result.ceilings.bytes_per_second, "B/s"));
 }
 
 std::string memory(const BenchResult& result) {
-  return fmt::format("memory of a rank: state {}, activations {}{}, process {}\n",
+  return fmt::format("memory of a {}: state {}, activations {}{}, process {}\n", carrier(result),
                      mebibytes(result.state_bytes), mebibytes(result.activation_bytes),
                      result.device_bytes
                          ? fmt::format(", in use on the GPU {}", mebibytes(*result.device_bytes))

@@ -76,7 +76,8 @@ std::string frame(const Axes& axes, const ChartText& text) {
 
 /// The curve's path, and dots where they are wanted or where a line would not show.
 std::string curve(const Series& series, const Axes& axes) {
-  const std::vector<Point> points = thin(series.points, cells);
+  const std::vector<Point> points =
+      thin(series.points, cells, [&](double x) { return axes.x.place(x); });
   const bool evaluation = series.phase == Phase::evaluation;
   std::string path;
   std::string dots;

@@ -31,15 +31,42 @@ void add_extremes(const std::vector<Point>& points, std::size_t begin, std::size
   for (const std::size_t index : indices) kept.push_back(points[index]);
 }
 
+/// Of the cells between the first and the last point, in which a place lies. One that is no number
+/// goes with the point before.
+class Cells {
+ public:
+  Cells(double first, double last, std::size_t count)
+      : first_(first), width_(last - first), count_(static_cast<double>(count)) {}
+
+  double of(double place) {
+    const double cell = std::floor(count_ * (place - first_) / width_);
+    if (std::isfinite(cell)) last_ = std::clamp(cell, 0.0, count_ - 1.0);
+    return last_;
+  }
+
+ private:
+  double first_;
+  double width_;
+  double count_;
+  double last_ = 0.0;
+};
+
 }  // namespace
 
-std::vector<Point> thin(const std::vector<Point>& points, std::size_t cells) {
+std::vector<Point> thin(const std::vector<Point>& points, std::size_t cells, const Across& across) {
   // Three points a cell at most; and the two ends.
   if (points.size() <= 3 * cells + 2) return points;
   std::vector<Point> kept{points.front()};
-  const std::size_t inner = points.size() - 2;
-  for (std::size_t cell = 0; cell < cells; ++cell) {
-    add_extremes(points, 1 + inner * cell / cells, 1 + inner * (cell + 1) / cells, kept);
+  Cells cell(across(points.front().x), across(points.back().x), cells);
+  const std::size_t last = points.size() - 1;
+  std::size_t begin = 1;
+  double at = cell.of(across(points[begin].x));
+  for (std::size_t i = begin + 1; i <= last; ++i) {
+    const double next = i < last ? cell.of(across(points[i].x)) : -1.0;
+    if (next == at) continue;
+    add_extremes(points, begin, i, kept);
+    begin = i;
+    at = next;
   }
   kept.push_back(points.back());
   return kept;

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,11 @@ struct Series {
   std::vector<Point> points;  ///< x ascends
 };
 
-/// A curve that looks the same drawn `cells` wide: of each cell's points (as many as any other's)
+/// Where a value of x lies across a chart: grows with it, in whatever unit.
+using Across = std::function<double(double x)>;
+
+/// A curve that looks the same drawn `cells` wide, each as wide as any other: of each cell's points
 /// the lowest, the highest and a gap stay, of all points the first and the last.
-std::vector<Point> thin(const std::vector<Point>& points, std::size_t cells);
+std::vector<Point> thin(const std::vector<Point>& points, std::size_t cells, const Across& across);
 
 }  // namespace tandem

@@ -85,6 +85,10 @@ TEST(BenchTextTest, FoldedRanksAreCounted) {
                 .find("net, bf16 on 8 ranks folded into 2 processes of GPU X, global "
                       "batch 64 (micro-batches of 8 a rank)"),
             std::string::npos);
+  for (const std::string what : {"memory of a ", "achieved by a "}) {
+    EXPECT_NE(bench_text(folded, false).find(what + "process: "), std::string::npos) << what;
+    EXPECT_NE(bench_text(result(), false).find(what + "rank: "), std::string::npos) << what;
+  }
 }
 
 TEST(BenchTextTest, UpdatesInBackwardAreTold) {

@@ -32,7 +32,8 @@ endforeach()
 tandem_write_tests_left_out()
 CMAKE
 
-build() { "$work/tools/build_preset.sh" tiny >"$work/log" 2>&1 || { cat "$work/log" && exit 1; }; }
+option=()
+build() { "$work/tools/build_preset.sh" "${option[@]}" tiny >"$work/log" 2>&1 || { cat "$work/log" && exit 1; }; }
 
 # expect WHAT WANTED GOT
 expect() {
@@ -104,3 +105,25 @@ for wanted in OFF ON; do
   TANDEM_CUDA=$wanted build
   if grep -q Configuring "$work/log"; then echo "configured again for $wanted" >&2 && exit 1; fi
 done
+# Without a GPU a first build may leave it out, until one is seen; what was built with it stays.
+printf '#!/bin/sh\n' >"$work/programs/nvcc"
+chmod +x "$work/programs/nvcc"
+option=(--cuda-for-seen-gpus)
+build
+expect "the backend that was asked for" ON "$(cuda)"
+rm -r "$work/build/tiny"
+build
+expect "the backend without a GPU" OFF "$(cuda)"
+grep -q "until one is" "$work/log"
+build
+if grep -q Configuring "$work/log"; then echo "left out again" >&2 && exit 1; fi
+gpus 9.0
+configures "the first card has come"
+expect "the backend with a GPU" AUTO "$(cuda)"
+gpus No devices were found
+build
+expect "the backend where no card is seen any more" AUTO "$(cuda)"
+rm -r "$work/build/tiny"
+gpus 9.0
+build
+expect "the backend of a first build with a GPU" AUTO "$(cuda)"

@@ -80,3 +80,15 @@ expect "stopped in a terminal" "$host" "$(launched "$(cuda 0)" terminal)"
 expect "its last words" "checkpoint written
 Training was stopped. ./quickstart.sh goes on from the checkpoint." \
   "$(tail -n 2 "$work/log")"
+# A run that trains keeps its folder.
+run=$work/runs/quickstart
+mkdir -p "$run"
+echo "somewhere, process 7" >"$run/run.lock"
+status=0
+(cd "$work" && flock "$run/run.lock" env PATH="$work/bin:$PATH" ./quickstart.sh >log 2>&1) || status=$?
+expect "beside another run" 2 "$status"
+expect "its words" "quickstart.sh: a run trains in runs/quickstart already (somewhere, process 7); wait for its end, or stop it" \
+  "$(tail -n 1 "$work/log")"
+expect "the other run's folder" "$run" "$(echo "$work"/runs/*)"
+# One that was killed has left its lock's file alone.
+expect "behind a run that was killed" "$host" "$(launched "$(cuda 0)")"
