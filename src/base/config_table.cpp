@@ -311,6 +311,8 @@ std::string ConfigTable::get_choice_or(std::string_view key, std::string_view fa
 
 std::vector<std::string> ConfigTable::get_strings(std::string_view key) const {
   node_->known.emplace(key);
+  const toml::node* const given = find(node_->table, key);
+  if (given != nullptr && given->is_value()) return {get_string(key)};
   return elements(find(node_->table, key), [&](const toml::node* node) {
     return value_of<std::string>(node, "a string", [&](const std::string& m) { fail(key, m); });
   });

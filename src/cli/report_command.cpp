@@ -35,9 +35,13 @@ struct ReportArguments {
 
 constexpr FileKind report_kind{.name = "page of tandem report", .bytes = report_page_start};
 
-/// Whether there is a whole line: else the run has not begun, or was killed as it did.
+/// Whether there is a whole line: else the run has not begun, or was killed as it did. Records that
+/// cannot be read are a run's, which reading them tells.
 bool has_begun(const fs::path& run) {
+  std::error_code code;
+  if (!fs::is_regular_file(run / "metrics.jsonl", code)) return false;
   std::ifstream records(run / "metrics.jsonl");
+  if (!records) return true;
   records.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
   return records.gcount() > 0 && !records.eof();
 }

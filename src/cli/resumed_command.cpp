@@ -89,7 +89,8 @@ void require_fresh_folder(const std::vector<std::string>& command) {
   const std::optional<std::string> resumed = resumed_from(command);
   require_fresh_folder(RunPlace{.folder = folder_of(command),
                                 .resume = resumed.has_value(),
-                                .resume_from = resumed.value_or("")});
+                                .resume_from = resumed.value_or(""),
+                                .config = command[1]});
 }
 
 }  // namespace tandem

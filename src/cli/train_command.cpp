@@ -2,10 +2,8 @@
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <system_error>
 #include <vector>
 
-#include "base/error.h"
 #include "base/log.h"
 #include "cli/commands.h"
 #include "cli/default_folder.h"
@@ -24,28 +22,18 @@ struct TrainArguments {
   std::string resume;
 };
 
-/// The run keeps its config, with overrides and defaults, as config.toml, and would lose what stood
-/// there: somebody's own, where no run has written it.
-void require_another_config(const std::string& config, const std::filesystem::path& folder) {
-  std::error_code code;
-  const std::filesystem::path kept = folder / "config.toml";
-  if (!std::filesystem::equivalent(config, kept, code)) return;
-  if (std::filesystem::exists(folder / "metrics.jsonl", code)) return;
-  input_error(
-      "{}: the run would replace it by what it keeps as {}; choose another --out, or give "
-      "the config another name",
-      config, kept.string());
-}
-
 int train(const TrainArguments& arguments, bool resume, const MpiSession& session) {
   // Whoever reads what it says may go (`| head`): a run of one process does not depend on it.
   if (std::signal(SIGPIPE, SIG_IGN) == SIG_ERR) log_warning("cannot ignore SIGPIPE");
   const RunConfig config = read_rank_config(arguments.config, arguments.overrides);
   const std::filesystem::path folder = run_folder(arguments.config, arguments.out);
-  require_another_config(arguments.config, folder);
   const std::unique_ptr<Communicator> world =
       session.make_world({.timeout_seconds = config.timeout_seconds});
-  Trainer trainer(config, {.folder = folder, .resume = resume, .resume_from = arguments.resume},
+  Trainer trainer(config,
+                  {.folder = folder,
+                   .resume = resume,
+                   .resume_from = arguments.resume,
+                   .config = arguments.config},
                   *world);
   const TrainOutcome outcome = trainer.run();
   if (world->rank() == 0 && outcome == TrainOutcome::finished) {

@@ -185,7 +185,11 @@ void DataLoader::mix(Slot& slot) const {
 void DataLoader::load_into(Slot& slot, std::size_t at, std::int64_t index) {
   ++begun_;
   RandomStream random = augmentation_stream(options_.seed, slot.batch.epoch, index);
-  slot.buffer->load(at, dataset_.label(index), *dataset_.open(index), random);
+  try {
+    slot.buffer->load(at, dataset_.label(index), *dataset_.open(index), random);
+  } catch (const ImageError& error) {
+    input_error("{}: {}", dataset_.describe(index), error.what());
+  }
 }
 
 void DataLoader::decode_sample(Slot& slot, std::size_t at) {

@@ -178,7 +178,7 @@ class ModelParser {
 
   void fail_rate(std::string_view key, const std::string& place, const std::string& message) const {
     if (place.empty()) root_.fail(key, message);
-    input_error("{}: {}", place, message);
+    input_error("{}: {} (--set model.{}=unset)", place, message, key);
   }
 
   int add_block(Graph& graph, const Declared& node, const BlockKind& block, int input) {

@@ -100,7 +100,7 @@ bool did_not_start(const LaunchPlan& plan, const JobEnd& end) {
 /// nobody told of an error.
 void tell_of_silent_end(const LaunchPlan& plan, const JobEnd& end) {
   const RankWords& words = end.words;
-  if (plan.starter != Starter::mpirun || !plan.keeps_mpirun_quiet()) return;
+  if (ranks_of(plan) != RanksOf::this_host) return;
   if (!words.heard || words.told) return;
   if (end.stop_signal != 0 || end.killed_by != 0) return;
   const char* const how_to_see =

@@ -57,8 +57,8 @@ enum class RanksOf { this_host, several_hosts };
 /// of this host are killed. Time in which this process was stopped does not count.
 ///
 /// Where all ranks are this host's and none has begun, a starter that a stop request does not end
-/// is deaf, or hangs: six seconds later it gets SIGTERM, which a warning says, and three more later
-/// it is killed.
+/// is deaf, or hangs: six seconds later it gets SIGTERM, which a warning says where one can be, and
+/// three more later it is killed.
 ///
 /// `environment`: what is set in the starter's. Call it from the thread that runs main(). Throws
 /// SystemError where the command cannot be started.

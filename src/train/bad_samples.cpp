@@ -15,7 +15,8 @@ namespace tandem {
 BadSamples::BadSamples(std::filesystem::path file, Communicator& communicator)
     : file_(std::move(file)), communicator_(communicator) {}
 
-void BadSamples::begin(bool goes_on) {
+void BadSamples::begin(bool goes_on, bool skips) {
+  if (goes_on && !skips) return;
   file_in_hand(file_);
   std::error_code code;
   if (!std::filesystem::exists(file_, code)) return;

@@ -19,9 +19,9 @@ class BadSamples {
   BadSamples(std::filesystem::path file, Communicator& communicator);
 
   /// For rank 0, before anything is gathered: of a run that goes on, reads the samples that it has
-  /// listed before; of another, removes what an earlier run has left. Throws InputError where the
-  /// file cannot be read, or removed.
-  void begin(bool goes_on);
+  /// listed before, where it `skips` such; of another, removes what an earlier run has left. Throws
+  /// InputError where the file cannot be read, or removed.
+  void begin(bool goes_on, bool skips);
 
   /// What this rank has skipped; kept until the next gather().
   void add(const std::vector<BadSample>& samples);

@@ -148,7 +148,7 @@ class Trainer::Run {
                                   .idle = place.resume && nothing_is_left(),
                                   .supersedes = supersedes},
                       [this] { return checkpoints_.way_on(); });
-      if (speaks()) bad_samples_.begin(resumes_in_place(place));
+      if (speaks()) bad_samples_.begin(resumes_in_place(place), config_.data.skip_bad_samples);
     });
     share_position();
     // Its evaluation may be left to this run.

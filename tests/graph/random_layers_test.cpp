@@ -142,12 +142,15 @@ TEST(DropRates, StochasticDepthNeedsBlocksThatTakeIt) {
   const std::string message =
       message_of<InputError>([] { load_model(find_model("resnet18"), {.stochastic_depth = 0.1}); });
   EXPECT_EQ(message,
-            "model.stochastic_depth: no block of resnet18 takes stochastic depth; leave it out");
+            "model.stochastic_depth: no block of resnet18 takes stochastic depth; leave it out "
+            "(--set model.stochastic_depth=unset)");
   const std::string placed = message_of<InputError>([] {
     load_model(find_model("resnet18"),
                {.stochastic_depth = 0.1, .stochastic_depth_place = "run.toml:3: depth"});
   });
-  EXPECT_EQ(placed, "run.toml:3: depth: no block of resnet18 takes stochastic depth; leave it out");
+  EXPECT_EQ(placed,
+            "run.toml:3: depth: no block of resnet18 takes stochastic depth; leave it out (--set "
+            "model.stochastic_depth=unset)");
 }
 
 /// A layer of a rate of its own, and an end with or without what takes the model's.
@@ -174,11 +177,13 @@ TEST(DropRates, AreRefusedWhereNoNodeTakesTheModels) {
   const auto refused = [&](const std::string& rates, const ModelOptions& options) {
     return message_of<InputError>([&] { ending_in(linear, rates, options); });
   };
-  EXPECT_EQ(refused("", {.dropout = 0.1}), "model.dropout: " + dropout);
+  EXPECT_EQ(refused("", {.dropout = 0.1}),
+            "model.dropout: " + dropout + " (--set model.dropout=unset)");
   EXPECT_EQ(refused("", {.dropout = 0.1, .dropout_place = "run.toml:3: rate"}),
-            "run.toml:3: rate: " + dropout);
+            "run.toml:3: rate: " + dropout + " (--set model.dropout=unset)");
   EXPECT_EQ(refused("dropout = 0.1", {}), "own.toml:1: dropout: " + dropout);
-  EXPECT_EQ(refused("", {.stochastic_depth = 0.1}), "model.stochastic_depth: " + depth);
+  EXPECT_EQ(refused("", {.stochastic_depth = 0.1}),
+            "model.stochastic_depth: " + depth + " (--set model.stochastic_depth=unset)");
   EXPECT_EQ(refused("stochastic_depth = 0.1", {}), "own.toml:1: stochastic_depth: " + depth);
   // What the run sets goes before what the file does.
   EXPECT_NO_THROW(ending_in(linear, "dropout = 0.1", {.dropout = 0.0}));

@@ -120,33 +120,44 @@ TEST(RunJob, EndsAStarterThatDoesNotEndAFailedJobWithTheRanksCode) {
   }
 }
 
-/// How long a starter that has started no rank, and does as `script` says once it is asked to stop,
-/// lives on; a signal comes once.
-JobEnd end_of_deaf_starter(const std::string& job, const std::string& script, RanksOf ranks) {
+/// For half a minute at most.
+void wait_for(const std::filesystem::path& file) {
+  for (int tries = 0; tries < 3000 && !std::filesystem::exists(file); ++tries) {
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+}
+
+/// How a job ends whose starter has started no rank, sets these traps and sleeps; a signal comes
+/// once, behind the traps.
+JobEnd end_of_deaf_starter(const std::string& job, const std::string& traps, int seconds,
+                           RanksOf ranks) {
   const Disposition interrupt(SIGINT, SIG_DFL);
   const SignalQueue signals;
-  const std::jthread sender([] {
-    std::this_thread::sleep_for(milliseconds(500));
+  const TemporaryFolder folder;
+  const std::jthread sender([&] {
+    wait_for(folder / "ready");
     ::kill(::getpid(), SIGINT);
   });
+  const std::string script = fmt::format("{}; : >'{}'; sleep {} & wait; wait; exit 75", traps,
+                                         (folder / "ready").string(), seconds);
   return run_job({"sh", "-c", script}, job, std::chrono::seconds(5), signals, ranks);
 }
 
 // As an mpirun that hangs before it has started anybody: batch systems ask once, and then kill.
 TEST(RunJob, EndsAStarterThatStartsNoRankAndDoesNotStop) {
   const std::string job = job_named("deaf");
-  const auto ended = [&](const std::string& script) {
-    return end_of_deaf_starter(job, script, RanksOf::this_host);
+  const auto ended = [&](const std::string& traps) {
+    return end_of_deaf_starter(job, traps, 60, RanksOf::this_host);
   };
-  const JobEnd asked = ended("trap '' USR1; trap 'exit 9' TERM; sleep 60 & wait; wait");
+  const JobEnd asked = ended("trap '' USR1; trap 'exit 9' TERM");
   EXPECT_EQ(asked.code, 9);
   EXPECT_EQ(asked.stop_signal, SIGINT);
-  const JobEnd killed = ended("trap '' USR1 TERM; sleep 60 & wait; wait");
+  const JobEnd killed = ended("trap '' USR1 TERM");
   EXPECT_EQ(killed.code, 128 + SIGKILL);
   EXPECT_EQ(killed.killed_by, 0) << "nobody else did";
   // Other hosts' ranks may be writing their checkpoint.
-  const std::string slow = "trap '' USR1; trap 'exit 9' TERM; sleep 10 & wait; exit 75";
-  EXPECT_EQ(end_of_deaf_starter(job, slow, RanksOf::several_hosts).code, 75);
+  const std::string slow = "trap '' USR1; trap 'exit 9' TERM";
+  EXPECT_EQ(end_of_deaf_starter(job, slow, 10, RanksOf::several_hosts).code, 75);
 }
 
 /// What a starter does whose ranks stop when they are asked to, which takes `seconds` to end then,
@@ -156,13 +167,6 @@ std::string stopping_starter(const std::filesystem::path& ready, int seconds) {
       "asked=; trap \"asked=1; trap '' USR1\" USR1; trap 'kill $!; kill -SEGV $$' TERM; : >'{}'; "
       "until [ $asked ]; do sleep 0.05; done; sleep {} & wait; exit 75",
       ready.string(), seconds);
-}
-
-/// For half a minute at most.
-void wait_for(const std::filesystem::path& file) {
-  for (int tries = 0; tries < 3000 && !std::filesystem::exists(file); ++tries) {
-    std::this_thread::sleep_for(milliseconds(10));
-  }
 }
 
 /// What comes to a launcher, from a person and from ranks by their notices.

@@ -1,5 +1,7 @@
 #include "data/augment/augment.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -84,10 +86,10 @@ PixelRect resized_extents(int height, int width, int shorter) {
   const auto longer = [&](int long_side, int short_side) {
     const std::int64_t side = std::int64_t{shorter} * long_side / short_side;
     if (side > most) {
-      input_error(
+      throw ImageError(fmt::format(
           "an image of {} x {} pixels would be {} long with a shorter side of {}, at most {} can "
           "be; make data.resize or data.size less, or leave the image out",
-          height, width, side, shorter, most);
+          height, width, side, shorter, most));
     }
     return static_cast<int>(side);
   };

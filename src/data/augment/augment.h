@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "base/error.h"
 #include "base/philox.h"
 #include "data/image.h"
 
@@ -37,8 +38,14 @@ PixelRect random_erasing(int size, RandomStream& random);
 /// The size x size window in the middle; odd rests are rounded half to even like torchvision's.
 PixelRect center_crop(int height, int width, int size);
 
+/// What is wrong with an image whose name is not known where that is found.
+class ImageError : public InputError {
+ public:
+  using InputError::InputError;
+};
+
 /// An image's extents after its shorter side is resized to `shorter`; the longer one is rounded
-/// down like torchvision's Resize. Throws InputError where that would be more than 2^30.
+/// down like torchvision's Resize. Throws ImageError where that would be more than 2^30.
 PixelRect resized_extents(int height, int width, int shorter);
 
 }  // namespace tandem

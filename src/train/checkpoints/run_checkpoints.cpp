@@ -49,9 +49,30 @@ bool resumes_in_place(const RunPlace& place) {
   return from.parent_path() == folder && fs::is_regular_file(from, code);
 }
 
+namespace {
+
+/// The run keeps its config, with overrides and defaults, as config.toml, and what stood there
+/// would be lost: somebody's own, where no run has written it.
+void require_other_config(const RunPlace& place) {
+  std::error_code code;
+  const fs::path kept = place.folder / "config.toml";
+  if (place.config.empty() || !fs::equivalent(place.config, kept, code)) return;
+  for (const char* sign : {"metrics.jsonl", "checkpoints", "train.log"}) {
+    if (fs::exists(place.folder / sign, code)) return;
+  }
+  input_error(
+      "{}: the run would replace it by what it keeps as {}; choose another --out, or give the "
+      "config another name",
+      place.config.string(), kept.string());
+}
+
+}  // namespace
+
 void require_fresh_folder(const RunPlace& place) {
+  if (resumes_in_place(place)) return;
+  require_other_config(place);
   // Any other run may start only where none has left checkpoints.
-  if (resumes_in_place(place) || !CheckpointStore(place.folder / "checkpoints").holds_any()) return;
+  if (!CheckpointStore(place.folder / "checkpoints").holds_any()) return;
   input_error("{} holds {} run already; {}choose another --out", place.folder.string(),
               place.resume ? "another" : "a", place.resume ? "" : "go on with it by --resume or ");
 }

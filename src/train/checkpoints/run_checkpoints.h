@@ -20,6 +20,8 @@ struct RunPlace {
   /// A checkpoint or another run's folder to resume from; empty: `folder`, of which the newest
   /// checkpoint is taken, or the best one where there is no other.
   std::filesystem::path resume_from;
+  /// The file that the config was read from; empty: none.
+  std::filesystem::path config{};
 };
 
 /// Whether the run goes on in the folder that it is resumed from: by that folder, by one of its
@@ -27,7 +29,8 @@ struct RunPlace {
 /// it.
 bool resumes_in_place(const RunPlace& place);
 
-/// Throws InputError where the folder holds a run other than the one that goes on.
+/// Throws InputError where the folder holds a run other than the one that goes on, or, without a
+/// run, the config itself as the file that the run would write its own to.
 void require_fresh_folder(const RunPlace& place);
 
 /// Throws InputError where a run is to go on from what is not there: for rank 0, which reads it.
