@@ -102,8 +102,11 @@ TEST_P(BadRun, DoesNotReplaceTheConfigThatItReads) {
                       "own/config.toml; choose another --out"});
   EXPECT_EQ(read_file(path("own/config.toml")), config);
   EXPECT_EQ(contents(path("own")).size(), 1U);
-  // A run's own is.
+  // A run's own is. What an earlier one has listed is not its own.
+  fs::create_directories(path("out"));
+  write_file(path("out/bad_samples.txt"), "one of an earlier run\n");
   trained("out", set({"train.max_steps=1"}), ranks);
+  EXPECT_FALSE(fs::exists(path("out/bad_samples.txt")));
   fs::remove_all(path("out/checkpoints"));
   EXPECT_EQ(command({"train", "out/config.toml", "--set", "train.max_steps=2"}, ranks).code, 0);
 }
